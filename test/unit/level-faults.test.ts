@@ -1,4 +1,4 @@
-/** Each change that a store makes to its files fails once, or is the last one that the process makes. */
+/** Fails each file change of a store once, or ends the process there. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,13 +23,13 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 type Outcome = 'stored' | 'unknown' | 'not-applied'
 
-/** Commits, each with an event of its own number, and what is known of each. */
+/** Makes commits with numbered events, and records the outcome of each. */
 class Writer {
   readonly outcomes: Outcome[] = []
   failures = 0
   #next = 1
 
-  /** Commits until all numbers are taken, and lets the store recover where it fails. */
+  /** Commits until all numbers are used; lets the store recover after failures. */
   async write(store: Store, recover: boolean): Promise<void> {
     while (this.#next <= count) {
       const group = [0, 1, 2].map((i) => this.#commit(store, this.#next + i))
@@ -40,7 +40,7 @@ class Writer {
       if (this.outcomes.at(-1) === 'stored') continue
       if (!recover) return
       await this.#recover(store)
-      // The failed commits may turn out to be stored, from the first one on.
+      // The failed commits may be stored after all, from the first one on.
       this.#next = ((await store.lastEvent(session))?.seq ?? 0) + 1
       this.outcomes.fill('stored', 0, this.#next - 1)
       this.outcomes.length = this.#next - 1
@@ -82,7 +82,7 @@ function commitOf(n: number): Parameters<Store['commit']>[0] {
   }
 }
 
-/** Everything up to some commit is there, and nothing behind it; that commit is the last acknowledged one or later. */
+/** Requires a prefix of the commits that includes at least all acknowledged ones. */
 async function checkPrefix(store: Store, outcomes: readonly Outcome[]): Promise<void> {
   const last = (await store.lastEvent(session))?.seq ?? 0
   const acknowledged = outcomes.lastIndexOf('stored') + 1
@@ -107,7 +107,7 @@ async function checkPrefix(store: Store, outcomes: readonly Outcome[]): Promise<
   }
 }
 
-/** The numbers of changes at which to fail, spread over all of them. */
+/** The numbers of the changes to fail, spread over all changes. */
 function points(total: number): number[] {
   const step = Math.max(1, Math.floor(total / runs(160)))
   return Array.from({ length: Math.ceil(total / step) }, (_, i) => i * step + 1 + (i % step))
@@ -145,7 +145,7 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
     return disk.operations
   }
 
-  test('a change that fails once costs nothing that was acknowledged', { timeout: 300_000 }, async () => {
+  test('a single failed change loses no acknowledged commit', { timeout: 300_000 }, async () => {
     let failures = 0
     for (const code of ['EIO', 'ENOSPC']) {
       for (const failAt of points(await total())) {
@@ -166,7 +166,7 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
     expect(failures).toBeGreaterThan(runs(50))
   })
 
-  test('a process that ends at any change leaves what was acknowledged', { timeout: 300_000 }, async () => {
+  test('a process that ends at any change loses no acknowledged commit', { timeout: 300_000 }, async () => {
     const tried = points(await total())
     expect(tried.length).toBeGreaterThan(runs(100))
     for (const failAt of tried) {
@@ -186,14 +186,14 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
     }
   })
 
-  test('an index that cannot be written is opened again', { timeout: 120_000 }, async () => {
+  test('an index that cannot be written is reopened', { timeout: 120_000 }, async () => {
     for (const failAt of [1, 2, 3, 5]) {
       const index = new FaultyIndex(failAt)
       const data = join(directory, `index-${failAt}`)
       const store = await openSmall(data, { durability, openIndex: index.open })
       const writer = new Writer()
       await writer.write(store, true)
-      // In the background it may be behind.
+      // A flush in the background may not have finished.
       await store.reclaim().catch(reasonOf)
       expect(index.failed).toBe(true)
       await store.recover()
@@ -225,7 +225,7 @@ class FaultyIndex {
       batch: async (operations, options) => {
         if (++this.#batches !== this.#failAt) return db.batch(operations, options)
         this.failed = true
-        // It may have been written after all.
+        // The batch may be written despite the error.
         if (this.#failAt % 2 === 0) await db.batch(operations, options)
         throw new Error('IO error: 000003.log: No space left on device')
       },

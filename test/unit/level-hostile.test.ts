@@ -1,4 +1,4 @@
-/** Files that are not what a store wrote, steps that fail behind others that failed, and two at one directory. */
+/** Foreign or damaged store files, repeated failures, and concurrent openers of a directory. */
 import { execFileSync } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -55,8 +55,8 @@ function segments(): Promise<string[]> {
   return readdir(join(data, 'segments'))
 }
 
-describe('another segment that could not be begun', () => {
-  /** The number of the change that makes the manifest of another segment last. */
+describe('a new segment that could not be started', () => {
+  /** The number of the change that makes the manifest of the new segment durable. */
   async function lastStep(disk: FaultyDisk): Promise<number> {
     const store = await openSmall(join(directory, 'trial'), { durability: 'full', disk })
     await write(store, 1, 120)
@@ -67,7 +67,7 @@ describe('another segment that could not be begun', () => {
     return renamed + 2
   }
 
-  test('is never missing, wherever the process ends while the store recovers', async () => {
+  test('is never missing, wherever the process ends during a recovery', async () => {
     const failAt = await lastStep(new FaultyDisk())
     for (let further = 1; further <= 12; further++) {
       await rm(data, { recursive: true, force: true })
@@ -84,7 +84,7 @@ describe('another segment that could not be begun', () => {
         reasonOf(error)
       }
       expect(acknowledged).toBeGreaterThan(20)
-      // The process ends: of what it does from there on nothing comes to be.
+      // The process ends: none of its later changes take effect.
       disk.failAt = disk.operations + further
       disk.forEver = true
       await store.recover().catch(reasonOf)
@@ -99,7 +99,7 @@ describe('another segment that could not be begun', () => {
   })
 })
 
-test('what is behind the end of a sealed segment was cut off before, and is passed over', async () => {
+test('ignores bytes after the end of a sealed segment, which a recovery cut off', async () => {
   const store = await openSmall(data, { durability: 'full' })
   await write(store, 1, 200)
   const before = await contents(store)
@@ -123,7 +123,7 @@ test('what is behind the end of a sealed segment was cut off before, and is pass
   expect(await openSmall(data, { durability: 'full' }).catch(reasonOf)).toBe('DATA_LOSS')
 })
 
-test('a disk that fails again and again leaves no more files than one that fails once', async () => {
+test('a disk that fails repeatedly leaves no more files than one that fails once', async () => {
   const disk = new FaultyDisk()
   let store = await openSmall(data, { durability: 'full', disk })
   await write(store, 1, 30)
@@ -149,8 +149,8 @@ test('a disk that fails again and again leaves no more files than one that fails
   await store.close()
 })
 
-describe('an index of which a page is damaged', () => {
-  /** One database, kept over openings, of which pages can be damaged. */
+describe('an index with a damaged page', () => {
+  /** A database that survives reopening, with pages that can be damaged. */
   function keptIndex(): { open: OpenIndex; damage(): void; resets: number } {
     let db: IndexDatabase = memoryIndex()
     let damaged = false
@@ -189,7 +189,7 @@ describe('an index of which a page is damaged', () => {
     return { index, before }
   }
 
-  test('is made again for the read that meets it, and for the next opener', async () => {
+  test('is rebuilt for the read that detects it, and for the next opener', async () => {
     const { index, before } = await filled()
     let store = await openSmall(data, { openIndex: index.open })
     expect(() => store.getSync('~k1')).toThrow(expect.objectContaining({ reason: 'WOULD_BLOCK' }))
@@ -204,12 +204,12 @@ describe('an index of which a page is damaged', () => {
     await store.close()
   })
 
-  test('rejects no commit, and keeps their order and bytes', async () => {
+  test('rejects no commit and keeps their order and bytes', async () => {
     const { index } = await filled()
     const store = await openSmall(data, { openIndex: index.open })
     const blob = blobOf(1, 500)
     const bytes = Uint8Array.from(blob.bytes)
-    // Whether the event is there already is what the damaged page has to say.
+    // The damaged page is the one that says whether the event exists.
     const commits = [
       store.commit({
         events: [{ sessionId: sessionId('new'), seq: 1, body: ['first'] }],
@@ -229,7 +229,7 @@ describe('an index of which a page is damaged', () => {
     await store.close()
   })
 
-  test('is made again when a flush or a reclaiming meets it, and fails neither', async () => {
+  test('is rebuilt when a flush or a reclaim detects it, and neither fails', async () => {
     for (const meet of ['reclaim', 'flush'] as const) {
       const { index } = await filled()
       const store = await openSmall(data, { openIndex: index.open })
@@ -244,7 +244,7 @@ describe('an index of which a page is damaged', () => {
     }
   })
 
-  test('that cannot be made again leaves the rest readable, and is when the disk works again', async () => {
+  test('keeps the other data readable if it cannot be rebuilt, and is rebuilt once the disk works', async () => {
     const { index, before } = await filled()
     let isFull = true
     const store = await openSmall(data, {
@@ -262,7 +262,7 @@ describe('an index of which a page is damaged', () => {
     await store.close()
   })
 
-  test('is made again before the store closes', async () => {
+  test('is rebuilt before the store closes', async () => {
     const { index, before } = await filled()
     let store = await openSmall(data, { openIndex: index.open })
     expect(() => store.getSync('~k1')).toThrow('the index is damaged')
@@ -277,12 +277,12 @@ describe('an index of which a page is damaged', () => {
   })
 })
 
-test('a check beside a reclaiming that removes what it looks at finds nothing', async () => {
+test('a check finds nothing when a reclaim removes the segment that it reads', async () => {
   let removed: (() => Promise<void>) | undefined
   const hooked = (file: DiskFile, path: string): DiskFile => ({
     size: () => file.size(),
     read: async (position, length) => {
-      // The header alone is read so while the store is open.
+      // While the store is open, only the header is read at this position.
       if (removed !== undefined && position === 0 && path.endsWith('00000001.seg')) {
         const remove = removed
         removed = undefined
@@ -314,7 +314,7 @@ test('a check beside a reclaiming that removes what it looks at finds nothing', 
 })
 
 describe('copies', () => {
-  test('to one target at once leave one whole backup', async () => {
+  test('to one target at the same time make one complete backup', async () => {
     await fillStore(data)
     const target = join(directory, 'target')
     const settled = await Promise.allSettled([1, 2, 3].map(() => backupStore(data, target)))
@@ -325,7 +325,7 @@ describe('copies', () => {
     expect(await checkStore(target, { readData: true })).toMatchObject({ found: 0 })
   })
 
-  test('by a repair take nothing over that an earlier one left', async () => {
+  test('by a repair ignore files that an earlier repair left', async () => {
     await fillStore(data)
     const target = join(directory, 'target')
     const left = `${target}.part-${process.pid}`
@@ -361,20 +361,20 @@ describe('a damaged region', () => {
   })
 })
 
-describe('in the place of a file', () => {
+describe('another entry in place of a file', () => {
   const names = ['forkspace.json', 'segments/manifest', 'segments/00000001.seg']
   const others: Record<string, (path: string) => Promise<unknown>> = {
     'a directory': (path) => mkdir(path),
     'a link to itself': (path) => symlink(path, path),
     'a pipe': (path) => Promise.resolve(execFileSync('mkfifo', [path])),
-    'a file far too large': async (path) => {
+    'a far too large file': async (path) => {
       await writeFile(path, '')
       await truncate(path, 5 * 2 ** 30)
     },
   }
 
   test.each(Object.entries(others))(
-    '%s is refused when it is opened, and told of by a check',
+    '%s is rejected on opening and reported by a check',
     { timeout: 120_000 },
     async (_, make) => {
       await fillStore(data)

@@ -30,7 +30,7 @@ test('reports a flip of any bit in an index', async () => {
   expect(await damageIn(file)).toEqual([])
 })
 
-test(`reports each sector of an index that is zeroed, random or a copy of another (FORKSPACE_SEED=${seed})`, async () => {
+test(`reports a sector of an index that is zeroed, random or copied from another (FORKSPACE_SEED=${seed})`, async () => {
   const { file, size } = await makeIndex()
   const random = randomWords(seed)
   const whole = Buffer.from(await file.read(0, size))
@@ -41,7 +41,7 @@ test(`reports each sector of an index that is zeroed, random or a copy of anothe
       for (let i = 0; i < 50; i++) {
         const bytes = change(Buffer.from(whole), at, random)
         await replace(file, bytes)
-        // Behind whole batches fewer bytes than a head can be the beginning of one.
+        // Trailing bytes shorter than a head may be the start of a new batch.
         const isHarmless = bytes.subarray(0, size).equals(whole) && bytes.length - size < headBytes
         if (!isHarmless && (await damageIn(file)).length === 0) unreported.push(`sector at ${at} ${damage}`)
       }
@@ -50,7 +50,7 @@ test(`reports each sector of an index that is zeroed, random or a copy of anothe
   expect(unreported).toEqual([])
 })
 
-test('reports no damage in an index that ends anywhere, as after a kill', async () => {
+test('reports no damage in an index that is truncated anywhere, as after a kill', async () => {
   const { file, size } = await makeIndex()
   for (let end = size - 1; end >= 0; end--) {
     await file.truncate(end)
@@ -58,7 +58,7 @@ test('reports no damage in an index that ends anywhere, as after a kill', async 
   }
 })
 
-test('reports a damaged length of the last batch, whose end would be behind the file', async () => {
+test('reports a damaged length of the last batch that would end after the file', async () => {
   const { file, size, lastBatch } = await makeIndex()
   for (const [name, at] of [
     ['table', 4],
@@ -80,8 +80,8 @@ test.each<readonly [string, readonly number[]]>([
   ['a key without bytes', [1, 0, 0, 0, 0, 0]],
   ['a key that is not printable', [1, 1, 0x07, 0, 0, 0, 0]],
   ['a deletion with a value', [0, 1, 0x61, 1, 0, 0, 0]],
-  ['more values than the head says', [1, 1, 0x61, 101, 0, 0, 0]],
-])('reports a head that a kill cannot have left: an operation with %s follows it', async (_name, bytes) => {
+  ['more values than the head states', [1, 1, 0x61, 101, 0, 0, 0]],
+])('reports a head that a kill cannot produce, followed by an operation with %s', async (_name, bytes) => {
   const { file, size } = await makeIndex()
   const head = Buffer.alloc(headBytes)
   head.writeUInt32LE(1000, 4)
@@ -92,7 +92,7 @@ test.each<readonly [string, readonly number[]]>([
   expect(await damageIn(file)).toEqual([size])
 })
 
-test('reports a last batch that is zeros, and zeros behind the last batch', async () => {
+test('reports a zeroed last batch, and zeros after the last batch', async () => {
   const { file, size, lastBatch } = await makeIndex()
   await file.write(size, [Buffer.alloc(2 * headBytes)])
   expect(await damageIn(file)).toEqual([size])
@@ -101,7 +101,7 @@ test('reports a last batch that is zeros, and zeros behind the last batch', asyn
   expect(await damageIn(file)).toEqual([lastBatch])
 })
 
-test('reports no damage in an index that was written anew', async () => {
+test('reports no damage in a rewritten index', async () => {
   const { path, size } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
   await index.compact()
@@ -112,7 +112,7 @@ test('reports no damage in an index that was written anew', async () => {
   expect(await damageIn(file)).toEqual([])
 })
 
-test('opens with the batches before a last one whose values are damaged, and cuts that one off', async () => {
+test('drops a last batch with damaged values when it opens', async () => {
   const { file, path, size, lastBatch } = await makeIndex()
   await file.write(size - 1, [Buffer.from('x')])
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
@@ -122,7 +122,7 @@ test('opens with the batches before a last one whose values are damaged, and cut
   expect(await damageIn(file)).toEqual([])
 })
 
-test('opens without a copy of a batch that stands at another offset, and cuts it off', async () => {
+test('drops a copy of a batch at another offset when it opens', async () => {
   const { file, path, size, lastBatch } = await makeIndex()
   const whole = Buffer.from(await file.read(0, size))
   await file.write(size, [whole.subarray(headerBytes, lastBatch)])
@@ -133,7 +133,7 @@ test('opens without a copy of a batch that stands at another offset, and cuts it
   expect(await file.size()).toBe(size)
 })
 
-test('an open index reports that its file ends anywhere else than it wrote', async () => {
+test('an open index reports that its file has another end than it wrote', async () => {
   const { path, size } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
   onTestFinished(() => index.close())
@@ -145,18 +145,18 @@ test('an open index reports that its file ends anywhere else than it wrote', asy
     const message = `the file ends here instead of at byte ${size}`
     expect(await found()).toEqual([{ offset: end, message }])
   }
-  // Zeros behind whole batches can be a head that is being written, but not in what was written.
+  // Trailing zeros can be a head in progress, but not inside a written batch.
   writeFileSync(path, Buffer.concat([whole.subarray(0, size - 8), Buffer.alloc(8)]))
   expect(await found()).toHaveLength(1)
   writeFileSync(path, Buffer.concat([whole, Buffer.from('x'.repeat(40))]))
   expect(await found()).toEqual([])
 })
 
-test('an open index reports a last batch that looks as if a kill had cut it short', async () => {
+test('an open index reports a last batch that looks truncated by a kill', async () => {
   const { file, path, size, lastBatch } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
   onTestFinished(() => index.close())
-  // A head that announces a longer table, and deletions as far as the file goes.
+  // A head with a longer table, followed by deletions up to the end of the file.
   const tail = Buffer.alloc(size - lastBatch)
   tail.writeUInt32LE(2 ** 30, 4)
   for (let at = headBytes; at < tail.length; at += 10) {
@@ -168,7 +168,7 @@ test('an open index reports a last batch that looks as if a kill had cut it shor
   expect(await allOf(index.damages())).toEqual([{ offset: lastBatch, message: 'a batch is damaged' }])
 })
 
-test('an open index reports that its file is gone or was replaced', async () => {
+test('an open index reports that its file was removed or replaced', async () => {
   const { path } = await makeIndex()
   const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
   onTestFinished(() => index.close())
@@ -180,7 +180,7 @@ test('an open index reports that its file is gone or was replaced', async () => 
   expect(await allOf(index.damages())).toEqual([{ offset: 0, message: 'the file does not exist' }])
 })
 
-test('closing brings what was written to the disk', async () => {
+test('closing syncs written data to the disk', async () => {
   const { path } = await makeIndex()
   let unsynced = false
   const disk: Disk = {

@@ -15,7 +15,7 @@ import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
 const place = { segment: 1, offset: 64, commit: 0, chain: 0 }
-/** Their pages take about 3 MiB. */
+/** The pages of these entries take about 3 MiB. */
 const count = 60_000
 const mebibyte = 2 ** 20
 
@@ -24,11 +24,11 @@ const keys = Array.from(
   (_, i) => `b${createHash('sha256').update(`${i}`).digest().toString('latin1')}`,
 )
 
-/** A database that stores so many further batches, and then fails. */
+/** A database that stores this many more batches and then fails. */
 class CountedDatabase implements IndexDatabase {
   readonly #inner = memoryIndex()
   readonly keys = new Set<string>()
-  /** Bytes of the values of each batch. */
+  /** The size in bytes of the values of each batch. */
   batches: number[] = []
   left = Number.POSITIVE_INFINITY
 
@@ -70,7 +70,7 @@ function flush(index: LiveIndex): Promise<void> {
   return index.flush({ sync: true, mergeEntries: 0, hasSegment: () => true }, () => Promise.resolve())
 }
 
-/** The keys that the root leads to. */
+/** The keys of the pages that the root references. */
 function expectedKeys({ root }: PageIndex): string[] {
   const ids = [...root.pages.map(({ id }) => id), ...root.replaced]
   return ['root', ...ids.map((id) => `p${id.toString(36).padStart(10, '0')}`)].sort()
@@ -82,7 +82,7 @@ function offsets(index: LiveIndex): Set<number | undefined> {
 
 async function storedIndex(db: IndexDatabase, offset: number): Promise<void> {
   const index = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
-  // What comes behind the last page goes there in one step.
+  // Appending after the last page would take a single step.
   for (let from = 0; from < count; from += count / 4) {
     apply(index, offset, keys.slice(from, from + count / 4))
     await flush(index)
@@ -97,12 +97,12 @@ test('a flush stores its pages in batches of about 1 MiB', async () => {
   db.batches = []
   await flush(index)
   expect(db.batches.length).toBeGreaterThanOrEqual(3)
-  // The last one has the root too.
+  // The last batch also contains the root.
   expect(Math.max(...db.batches)).toBeLessThan(1.1 * mebibyte)
   expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([1000]))
 })
 
-test('a flush that ends between its batches leaves the old index whole, and the next one removes its pages', async () => {
+test('a flush interrupted between batches keeps the old index intact, and the next one removes its pages', async () => {
   for (const batches of [1, 2]) {
     const db = new CountedDatabase()
     await storedIndex(db, 100)
@@ -127,7 +127,7 @@ test('a flush that ends between its batches leaves the old index whole, and the 
   }
 })
 
-test('an index passes over a tail of another root, and finds one of its own', async () => {
+test('an index ignores a tail of another root and uses its own', async () => {
   const db = memoryIndex()
   const first = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
   apply(first, 100, keys.slice(0, 1))
@@ -145,7 +145,7 @@ test('an index passes over a tail of another root, and finds one of its own', as
   expect([other.tail.offset, other.deltas.get(keys[1]!)]).toEqual([root.offset, undefined])
 })
 
-test('an index with a root of a wrong form is none, and a tail of a wrong form is passed over', async () => {
+test('an index rejects a malformed root and ignores a malformed tail', async () => {
   const db = memoryIndex()
   const first = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
   apply(first, 100, keys.slice(0, 1))
@@ -186,7 +186,7 @@ test('an index with a root of a wrong form is none, and a tail of a wrong form i
   expect(PageIndex.load(db)).toBeUndefined()
 })
 
-/** A text as the index stores it, with the checksum that it needs. */
+/** A text as the index stores it, with its checksum. */
 function checkedText(text: string): Buffer {
   const bytes = Buffer.from(text)
   const checksum = Buffer.alloc(4)

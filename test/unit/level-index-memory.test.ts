@@ -7,10 +7,10 @@ import { PageIndex } from '../../src/adapters/level/index/page-index.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
-/** Keys that share most of their bytes: a page has several hundred of them. */
+/** Keys with a long common prefix: a page holds several hundred of them. */
 const entries = 160_000
 const perFlush = 80_000
-/** With decoded pages in its cache the index takes 24 MB here. */
+/** With decoded pages in its cache the index would take 24 MB here. */
 const mostBytes = 8 * 2 ** 20
 
 setFlagsFromString('--expose-gc')
@@ -25,7 +25,7 @@ function keyOf(i: number): string {
   return `esession-of-one-long-history${i.toString(36).padStart(8, '0')}`
 }
 
-test('keeps pages in memory as their bytes, however many entries a page of the index has', async () => {
+test('keeps pages in memory as bytes, however many entries a page has', async () => {
   const place = { segment: 1, offset: 64, commit: 0, chain: 0 }
   const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
   for (let from = 0; from < entries; from += perFlush) {
@@ -41,6 +41,6 @@ test('keeps pages in memory as their bytes, however many entries a page of the i
     expect(index.get(keyOf(i))).toEqual({ segment: 1, offset: i * 100, length: 100, deleted: false })
   }
   expect(heapUsed() - before).toBeLessThan(mostBytes)
-  // The index is in use to here.
+  // Keeps the index reachable until here.
   expect(index.range(keyOf(0), keyOf(entries), entries, false)).toHaveLength(entries)
 })

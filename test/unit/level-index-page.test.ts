@@ -10,7 +10,7 @@ import type { Place } from '../../src/adapters/level/index/memtable.js'
 import { firstAtLeast } from '../../src/adapters/level/index/sorted-keys.js'
 import { runs, seed } from '../support/seed.js'
 
-/** Few different characters, so that keys share their beginnings and begin with each other. */
+/** Few different characters, so that keys share prefixes and are prefixes of each other. */
 const key = fc.string({ unit: fc.constantFrom('a', 'b', '\u007f', '\u00ff'), minLength: 1, maxLength: 12 })
 const keysOf = fc.uniqueArray(key, { maxLength: 200, size: 'max' }).map((keys) => keys.sort())
 
@@ -18,7 +18,7 @@ function placeOf(i: number): Place {
   return { segment: i % 7, offset: i * 2 ** 33, length: i, deleted: i % 3 === 0 }
 }
 
-test(`a stored page gives what its keys and places give (FORKSPACE_SEED=${seed})`, () => {
+test(`a stored page returns its keys and places (FORKSPACE_SEED=${seed})`, () => {
   fc.assert(
     fc.property(
       keysOf,
@@ -51,7 +51,7 @@ test(`a stored page gives what its keys and places give (FORKSPACE_SEED=${seed})
   )
 })
 
-test('another page, or other bytes, are no page', () => {
+test('rejects bytes with another page number or checksum', () => {
   const keys = ['a', 'ab', 'b']
   const bytes = encodePage(5, { keys, places: keys.map((_, i) => placeOf(i)) }, 0, 3)
   const checksum = pageChecksum(bytes)

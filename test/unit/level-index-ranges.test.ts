@@ -11,7 +11,7 @@ const place = { segment: 1, offset: 64, commit: 0, chain: 0 }
 const storeId = '00000000-0000-4000-8000-000000000000'
 
 const sessions = ['a', 'ab', 'b']
-/** Keys of records and of events; the last eight characters of an event's are its number. */
+/** Keys of records and of events; the last eight characters of an event's key are its number. */
 const key = fc.oneof(
   fc.integer({ min: 0, max: 40 }).map((i) => `r${i.toString(36)}`),
   fc
@@ -34,7 +34,7 @@ const step = fc.oneof(
   },
 )
 
-test(`ranges give the newest entries in order, whatever was flushed meanwhile (FORKSPACE_SEED=${seed})`, async () => {
+test(`ranges return the newest entries in order, independent of flushes (FORKSPACE_SEED=${seed})`, async () => {
   const property = fc.asyncProperty(fc.array(step, { maxLength: 200, size: 'max' }), async (steps) => {
     const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
     const model = new Map<string, number>()
@@ -73,7 +73,7 @@ test(`ranges give the newest entries in order, whatever was flushed meanwhile (F
   await fc.assert(property, { seed, numRuns: runs(200) })
 })
 
-test('keys of many chunks stand in order, whatever the order in which they were added', () => {
+test('keys in many chunks are sorted, independent of their insertion order', () => {
   const keys = new SortedKeys()
   const names = Array.from({ length: 3000 }, (_, i) => ((i * 7919) % 3000).toString().padStart(4, '0'))
   for (const [i, name] of names.entries()) {

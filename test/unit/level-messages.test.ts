@@ -1,4 +1,4 @@
-/** What the messages of the store say: which file, how it failed, and what to do; and no path, for clients read them. */
+/** The store's error messages: the file, the failure and the remedy, but no path, because clients read them. */
 import { expect, test } from 'vitest'
 import {
   damagedSegment,
@@ -43,7 +43,7 @@ test.each([
     /lacks segments\/manifest\. Put it back.*"forkspace repair"/,
   ],
   [lostEvent('s', 3), 'DATA_LOSS', /^event 3 of session s is missing\. Restore/],
-])('%s says what to do', (error, reason, message) => {
+])('%s includes a remedy', (error, reason, message) => {
   expect(error.reason).toBe(reason)
   expect(error.message).toMatch(message)
   expect(error.message).not.toContain('/secret')

@@ -1,4 +1,4 @@
-/** Stores of earlier formats, as earlier versions wrote them. */
+/** Stores of earlier formats, written by earlier versions. */
 import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
 describe('a store of format 1', () => {
-  test('is opened, has everything, and goes on', async () => {
+  test('opens with all its data and can be written', async () => {
     const expected = JSON.parse(await readFile(join(fixture, 'expected.json'), 'utf8')) as Expected
     const before = JSON.parse(await readFile(join(data, 'forkspace.json'), 'utf8')) as { storeId: string }
     for (let times = 0; times < 2; times++) {
@@ -56,14 +56,14 @@ describe('a store of format 1', () => {
     expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
-  test('has every record, event and blob as it was', async () => {
+  test('keeps every record, event and blob unchanged', async () => {
     const wanted = await oldEntries(data)
     const store = await openLevelStore(data, { durability: 'relaxed' })
     expect(await newEntries(store, wanted)).toEqual(wanted)
     await store.close()
   })
 
-  test('is whole at any point at which the process ends', { timeout: 120_000 }, async () => {
+  test('stays complete wherever the process ends', { timeout: 120_000 }, async () => {
     const wanted = await oldEntries(data)
     const image = join(directory, 'image')
     await cp(data, image, { recursive: true })
@@ -84,7 +84,7 @@ describe('a store of format 1', () => {
     }
   })
 
-  test('of which a file is missing is refused and not changed', async () => {
+  test('with a missing file is rejected and not changed', async () => {
     for (const name of await readdir(join(data, 'index'))) {
       await rm(join(data, 'index', name))
       expect(await levelStorage(data).open().catch(reasonOf)).toBe('DATA_LOSS')
@@ -93,7 +93,7 @@ describe('a store of format 1', () => {
     }
   })
 
-  test('is refused with file and offset when a sector of any of its files is zeros', async () => {
+  test('is rejected with file and offset if a sector of any file is zeroed', async () => {
     for (const name of (await readdir(join(data, 'index'))).filter((name) => !name.startsWith('LO'))) {
       const path = join(data, 'index', name)
       const whole = await readFile(path)
@@ -114,14 +114,14 @@ describe('a store of format 1', () => {
     await (await levelStorage(data).open()).close()
   })
 
-  test('is refused when the first record of its manifest is cut short', async () => {
+  test('is rejected if the first record of its manifest is truncated', async () => {
     const path = join(data, 'index', 'MANIFEST-000004')
     await writeFile(path, (await readFile(path)).subarray(0, 20))
     const details = { file: 'index/MANIFEST-000004', offset: '0' }
     await expect(levelStorage(data).open()).rejects.toMatchObject({ reason: 'DATA_LOSS', details })
   })
 
-  test('is opened when the end of its log is a write that was cut short', async () => {
+  test('opens if its log ends with a truncated write', async () => {
     const log = join(data, 'index', '000006.log')
     const whole = await readFile(log)
     const wanted = Object.keys(await oldEntriesOf(data)).length
@@ -137,7 +137,7 @@ describe('a store of format 1', () => {
     }
   })
 
-  test('is not what a damaged marker makes of a store of format 2', async () => {
+  test('is not assumed for a store of format 2 with a damaged marker', async () => {
     await (await levelStorage(data).open()).close()
     const marker = join(data, 'forkspace.json')
     const text = await readFile(marker, 'utf8')
@@ -148,7 +148,7 @@ describe('a store of format 1', () => {
   })
 })
 
-/** Opening a database changes its files. */
+/** Reads a copy, because opening a database changes its files. */
 async function oldEntriesOf(store: string): Promise<Record<string, string>> {
   const copy = `${store}-copy`
   await cp(store, copy, { recursive: true })

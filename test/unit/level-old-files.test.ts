@@ -1,4 +1,4 @@
-/** The files of LevelDB as LevelDB writes them, and what damage to each of their bytes does. */
+/** Detects damage to any byte of the files that LevelDB writes. */
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'level-old
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
 describe.each([true, false])('a table (compressed: %s)', (compression) => {
-  test('is whole as LevelDB writes it, and damaged when any bit before its footer is another', async () => {
+  test('is accepted as LevelDB writes it, and rejected with any bit flipped before its footer', async () => {
     const db = new ClassicLevel(directory, { compression })
     for (let n = 0; n < 600; n++) await db.put(`key ${n}`, `value ${n} `.repeat(n % 50))
     await db.compactRange('', '~')
@@ -42,22 +42,22 @@ describe.each([true, false])('a table (compressed: %s)', (compression) => {
   })
 })
 
-describe('a table made by hand', () => {
-  test('is whole when its blocks fill it up to its footer', () => {
+describe('a handmade table', () => {
+  test('is accepted if its blocks end at its footer', () => {
     expect(findTableDamage(makeTable({}))).toBeUndefined()
   })
 
-  test('is damaged where bytes stand between two blocks', () => {
+  test('is rejected with bytes between two blocks', () => {
     expect(findTableDamage(makeTable({ gap: 3 }))).toBe(dataBytes + 5)
   })
 
-  test('is damaged where bytes stand between the last block and the footer', () => {
+  test('is rejected with bytes between the last block and the footer', () => {
     const table = makeTable({})
     expect(findTableDamage(makeTable({ rest: 3 }))).toBe(table.length - 48)
   })
 
-  test('is damaged when its last block ends one byte inside the footer', () => {
-    // The checksum of the last block is to end with the byte with which the footer begins.
+  test('is rejected if its last block ends one byte inside the footer', () => {
+    // The checksum of the last block must end with the first byte of the footer.
     for (let salt = 0; salt < 2 ** 16; salt++) {
       const table = makeTable({ salt })
       const footer = table.length - 48
@@ -71,13 +71,13 @@ describe('a table made by hand', () => {
 })
 
 describe('a log', () => {
-  test('is whole as LevelDB writes it, and damaged when any bit of it is another', async () => {
+  test('is accepted as LevelDB writes it, and rejected with any bit flipped', async () => {
     const log = await writeLog()
     expect(findLogDamage(log)).toBeUndefined()
     expect([...logRecords(log)]).toHaveLength(120)
     const random = randomWords(seed)
     const places = Array.from({ length: 1500 }, () => random() % log.length)
-    // Each byte of the last header, whose length must not pass for a write that was cut short.
+    // Each byte of the last header, whose length must not look like a truncated write.
     const last = log.length - lastRecordBytes(log)
     for (const at of [...places, ...Array.from({ length: 7 }, (_, n) => last + n)]) {
       const damaged = Buffer.from(log)
@@ -86,14 +86,14 @@ describe('a log', () => {
     }
   })
 
-  test('is whole when its end is missing', async () => {
+  test('is accepted without its end', async () => {
     const log = await writeLog()
     const random = randomWords(seed)
     for (let tries = 0; tries < 300; tries++)
       expect(findLogDamage(log.subarray(0, random() % log.length))).toBeUndefined()
   })
 
-  test('is whole when zeros follow its records within a sector, and damaged when a sector is zeros', async () => {
+  test('is accepted with zeros after its records in a sector, and rejected with a zeroed sector', async () => {
     const log = await writeLog()
     expect(log.length % 512).not.toBe(0)
     expect(findLogDamage(Buffer.concat([log, Buffer.alloc(700)]))).toBeUndefined()
@@ -101,7 +101,7 @@ describe('a log', () => {
     expect(findLogDamage(Buffer.alloc(log.length))).toBe(0)
   })
 
-  test('is whole when a record fills its block, and damaged when one ends behind it', () => {
+  test('is accepted with a record that fills its block, and rejected if one ends after it', () => {
     const inBlock = fragment(32 * 1024 - 7)
     expect(findLogDamage(inBlock)).toBeUndefined()
     expect([...logRecords(inBlock)]).toHaveLength(1)
@@ -112,7 +112,7 @@ describe('a log', () => {
     expect(findLogDamage(inBlock.subarray(0, 100))).toBeUndefined()
   })
 
-  test('is damaged when a part of a record is missing', async () => {
+  test('is rejected if a part of a record is missing', async () => {
     const log = await writeLog()
     const second = 32 * 1024
     expect(log[second + 6]).toBe(4)
@@ -122,21 +122,21 @@ describe('a log', () => {
 
 test.each([
   ['no length', []],
-  ['a length without an end', [0x80, 0x80, 0x80, 0x80, 0x80, 0x01]],
-  ['a literal that is cut short', [5, 16, 1, 2]],
-  ['a literal whose length is cut short', [5, 244, 1]],
+  ['an endless length', [0x80, 0x80, 0x80, 0x80, 0x80, 0x01]],
+  ['a truncated literal', [5, 16, 1, 2]],
+  ['a literal with a truncated length', [5, 244, 1]],
   ['more than its length', [1, 4, 1, 2]],
   ['less than its length', [3, 4, 1, 2]],
-  ['a copy of nothing', [5, 0, 1, 1, 0]],
-  ['a copy from before the beginning', [5, 0, 1, 1, 2]],
-  ['a copy that is cut short', [6, 0, 1, 2]],
-  ['a copy over its length', [4, 0, 1, 1, 1]],
+  ['a copy of no earlier bytes', [5, 0, 1, 1, 0]],
+  ['a copy from before the start', [5, 0, 1, 1, 2]],
+  ['a truncated copy', [6, 0, 1, 2]],
+  ['a copy beyond its length', [4, 0, 1, 1, 1]],
   ['a length over the limit', [101, 240, 100, ...Array.from({ length: 101 }, () => 7)]],
-])('Snappy with %s is refused', (_name, bytes) => {
+])('rejects Snappy data with %s', (_name, bytes) => {
   expect(uncompress(Buffer.from(bytes), 100)).toBeUndefined()
 })
 
-test('Snappy of literals and all kinds of copies is read', () => {
+test('reads Snappy data with literals and all kinds of copies', () => {
   const bytes = [18, 8, 97, 98, 99, 9, 3, 10, 2, 0, 7, 1, 0, 0, 0, 240, 3, 119, 120, 121, 122]
   expect(String(uncompress(Buffer.from(bytes), 18))).toBe('abcabcabcbcbbbwxyz')
   const literal = Buffer.from(Array.from({ length: 300 }, (_, n) => n % 251))
@@ -145,14 +145,14 @@ test('Snappy of literals and all kinds of copies is read', () => {
 })
 
 const dataBytes = 20
-/** One entry and one place to start from. */
+/** The size of a block with one entry and one restart point. */
 const listBytes = 3 + 2 + 2 + 8
 
-/** A table of a data block, a metaindex without entries and an index. */
+/** A table with a data block, an empty metaindex and an index. */
 function makeTable({ gap = 0, rest = 0, salt = 0 }): Buffer {
   const data = block(Buffer.alloc(dataBytes, 1))
   const meta = block(Buffer.from([0, 0, 0, 0, 1, 0, 0, 0]))
-  // A key of two bytes, and where the data block is.
+  // A key of two bytes, and the position of the data block.
   const index = block(Buffer.from([0, 2, 2, salt & 255, salt >> 8, 0, dataBytes, 0, 0, 0, 0, 1, 0, 0, 0]))
   const footer = Buffer.alloc(48)
   const metaAt = data.length + gap
@@ -167,7 +167,7 @@ function block(content: Buffer): Buffer {
   return bytes
 }
 
-/** A whole record of a log, of so many bytes. */
+/** A complete log record of this many bytes. */
 function fragment(size: number): Buffer {
   const bytes = Buffer.alloc(7 + size, 1)
   bytes.writeUInt16LE(size, 4)

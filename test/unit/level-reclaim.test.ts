@@ -1,4 +1,4 @@
-/** Segments that are written anew because little of them is needed. */
+/** Segments that are rewritten because little of their data is needed. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,10 +25,10 @@ const gone = Array.from({ length: 800 }, (_, i) => `gone-${1000 + i}`)
 const segments = async (): Promise<string[]> =>
   (await readdir(join(data, 'segments'))).filter((name) => name.endsWith('.seg')).toSorted()
 
-/** A disk of which writes to segments can be held. */
+/** A disk whose writes to segments can be held. */
 class HoldingDisk extends FaultyDisk {
   held: Promise<void> | undefined
-  /** Reads of the first segment. */
+  /** The number of reads of the first segment. */
   reads = 0
 
   override async open(path: string, mode: 'read' | 'create' | 'write'): Promise<DiskFile> {
@@ -53,7 +53,7 @@ class HoldingDisk extends FaultyDisk {
   }
 }
 
-test('a value that is written while its segment is moved is not replaced by the old one', async () => {
+test('a value written while its segment is moved is not replaced by the old one', async () => {
   const disk = new HoldingDisk()
   const store = await openSmall(data, { disk })
   await store.commit({
@@ -67,7 +67,7 @@ test('a value that is written while its segment is moved is not replaced by the 
   disk.held = new Promise((resolve) => {
     release = resolve
   })
-  // In front of the moved entries in the queue, and not written when these are chosen.
+  // The commit is queued before the moved entries, but not yet written when they are chosen.
   const committed = store.commit({ put: [['k', 'new']] })
   disk.reads = 0
   const reclaiming = store.reclaim()
@@ -83,7 +83,7 @@ test('a value that is written while its segment is moved is not replaced by the 
   await again.close()
 })
 
-test('a damaged segment is DATA_LOSS, and stays', async () => {
+test('a damaged segment fails with DATA_LOSS and is kept', async () => {
   const store = await openSmall(data)
   await store.commit({
     put: [
@@ -103,7 +103,7 @@ test('a damaged segment is DATA_LOSS, and stays', async () => {
   await store.close()
 })
 
-test('a segment of deletions stays as long as an older one may have what they delete', async () => {
+test('keeps a segment of deletions while an older one may contain the deleted entries', async () => {
   const store = await openSmall(data)
   await store.commit({ put: [['kept', kilobytes(40)], ...gone.map((key) => [key, 'value'] as const)] })
   await store.commit({ del: gone })
@@ -115,7 +115,7 @@ test('a segment of deletions stays as long as an older one may have what they de
   await store.close()
 })
 
-test('a deletion that was moved goes when no older segment is left than where it was first', async () => {
+test('drops a moved deletion once no segment older than its origin is left', async () => {
   const store = await openSmall(data, { segmentBytes: 64 * 1024 })
   await store.commit({ put: [['a', kilobytes(80)], ...gone.map((key) => [key, 'value'] as const)] })
   await store.commit({ del: gone, put: [['b', kilobytes(60)]] })
@@ -126,7 +126,7 @@ test('a deletion that was moved goes when no older segment is left than where it
       kind === entryKind.delete ? [Number.parseInt(path.slice(-12), 10)] : [],
     )
   await store.reclaim()
-  // They were in the second, and the first still has what they delete.
+  // The deletions were in the second segment, and the first still contains the deleted entries.
   expect([...new Set(await deletions())]).toEqual([4])
   await store.commit({ put: [['c', kilobytes(36)]] })
   await store.commit({

@@ -65,7 +65,7 @@ describe('a frame', () => {
     return readFrame(bytes, 0, header)
   }
 
-  test('comes back as it was written', () => {
+  test('decodes to its original entries', () => {
     const frame = encodeCommit(commit)
     const { bytes, checksum } = frame.seal(place, 5)
     expect(read(bytes)).toEqual(frame.entries)
@@ -76,11 +76,11 @@ describe('a frame', () => {
     expect(read(bytes, 6)).toBeUndefined()
   })
 
-  test('of which any byte changed, or the end is missing, is none', () => {
+  test('with a changed byte or a missing end is rejected', () => {
     const random = randomWords(seed)
     const { bytes } = encodeCommit({ ...commit, blobs: [blobOf(1, 100), blobOf(3, 66_000)] }).seal(place, 5)
     const positions = Array.from({ length: bytes.length }, (_, i) => i)
-    // All of what is not the bytes of the large blob, and a part of that.
+    // All bytes outside the large blob, and some of those in it.
     const tried = positions.filter((at) => at < 1000 || at > 67_000 || random() % 50 === 0)
     for (const at of tried) {
       const before = bytes[at]!
@@ -94,7 +94,7 @@ describe('a frame', () => {
     expect(read(bytes)).toBeDefined()
   })
 
-  test('has blobs of every size around the pieces', () => {
+  test('supports blobs of every size around the piece size', () => {
     for (const size of [0, 1, 65_535, 65_536, 65_537, 131_072, 131_073, 2 ** 20]) {
       const frame = encodeCommit({ blobs: [blobOf(1, size)] })
       expect(blobBytesOf(frame.entries[0]!.length)).toBe(size)
@@ -103,7 +103,7 @@ describe('a frame', () => {
   })
 })
 
-test('the header of a segment of which any byte changed is none', () => {
+test('a segment header with any changed byte is rejected', () => {
   const header = {
     storeId: '01234567-89ab-cdef-0123-456789abcdef',
     segment: 12,
@@ -119,7 +119,7 @@ test('the header of a segment of which any byte changed is none', () => {
   }
 })
 
-test('reading behind the end of a segment is DATA_LOSS with its offset', async () => {
+test('reading after the end of a segment fails with DATA_LOSS and its offset', async () => {
   const path = join(directory, 'segment')
   await writeFile(path, 'abcdef')
   const file = new SegmentFile(7, await nodeDisk.open(path, 'read'), 6)
@@ -131,7 +131,7 @@ test('reading behind the end of a segment is DATA_LOSS with its offset', async (
 })
 
 describe('the end of the newest segment', () => {
-  /** Commits that were acknowledged when the process died, and the segment that has the last of them. */
+  /** The state of a store whose process was killed after some acknowledged commits, and its newest segment. */
   async function killed(
     durability: 'full' | 'relaxed',
     count: number,
@@ -166,7 +166,7 @@ describe('the end of the newest segment', () => {
     return last
   }
 
-  test('that is torn at any byte gives the commits before it', { timeout: 60_000 }, async () => {
+  test('torn at any byte keeps the commits before it', { timeout: 60_000 }, async () => {
     const { image, head } = await killed('full', 3)
     const whole = (await stat(join(image, 'segments/00000001.seg'))).size
     for (let size = whole; size > whole - 110; size -= size > whole - 20 ? 1 : 9) {
@@ -176,7 +176,7 @@ describe('the end of the newest segment', () => {
     }
   })
 
-  test('may have anything behind the last commit', async () => {
+  test('may contain anything after the last commit', async () => {
     const { image, head } = await killed('full', 5)
     const frames = await readFile(join(image, 'segments/00000001.seg'))
     for (const garbage of [Buffer.alloc(5000), Buffer.from('FKF2'.repeat(100)), frames.subarray(64, 300)]) {
@@ -186,7 +186,7 @@ describe('the end of the newest segment', () => {
     }
   })
 
-  test('is not cut where a later frame says that it was on the disk', async () => {
+  test('is not cut if a later frame shows that it was synced', async () => {
     const { image, head } = await killed('full', 5)
     const frames = await readFile(join(image, 'segments/00000001.seg'))
     const damaged = frames.lastIndexOf('FKF2', frames.lastIndexOf('FKF2') - 1) + 60
@@ -202,9 +202,9 @@ describe('the end of the newest segment', () => {
     }
   })
 
-  test('is not cut where the frame that says so begins at any place between two windows', async () => {
+  test('is not cut if that later frame starts at any position across two windows', async () => {
     const windowBytes = 2 ** 20
-    // The first frame is damaged, and the search goes on from its beginning in windows of this size.
+    // The first frame is damaged; the search continues from its start in windows of this size.
     const second = segmentHeaderBytes + windowBytes
     for (const at of [-frameHeaderBytes, 1 - frameHeaderBytes, -20, -1, 0, 1]) {
       const store = await openSmall(data, {
@@ -233,7 +233,7 @@ describe('the end of the newest segment', () => {
     }
   })
 
-  test('is on the disk before the store opens, also what was cut off', async () => {
+  test('is synced before the store opens, also after a cut', async () => {
     const { image, head } = await killed('relaxed', 5)
     for (const garbage of [false, true]) {
       await use(image)
@@ -247,7 +247,7 @@ describe('the end of the newest segment', () => {
     }
   })
 
-  test('is synced after a recovery has cut off and written again', async () => {
+  test('is synced after a recovery has cut it and written again', async () => {
     const disk = new FaultyDisk()
     const store = await openSmall(data, { durability: 'relaxed', disk, segmentBytes: 2 ** 20 })
     const head = join(data, 'segments/00000001.seg')
@@ -261,7 +261,7 @@ describe('the end of the newest segment', () => {
     await store.close()
   })
 
-  test('is DATA_LOSS for a recovery where an acknowledged commit is not as it was written', async () => {
+  test('fails a recovery with DATA_LOSS if an acknowledged commit was changed', async () => {
     const disk = new FaultyDisk()
     const store = await openSmall(data, { durability: 'relaxed', disk, segmentBytes: 2 ** 20 })
     const head = join(data, 'segments/00000001.seg')
@@ -286,24 +286,24 @@ describe('the end of the newest segment', () => {
     expect(await lastCommit()).toBe(3)
   })
 
-  test('is not cut where the store was closed behind it', async () => {
+  test('is not cut if the store was closed after it', async () => {
     const { head } = await killed('relaxed', 5)
     await truncate(head, (await stat(head)).size - 1)
     expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
-    // The manifest says so too.
+    // The manifest also records the close.
     await rm(join(data, 'index'), { recursive: true })
     expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
   })
 })
 
 describe('the index', () => {
-  test('is found again, however little was in it', async () => {
+  test('is found again, however few entries it has', async () => {
     for (const count of [1, 30, 100]) {
       data = join(directory, String(count))
       let store = await openSmall(data)
       for (let n = 1; n <= count; n++) await store.commit({ put: [[`k${n}`, 'x']] })
       await store.close()
-      // What the index does not need is not read: damage to it goes unnoticed until somebody asks.
+      // Segments that the index does not need are not read, so damage to them goes unnoticed until a check.
       const segment = join(data, 'segments/00000001.seg')
       const bytes = await readFile(segment)
       bytes[bytes.indexOf('k1x', 0, 'latin1')]! ^= 1
@@ -315,7 +315,7 @@ describe('the index', () => {
   })
 })
 
-test('an index is written when the commits in it are on the disk', async () => {
+test('writes an index only after its commits are synced', async () => {
   const disk = new FaultyDisk()
   const store = await openSmall(data, { disk, segmentBytes: 2 ** 20 })
   const opened = disk.log.length
@@ -331,7 +331,7 @@ describe('an index of another history', () => {
   const open = (path: string): ReturnType<typeof openSmall> => openSmall(path)
   const putAll = async (path: string, ...keys: readonly string[]): Promise<void> => {
     const store = await open(path)
-    // Each has a segment of its own.
+    // Each commit gets its own segment.
     for (const key of keys) await store.commit({ put: [[key, key.repeat(20_000)]] })
     await store.close()
   }
@@ -348,7 +348,7 @@ describe('an index of another history', () => {
     }
   }
 
-  test('is not used: the index of another store whose segments end at the same places', async () => {
+  test('is not used: the index of another store whose segments end at the same offsets', async () => {
     const other = join(directory, 'other')
     await putAll(data, 'a', 'b')
     await putAll(other, 'c', 'd')
@@ -356,7 +356,7 @@ describe('an index of another history', () => {
     expect(await valuesIn(data, 'a', 'b', 'c', 'd')).toEqual(['a', 'b', undefined, undefined])
   })
 
-  test('is not used: the index of a copy that had another commit where a segment is gone here', async () => {
+  test('is not used: the index of a copy with another commit where this store has lost a segment', async () => {
     const other = join(directory, 'other')
     await (await open(data)).close()
     await cp(data, other, { recursive: true })
@@ -378,7 +378,7 @@ describe('a segment of another history', () => {
     await store.close()
   }
 
-  test('is DATA_LOSS and stays as it is: the newest segment of another store', async () => {
+  test('fails with DATA_LOSS and is kept: the newest segment of another store', async () => {
     const other = join(directory, 'other')
     await putAll(data, 'a')
     await putAll(other, 'b')
@@ -388,7 +388,7 @@ describe('a segment of another history', () => {
     expect(await readFile(path)).toEqual(await readFile(foreign))
   })
 
-  test('is DATA_LOSS: a segment of a copy of the store that had other commits before it', async () => {
+  test('fails with DATA_LOSS: a segment of a copy with other commits before it', async () => {
     const other = join(directory, 'other')
     await (await openSmall(data)).close()
     await cp(data, other, { recursive: true })
@@ -402,7 +402,7 @@ describe('a segment of another history', () => {
     })
   })
 
-  test('is DATA_LOSS: a segment of a copy of the store that has other commits of the same length', async () => {
+  test('fails with DATA_LOSS: a segment of a copy with other commits of the same length', async () => {
     const other = join(directory, 'other')
     await (await openSmall(data)).close()
     await cp(data, other, { recursive: true })
@@ -418,7 +418,7 @@ describe('a segment of another history', () => {
   })
 })
 
-test('a part of a large blob is read and verified wherever it begins', async () => {
+test('a range of a large blob is read and verified at any offset', async () => {
   const store = await openSmall(data)
   const { hash, bytes } = blobOf(1, 400_000)
   await store.commit({ blobs: [{ hash, bytes }] })
@@ -429,7 +429,7 @@ test('a part of a large blob is read and verified wherever it begins', async () 
   await store.close()
 })
 
-test('a damaged commit before the newest segment is DATA_LOSS where the index has to be made again', async () => {
+test('a damaged commit before the newest segment is DATA_LOSS when the index must be rebuilt', async () => {
   const store = await openSmall(data)
   for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
   await store.close()
@@ -449,7 +449,7 @@ test('a damaged commit before the newest segment is DATA_LOSS where the index ha
 })
 
 describe('the manifest', () => {
-  test('is DATA_LOSS when an older one stands there, and no segment behind it is removed', async () => {
+  test('fails with DATA_LOSS if it is outdated, and later segments are kept', async () => {
     const store = await openSmall(data)
     await store.commit({ put: [['a', 'a'.repeat(20_000)]] })
     const old = await readFile(join(data, 'segments/manifest'))
@@ -464,7 +464,7 @@ describe('the manifest', () => {
     await (await openSmall(data)).close()
   })
 
-  test('names a segment only when all of the one before it is on the disk', async () => {
+  test('names a segment only after the previous one is completely synced', async () => {
     const disk = new FaultyDisk()
     const large = { flushEntries: 10_000, flushBytes: 2 ** 24 }
     const store = await openSmall(data, { durability: 'relaxed', disk, ...large })
@@ -479,18 +479,18 @@ describe('the manifest', () => {
     await store.close()
   })
 
-  test('has one segment after a first commit that is larger than a segment', async () => {
+  test('has one segment after a first commit larger than a segment', async () => {
     const store = await openSmall(data)
     await store.commit({ put: [['a', 'a'.repeat(40_000)]] })
     expect((await readdir(join(data, 'segments'))).toSorted()).toEqual(['00000001.seg', 'manifest'])
     await store.close()
   })
 
-  test('is whole where a longer one was being written when the process ended', async () => {
+  test('is intact after a longer one was left unfinished', async () => {
     const store = await openSmall(data)
     await store.commit({ put: [['k', 'v']] })
     await writeFile(join(data, 'segments/manifest.new'), 'x'.repeat(5000))
-    // Closing writes it once: a second write would make good what the first one left.
+    // Closing writes it once: a second write would repair the damage of the first.
     await store.close()
     const again = await openSmall(data)
     expect(await again.get('k')).toBe('v')
@@ -498,7 +498,7 @@ describe('the manifest', () => {
   })
 })
 
-test('every file is on the disk before it gets its name, and the name before anything rests on it', async () => {
+test('syncs every file before its rename, and the rename before anything depends on it', async () => {
   const disk = new FaultyDisk()
   let store = await openSmall(data, { disk })
   for (let n = 0; n < 100; n++)
@@ -508,7 +508,7 @@ test('every file is on the disk before it gets its name, and the name before any
   await store.close()
   const before = disk.log.length
   store = await openSmall(data, { disk })
-  // A process that died may have given names that it did not make last.
+  // A process that died may have renamed files without syncing the directory.
   const directories = [data, join(data, 'segments')].map((path) => `syncDirectory ${path}`)
   expect(disk.log.slice(before)).toEqual(expect.arrayContaining(directories))
   await store.close()
@@ -516,7 +516,7 @@ test('every file is on the disk before it gets its name, and the name before any
   const named: string[] = []
   const wrong: string[] = []
   for (const [at, [step, path]] of log.entries()) {
-    // A segment has its own name at once, and rests on it when the manifest names it.
+    // A segment gets its name at creation; it is in use once the manifest names it.
     const isSegment = step === 'create' && path.endsWith('.seg')
     if (step !== 'rename' && !isSegment) continue
     named.push(path)
@@ -534,7 +534,7 @@ test('every file is on the disk before it gets its name, and the name before any
 })
 
 describe('reclaiming', () => {
-  test('gives space back, keeps everything, and leaves nothing for a new index to bring back', async () => {
+  test('frees space, keeps all data, and removes nothing that a rebuilt index would bring back', async () => {
     const plain = new PlainStore()
     let store = await openSmall(data)
     const commit = async (one: StoreCommit): Promise<void> => {
@@ -554,7 +554,7 @@ describe('reclaiming', () => {
     }
     await commit({ deleteEvents: [sessions[1]!] })
     const segmentsBefore = (await readdir(join(data, 'segments'))).length
-    // Readers and writers go on meanwhile.
+    // Reads and writes continue meanwhile.
     const [, found] = await Promise.all([
       store.reclaim(),
       readContents(store, sessions, [...plain.blobs.keys()]),
@@ -577,7 +577,7 @@ describe('reclaiming', () => {
     await store.close()
   })
 
-  test('ends when it is aborted or the store is closed, and can go on later', async () => {
+  test('stops on an abort or when the store closes, and can run again later', async () => {
     const store = await openSmall(data)
     for (let n = 0; n < 300; n++) await store.commit({ put: [[`k${n % 10}`, 'x'.repeat(300)]] })
     const reason = new Error('enough')
