@@ -31,13 +31,13 @@ import type { CompiledSource } from '../support/compile-source.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { randomBytes } from '../support/random-bytes.js'
 
-/** Runs a shell command with mounts of its own, without being root. */
+/** Runs a shell command with its own mounts, without root. */
 const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
 
 let directory: string
 let data: string
 
-/** A store with a past. */
+/** A store with earlier commits. */
 let past: string
 beforeAll(async () => {
   past = await mkdtemp(join(tmpdir(), 'level-storage-past-'))
@@ -53,7 +53,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
 describe('arguments', () => {
-  test('of the wrong form are refused', () => {
+  test('of a wrong type are rejected', () => {
     expect(() => levelStorage('')).toThrow('directory')
     expect(() => levelStorage('a\0b')).toThrow('directory')
     expect(() => levelStorage(data, { durability: 'none' } as unknown as LevelStorageOptions)).toThrow(
@@ -61,14 +61,14 @@ describe('arguments', () => {
     )
   })
 
-  test('touch nothing before the store is opened', async () => {
+  test('access nothing before the store is opened', async () => {
     levelStorage(data)
     expect(await readdir(directory)).toEqual([])
   })
 })
 
 describe('the marker', () => {
-  test('states the format and the id of the store, once and for all', async () => {
+  test('stores the format and the id of the store permanently', async () => {
     await (await open()).close()
     const first = await readFile(join(data, 'forkspace.json'), 'utf8')
     expect(JSON.parse(first)).toEqual({ format: 2, storeId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
@@ -77,13 +77,13 @@ describe('the marker', () => {
     expect((await readdir(data)).sort()).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
-  test('parents of the directory are created', async () => {
+  test('creates missing parents of the directory', async () => {
     data = join(directory, 'a/b/c')
     await (await open()).close()
     expect(await readdir(data)).toContain('forkspace.json')
   })
 
-  test('a directory that holds anything else is refused and not changed', async () => {
+  test('rejects a directory with other contents and does not change it', async () => {
     for (const name of ['file.txt', '.hidden', 'index', 'forkspace.json.old']) {
       const foreign = join(directory, `with-${name}`)
       await mkdir(join(foreign, name), { recursive: true })
@@ -93,14 +93,14 @@ describe('the marker', () => {
     }
   })
 
-  test('a path that is no directory is refused', async () => {
+  test('rejects a path that is not a directory', async () => {
     await writeFile(data, 'text')
     expect((await rejection(open())).reason).toBe('STORE_FORMAT')
     data = join(data, 'below')
     expect((await rejection(open())).reason).toBe('STORE_FORMAT')
   })
 
-  test('a newer format is refused and nothing is changed', async () => {
+  test('rejects a newer format and changes nothing', async () => {
     await populate()
     for (const format of [3, 1000, 0]) {
       await writeFile(join(data, 'forkspace.json'), JSON.stringify({ format, anything: { else: 1 } }))
@@ -114,7 +114,7 @@ describe('the marker', () => {
     }
   })
 
-  test('a list of segments of a wrong form is a loss of data, though its checksum is right', async () => {
+  test('fails with DATA_LOSS for a malformed list of segments with a correct checksum', async () => {
     await populate()
     const path = join(data, 'segments/manifest')
     const [json] = (await readFile(path, 'utf8')).split('\n')
@@ -141,7 +141,7 @@ describe('the marker', () => {
     }
   })
 
-  test('a damaged one is a loss of data', async () => {
+  test('fails with DATA_LOSS if it is damaged', async () => {
     await populate()
     for (const text of [
       '',
@@ -163,7 +163,7 @@ describe('the marker', () => {
   })
 })
 
-describe('a creation that was cut short is finished by the next open', () => {
+describe('opening completes an interrupted creation', () => {
   const claim = 'forkspace.json.new'
 
   test.each([
@@ -183,7 +183,7 @@ describe('a creation that was cut short is finished by the next open', () => {
       },
     ],
     [
-      'by a second creator that came late',
+      'by a late second creator',
       async () => {
         await (await open()).close()
         await writeFile(join(data, claim), '')
@@ -212,7 +212,7 @@ describe('a creation that was cut short is finished by the next open', () => {
 })
 
 describe('damaged files', () => {
-  test('an index or a lock that is damaged is made again', async () => {
+  test('rebuilds a damaged index or lock', async () => {
     await populate()
     const image = join(directory, 'image')
     await rename(data, image)
@@ -249,14 +249,14 @@ describe('damaged files', () => {
     }
   })
 
-  test('a check of an open store reports an index that was cut off, damaged, replaced or removed, and makes it again', async () => {
+  test('a check of an open store reports and rebuilds a truncated, damaged, replaced or removed index', async () => {
     await populate()
     const pages = join(data, 'index/pages')
     const whole = await readFile(pages)
     const damaged = Buffer.from(whole)
     damaged[whole.length >> 1]! ^= 1
     const changes: [string, () => Promise<void>][] = [
-      ['cut off', () => truncate(pages, whole.length - 1)],
+      ['truncated', () => truncate(pages, whole.length - 1)],
       ['emptied', () => truncate(pages, 0)],
       ['damaged', () => writeFile(pages, damaged)],
       ['removed', () => rm(pages)],
@@ -294,14 +294,14 @@ describe('damaged files', () => {
     const closed = await stateOf()
     expect(closed.findings).toMatchObject([{ problem: 'damaged', object: 'file index/pages' }])
     expect(closed.notes).toEqual([])
-    // A process that ends without closing its store leaves this file behind.
+    // A process that ends without closing its store leaves this file.
     await writeFile(join(data, 'owner.json'), '{}')
     const killed = await stateOf()
     expect(killed.findings).toEqual([])
     expect(killed.notes).toEqual([`index/pages: ${closed.findings[0]!.message}`])
   })
 
-  test('a damaged segment is a loss of data for the reads that need it, and names what was lost', async () => {
+  test('a read of a damaged segment fails with DATA_LOSS that names the lost data', async () => {
     await populate()
     const segment = join(data, 'segments/00000001.seg')
     const bytes = await readFile(segment)
@@ -325,7 +325,7 @@ describe('damaged files', () => {
     await store.close()
   })
 
-  test('an event that is no JSON array is a loss of data', async () => {
+  test('an event that is not a JSON array fails with DATA_LOSS', async () => {
     const sessionId = 'x'.repeat(36)
     const store = await open()
     for (const [i, body] of ['[1]', '{broken', '{}'].entries()) {
@@ -342,14 +342,14 @@ describe('damaged files', () => {
   })
 })
 
-describe('one opener', () => {
+describe('single opener', () => {
   let compiled: CompiledSource
 
   beforeAll(async () => {
     compiled = await bundleSource()
   })
 
-  test('the same directory under any name is locked', async () => {
+  test('rejects a second opener of the same directory under any path with STORE_LOCKED', async () => {
     const store = await open()
     const alias = join(directory, 'alias')
     await symlink(data, alias)
@@ -368,14 +368,14 @@ describe('one opener', () => {
     await (await copy.levelStorage(alias).open()).close()
   })
 
-  test('only one of several opens at once succeeds', async () => {
+  test('lets only one of several concurrent opens succeed', async () => {
     const opened = await Promise.allSettled(Array.from({ length: 10 }, () => open()))
     const stores = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     expect(stores.length).toBe(1)
     await stores[0]!.close()
   })
 
-  test('a failed open leaves nothing locked', async () => {
+  test('leaves no lock after a failed open', async () => {
     await mkdir(data)
     await writeFile(join(data, 'other'), '')
     expect((await rejection(open())).reason).toBe('STORE_FORMAT')
@@ -383,10 +383,10 @@ describe('one opener', () => {
     await (await open()).close()
   })
 
-  test('another process is locked out, and locks out', async () => {
+  test('locks other processes out, and is locked out by them', async () => {
     const store = await open()
     expect(await openInChild()).toBe('STORE_LOCKED')
-    // A refused attempt of our own must not give the lock away.
+    // A rejected attempt of the same process must not release the lock.
     expect((await rejection(open())).reason).toBe('STORE_LOCKED')
     expect(await openInChild()).toBe('STORE_LOCKED')
     await store.close()
@@ -403,7 +403,7 @@ describe('one opener', () => {
     await (await open()).close()
   })
 
-  test('a locked store whose owner is not known, or long gone, names nobody', async () => {
+  test('does not name an owner that is unknown or has exited', async () => {
     const store = await open()
     const gone = spawnSync(process.execPath, ['-e', '']).pid
     const since = new Date().toISOString()
@@ -424,7 +424,7 @@ describe('one opener', () => {
     expect(await readdir(data)).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
-  test('a child that was started while the directory was open finds it locked, then free', async () => {
+  test('stays locked for a child process started meanwhile, until it is closed', async () => {
     const store = await open()
     const started = child(`
       const outcome = () => levelStorage(directory).open().then(() => 'opened', (error) => error.reason + ': ' + error.message)
@@ -437,14 +437,14 @@ describe('one opener', () => {
     expect(await lineOf(started)).toBe('opened')
     started.stdin!.write('again')
     expect(await lineOf(started)).toMatch(/^STORE_LOCKED: .*in this process/)
-    // What it was refused at last did not cost it the lock.
+    // The lock must survive the attempt that was just rejected.
     expect((await rejection(open())).reason).toBe('STORE_LOCKED')
     started.kill('SIGKILL')
     await ended
     await (await open()).close()
   })
 
-  test('a worker thread is locked out, and its attempt does not open the door to other processes', async () => {
+  test('locks out a worker thread, whose attempt does not release the lock for other processes', async () => {
     const store = await open()
     const alias = join(directory, 'alias')
     await symlink(data, alias)
@@ -459,25 +459,23 @@ describe('one opener', () => {
       const [outcome] = (await once(worker, 'message')) as [string]
       await worker.terminate()
       expect(outcome).toBe('STORE_LOCKED')
-      // Elsewhere the refused attempt costs the lock against other processes.
+      // On other systems the rejected attempt releases the lock for other processes.
       const outside = process.platform === 'linux' ? await openInChild() : 'STORE_LOCKED'
       expect(outside).toBe('STORE_LOCKED')
     }
     await store.close()
   })
 
-  test.skipIf(!canMount())(
-    'a directory that is mounted twice is locked, also for a worker thread',
-    async () => {
-      await (await open()).close()
-      const second = join(directory, 'second')
-      await mkdir(second)
-      // What runs in a worker inherits the form of the script.
-      const attempt = `import { parentPort } from 'node:worker_threads'
+  test.skipIf(!canMount())('locks a directory that is mounted twice, also for a worker thread', async () => {
+    await (await open()).close()
+    const second = join(directory, 'second')
+    await mkdir(second)
+    // Workers inherit the module type of the script.
+    const attempt = `import { parentPort } from 'node:worker_threads'
         import { levelStorage } from ${JSON.stringify(compiled.url('adapters/level/index.js'))}
         const outcome = levelStorage(${JSON.stringify(second)}).open().then(() => 'opened', (error) => error.reason)
         parentPort.postMessage(await outcome)`
-      const script = `
+    const script = `
         import { once } from 'node:events'
         import { Worker } from 'node:worker_threads'
         const open = (path) => levelStorage(path).open().then(() => 'opened', (error) => error.reason)
@@ -485,18 +483,17 @@ describe('one opener', () => {
         const [outcome] = await once(new Worker(${JSON.stringify(attempt)}, { eval: true }), 'message')
         console.log([...outcomes, outcome].join(' '))
         process.exit()`
-      const mounted = child(script, [
-        ...ownMounts,
-        'mount --bind "$1" "$2"; shift 2; exec "$@"',
-        'sh',
-        data,
-        second,
-      ])
-      expect(await lineOf(mounted)).toBe('opened STORE_LOCKED STORE_LOCKED')
-    },
-  )
+    const mounted = child(script, [
+      ...ownMounts,
+      'mount --bind "$1" "$2"; shift 2; exec "$@"',
+      'sh',
+      data,
+      second,
+    ])
+    expect(await lineOf(mounted)).toBe('opened STORE_LOCKED STORE_LOCKED')
+  })
 
-  test('the lock is kept while the index is opened again', async () => {
+  test('keeps the lock while the index is reopened', async () => {
     let fail = false
     const opened: Promise<string>[] = []
     const openIndex: OpenIndex = async (disk, path, options) => {
@@ -526,7 +523,7 @@ describe('one opener', () => {
     await store.close()
   })
 
-  test('acknowledged commits are there after kill -9', { timeout: 120_000 }, async () => {
+  test('keeps acknowledged commits after kill -9', { timeout: 120_000 }, async () => {
     let acknowledged = 0
     for (let kills = 0; kills < 4; kills++) {
       const durability = kills % 2 === 0 ? 'full' : 'relaxed'
@@ -573,11 +570,8 @@ describe('one opener', () => {
     expect(acknowledged).toBeGreaterThan(200)
   })
 
-  test.skipIf(!canMount())(
-    'a full disk fences the store and loses nothing',
-    { timeout: 120_000 },
-    async () => {
-      const script = `
+  test.skipIf(!canMount())('a full disk stops writes and loses nothing', { timeout: 120_000 }, async () => {
+    const script = `
       import { rm, writeFile } from 'node:fs/promises'
       await writeFile(directory + '/ballast', new Uint8Array(2 ** 20))
       const storage = levelStorage(directory + '/data')
@@ -602,27 +596,26 @@ describe('one opener', () => {
       const present = kept.every(has)
       await store.close()
       console.log(JSON.stringify({ first: failures[0].reason, outcome: failures[0].details.outcome, cause: String(failures[0].cause), later: later.reason, acknowledged: kept.length > 10, readable, present, works }))`
-      const mounted = await mkdir(data, { recursive: true })
-      expect(mounted).toBe(data)
-      const full = child(script, [
-        ...ownMounts,
-        'mount -t tmpfs -o size=8m tmpfs "$1"; shift; exec "$@"',
-        'sh',
-        data,
-      ])
-      const report: unknown = JSON.parse(await lineOf(full))
-      expect(report).toEqual({
-        first: 'STORE_FULL',
-        outcome: 'unknown',
-        cause: expect.stringContaining('no space left'),
-        later: 'STORE_FAILED',
-        acknowledged: true,
-        readable: true,
-        present: true,
-        works: true,
-      })
-    },
-  )
+    const mounted = await mkdir(data, { recursive: true })
+    expect(mounted).toBe(data)
+    const full = child(script, [
+      ...ownMounts,
+      'mount -t tmpfs -o size=8m tmpfs "$1"; shift; exec "$@"',
+      'sh',
+      data,
+    ])
+    const report: unknown = JSON.parse(await lineOf(full))
+    expect(report).toEqual({
+      first: 'STORE_FULL',
+      outcome: 'unknown',
+      cause: expect.stringContaining('no space left'),
+      later: 'STORE_FAILED',
+      acknowledged: true,
+      readable: true,
+      present: true,
+      works: true,
+    })
+  })
 
   /** A process that runs the script with `levelStorage` and `directory` in scope. */
   function child(script: string, prefix: readonly string[] = []): ChildProcess {
@@ -639,7 +632,7 @@ describe('one opener', () => {
 })
 
 describe('commits', () => {
-  test('of one turn go out in one write, and those that arrive during a write in the next', async () => {
+  test('of one turn share a write, and commits during a write share the next', async () => {
     const { store, disk } = await instrumented('full')
     const put = (key: string): Promise<boolean> => store.commit({ put: [[key, 'x']] })
     const before = disk.segmentWrites.length
@@ -652,7 +645,7 @@ describe('commits', () => {
     await store.close()
   })
 
-  test('are spread over writes of bounded size, and none is split', async () => {
+  test('are spread over writes of bounded size without splitting a commit', async () => {
     const { store, disk } = await instrumented()
     const blob = (n: number): { hash: string; bytes: Uint8Array } => ({
       hash: String(n).padStart(64, '0'),
@@ -668,7 +661,7 @@ describe('commits', () => {
     await store.close()
   })
 
-  test('take the bytes when they are made', async () => {
+  test('copy their bytes at the call', async () => {
     const store = await open()
     const bytes = new Uint8Array(10).fill(1)
     const stored = store.commit({ blobs: [{ hash: 'f'.repeat(64), bytes }] })
@@ -678,7 +671,7 @@ describe('commits', () => {
     await store.close()
   })
 
-  test('that cannot be encoded are refused whole, and the next one is stored', async () => {
+  test('that cannot be encoded are rejected as a whole, and the next one is stored', async () => {
     const store = await open()
     const event = { sessionId: 's'.repeat(36), seq: 1, body: [1] }
     const refused = store.commit({
@@ -694,12 +687,12 @@ describe('commits', () => {
     await store.close()
   })
 
-  test('that leave a gap in the sequence are a defect of the caller', async () => {
+  test('with a gap in their sequence numbers fail with INTERNAL', async () => {
     const store = await open()
     const commit = (...seqs: number[]): Promise<boolean> =>
       store.commit({ events: seqs.map((seq) => ({ sessionId: 's'.repeat(36), seq, body: [] })) })
     expect((await rejection(commit(2))).reason).toBe('INTERNAL')
-    // All numbers that a refused commit took are free again.
+    // A rejected commit releases all of its numbers.
     expect((await rejection(commit(1, 2, 4))).reason).toBe('INTERNAL')
     expect(await commit(1)).toBe(true)
     expect((await rejection(commit(2, 4))).reason).toBe('INTERNAL')
@@ -710,7 +703,7 @@ describe('commits', () => {
 })
 
 describe('closing', () => {
-  test('ends a reader in the middle of its pages', async () => {
+  test('stops a reader between its pages', async () => {
     const sessionId = 's'.repeat(36)
     const store = await open()
     await store.commit({
@@ -733,7 +726,7 @@ describe('the fence', () => {
   const settled = (promises: Promise<boolean>[]): Promise<EngineError[]> =>
     Promise.all(promises.map(rejection))
 
-  test('a failed write rejects everything behind it, and reads go on', async () => {
+  test('a failed write rejects all later commits, and reads continue', async () => {
     const { store, disk } = await instrumented('full')
     await store.commit({ put: [['before', '1']] })
     disk.failAt = disk.operations + 1
@@ -764,7 +757,7 @@ describe('the fence', () => {
     expect((await rejection(store.recover())).reason).toBe('STORE_CLOSED')
   })
 
-  test('a full disk is told apart', async () => {
+  test('reports a full disk separately', async () => {
     for (const code of ['ENOSPC', 'EDQUOT']) {
       const { store, disk } = await instrumented()
       Object.assign(disk, { failAt: disk.operations + 1, forEver: true, code })
@@ -776,7 +769,7 @@ describe('the fence', () => {
     }
   })
 
-  test('a commit that cannot be encoded stops nothing', async () => {
+  test('a commit that cannot be encoded does not stop others', async () => {
     const { store } = await instrumented()
     const good = store.commit({ put: [['good', '1']] })
     const key = undefined as unknown as string
@@ -802,10 +795,10 @@ const recordCount = 1500
 
 const blobOf = (n: number): Buffer => randomBytes(3000, n)
 
-/** By number of a blob of the store with a past. */
+/** By the number of a blob in the prepared store. */
 const lastBytes: number[] = Array.from({ length: recordCount }, (_, n) => blobOf(n)[2999]!)
 
-/** A copy of a store with a past, which three processes might have written. */
+/** Makes a copy of the prepared store, whose commits could have come from three processes. */
 async function populate(): Promise<void> {
   await cp(past, data, { recursive: true })
 }
@@ -839,7 +832,7 @@ function recordKey(n: number): string {
   return `k${String(n).padStart(6, '0')}`
 }
 
-/** A store whose writes can be watched, and made to fail. */
+/** The findings of a check of an open store. */
 async function findingsOf(store: Store): Promise<StoreFinding[]> {
   const findings: StoreFinding[] = []
   for await (const finding of store.check!({ signal: undefined })) findings.push(finding)

@@ -43,7 +43,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     files = chosen.files
   }
 
-  /** On lasting storage everything leaves memory, and is loaded again when it is needed. */
+  /** Unloads everything on durable storage, so that it is loaded again on demand. */
   async function reload(): Promise<void> {
     if (!lasting) return
     const { id } = session
@@ -70,14 +70,14 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     return { ino, nlink, mode, size, mtimeMs, ctimeMs, birthtimeMs, values, hash, content }
   }
 
-  /** All names lead to one file, which has just as many. */
+  /** Requires that all names refer to one file with this number of links. */
   async function same(paths: readonly string[], of: Session = session): Promise<void> {
     const first = await facts(paths[0]!, of)
     expect(first).toMatchObject({ nlink: paths.length })
     for (const path of paths) expect([path, await facts(path, of)]).toEqual([path, first])
   }
 
-  /** Equal trees of files with one name each have the same hash. */
+  /** The hash of an equal tree without hard links, which must be the same. */
   async function hashOfCopy(of: Session = session): Promise<string> {
     const other = await openEngine()
     const copy = await other.sessions.create()
@@ -102,7 +102,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf()).toBe(before)
   }
 
-  test('content, mode, times and attributes are the same under each name', async () => {
+  test('content, mode, times and attributes are shared by all names', async () => {
     await link('/a', '/b')
     await link('/b', '/d/e/c')
     await same(['/a', '/b', '/d/e/c'])
@@ -129,7 +129,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     await same(['/a', '/b', '/d/e/c'])
   })
 
-  test('a change through one name shows in hash and diff at every other one', async () => {
+  test('a change through one name affects the hash and diff of every other', async () => {
     await link('/a', '/d/b')
     await link('/a', '/d/e/c')
     await session.checkpoint({ checkpointLabel: 'before' })
@@ -156,7 +156,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     }
   })
 
-  test('a directory of many pages, some of them without a link', async () => {
+  test('link names in a directory of many pages', async () => {
     const names = endings.slice(0, 40)
     await files.batch(names.map((name) => ({ write: { path: `/m/${name}`, content: name } })))
     await link(`/m/${names[3]!}`, '/m/zz')
@@ -178,7 +178,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     await same(linked)
   })
 
-  test('survive fork, checkpoint, restore and reopening', async () => {
+  test('links survive fork, checkpoint, restore and reopening', async () => {
     await link('/a', '/d/b')
     await session.checkpoint({ checkpointLabel: 'linked' })
     const fork = await session.fork()
@@ -210,7 +210,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf(early)).toBe(await hashOfCopy(early))
   })
 
-  test('renames of a name, of its directories, over a name, and onto another one of the file', async () => {
+  test('renames a name or its directories, over a name, and onto another name of the same file', async () => {
     await link('/a', '/d/e/b')
     await rename('/d/e/b', '/d/c')
     await same(['/a', '/d/c'])
@@ -238,7 +238,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf()).toBe(await hashOfCopy())
   })
 
-  test('removals count down, of single names and of whole directories', async () => {
+  test('removing names or whole directories decreases the link count', async () => {
     await link('/a', '/d/b')
     await link('/a', '/d/e/c')
     await link('/a', '/f')
@@ -261,7 +261,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect((await session.manifest()).nodes).toEqual([])
   })
 
-  test('what cannot be linked', async () => {
+  test('rejects links to directories, missing paths and existing names', async () => {
     await files.createSymlink({ linkPath: '/l', target: 'nowhere' })
     const before = await hashOf()
     await refuse(link('/d', '/dd'), 'NOT_PERMITTED', before)
@@ -284,7 +284,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf()).toBe(before)
   })
 
-  test('a link to a symlink is another symlink, and what is beyond it is not touched', async () => {
+  test('a link to a symlink makes another symlink and leaves its target alone', async () => {
     await files.createSymlink({ linkPath: '/d/l', target: 'x' })
     await link('/d/l', '/d/e/l')
     expect(await files.readSymlink('/d/e/l')).toEqual({ target: 'x' })
@@ -298,7 +298,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf()).toBe(await hashOfCopy())
   })
 
-  test('contents of several blobs', async () => {
+  test('links files with several blobs', async () => {
     const large = new Uint8Array(2 ** 20 + 5).fill(7)
     await files.write({ path: '/d/large', content: large })
     await link('/d/large', '/d/e/large')
@@ -314,7 +314,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await hashOf()).toBe(await hashOfCopy())
   })
 
-  test('a batch that fails takes its changes of a linked file back', async () => {
+  test('a failed batch undoes its changes of a linked file', async () => {
     await link('/a', '/d/b')
     const before = await hashOf()
     await refuse(
@@ -332,7 +332,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await text('/d/b')).toBe('batch')
   })
 
-  test('hashes of forks that are worked out at the same time are those of their trees', async () => {
+  test('hashes of forks that are computed at the same time are correct', async () => {
     await link('/a', '/d/b')
     await files.write({ path: '/z/x', content: '' })
     await link('/a', '/z/e')
@@ -340,7 +340,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     for (let i = 0; i < 4; i++) {
       const fork = await session.fork()
       await fork.files.write({ path: '/a', content: `fork ${i}` })
-      // Hashing these takes turns.
+      // Hashing these takes several turns.
       for (const path of ['/large', '/d/large', '/z/large'])
         await fork.files.write({ path, content: new Uint8Array(2 ** 21 + i).fill(i) })
       forks.push(fork)
@@ -351,7 +351,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(hashes).toEqual(expected)
   })
 
-  test('symlinks by prefix, in pages', async () => {
+  test('lists symlinks by prefix, in pages', async () => {
     const paths = ['/d/e/l', '/d/k', '/d2', '/l0', '/l1', '/l2', '/l3', '/m']
     for (const path of paths) await files.createSymlink({ linkPath: path, target: path })
     await reload()
@@ -377,7 +377,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     })
   })
 
-  test('a symlink whose target ends with a slash leads to a directory or nowhere', async () => {
+  test('a symlink whose target ends with a slash resolves to a directory or nothing', async () => {
     for (const target of ['./c/', 'c/.', 'none/c/']) {
       await files.createSymlink({ linkPath: '/l', target })
       await refuse(files.write({ path: '/l', content: '' }), 'PATH_NOT_FOUND', await hashOf())
@@ -392,7 +392,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
     expect(await text('/c/new')).toBe('below')
   })
 
-  test('40 symlinks are followed, 41 are not', async () => {
+  test('follows 40 symlinks but not 41', async () => {
     await files.createSymlink({ linkPath: '/s1', target: 'a' })
     for (let i = 2; i <= 41; i++) await files.createSymlink({ linkPath: `/s${i}`, target: `s${i - 1}` })
     await reload()
@@ -406,7 +406,7 @@ describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
   })
 })
 
-test('10,000 names of one file', { timeout: 60_000 }, async () => {
+test('supports 10,000 names of one file', { timeout: 60_000 }, async () => {
   const storage = memoryStorage({ durable: true, syncReads: false })
   const first = await openEngine({ storage })
   const { id, files } = await first.sessions.create({ files: { '/a': 'one', '/d/x': '' } })
@@ -431,7 +431,7 @@ test('10,000 names of one file', { timeout: 60_000 }, async () => {
   await engine.close()
 })
 
-test.skipIf(!hasGit)('a git commit has every name as a file', async () => {
+test.skipIf(!hasGit)('a git commit contains every name as a file', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'links-git-'))
   const server = await serveGit(directory)
   const engine = await openEngine({ git: { allowPrivateAddresses: true } })

@@ -1,4 +1,4 @@
-/** Uploads whose bytes say other things of themselves than they are, or change while they are read. */
+/** Uploads with bytes that misreport themselves or change while they are read. */
 import { Buffer } from 'node:buffer'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -30,7 +30,7 @@ const lies: readonly (readonly [name: string, make: () => unknown, says: string]
   ['a byteLength that lies', () => new LyingLength(8), 'another length than its 8 bytes'],
   ['a length that throws', () => new ThrowingLength(8), 'no length'],
   ['a detached ArrayBuffer', detached, 'detached'],
-  ['an ArrayBuffer that became smaller', tooSmall, 'smaller'],
+  ['an ArrayBuffer that was shrunk', tooSmall, 'smaller'],
 ]
 
 function detached(): Uint8Array {
@@ -80,7 +80,7 @@ async function bytesOf(pieces: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 
 type Content = Uint8Array | AsyncIterable<Uint8Array>
 
-/** What an upload makes of a content: the text of `/a.txt`. */
+/** Reads `/a.txt` from the upload of a content. */
 const uploads: readonly (readonly [
   name: string,
   whole: () => Uint8Array,
@@ -112,7 +112,7 @@ const uploads: readonly (readonly [
   ],
 ]
 
-/** `afterwards` is called when the import has been asked for. */
+/** `afterwards` is called after the import was requested. */
 async function imported(
   request: { uploadedSnapshot?: { content: Content }; uploadedGitBundle?: { content: Content } },
   afterwards?: () => void,
@@ -130,7 +130,7 @@ async function imported(
 }
 
 describe.each(uploads)('%s', (_name, whole, text, upload) => {
-  test.each(lies)('is refused as %s, and as pieces of which one is', async (_what, make, says) => {
+  test.each(lies)('is rejected as %s, and with a piece that is one', async (_what, make, says) => {
     const refused = { reason: 'INVALID_ARGUMENT', message: expect.stringContaining(says) as string }
     await expect(upload(make() as Uint8Array)).rejects.toMatchObject(refused)
     const content = (async function* () {
@@ -141,20 +141,20 @@ describe.each(uploads)('%s', (_name, whole, text, upload) => {
   })
 
   test.each<[string, () => unknown]>([
-    ['no promise', () => 1],
-    ['a promise of no object', () => Promise.resolve(1)],
+    ['not a promise', () => 1],
+    ['a promise of a number', () => Promise.resolve(1)],
     ['a promise of null', () => Promise.resolve(null)],
-  ])('is refused as an iterable whose next() gives %s', async (_what, next) => {
+  ])('is rejected as an iterable whose next() returns %s', async (_what, next) => {
     const content = { [Symbol.asyncIterator]: () => ({ next }) } as unknown as AsyncIterable<Uint8Array>
     await expect(upload(content)).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
   })
 
-  test('is as it was at the call, whatever becomes of its memory', async () => {
+  test('is copied at the call, so later changes of its memory have no effect', async () => {
     const bytes = whole().slice()
     expect(await upload(bytes, () => bytes.fill(0))).toBe(text)
   })
 
-  test('may come in pieces that are used again for the next one', async () => {
+  test('may reuse the memory of a piece for the next one', async () => {
     const random = randomWords(5)
     const buffer = new Uint8Array(600)
     const content = (async function* () {
@@ -171,7 +171,7 @@ describe.each(uploads)('%s', (_name, whole, text, upload) => {
     expect(await upload(content)).toBe(text)
   })
 
-  test('may change its pieces as soon as they were taken', async () => {
+  test('may change its pieces after they were taken', async () => {
     const content = (async function* () {
       for (let at = 0; at < whole().length; at += 500) {
         const piece = whole().slice(at, at + 500)
@@ -182,7 +182,7 @@ describe.each(uploads)('%s', (_name, whole, text, upload) => {
     expect(await upload(content)).toBe(text)
   })
 
-  test('may stand in shared memory', async () => {
+  test('may be in shared memory', async () => {
     const shared = new Uint8Array(new SharedArrayBuffer(whole().length))
     shared.set(whole())
     expect(await upload(shared)).toBe(text)
@@ -194,7 +194,7 @@ describe.each(uploads)('%s', (_name, whole, text, upload) => {
 })
 
 test.each(lies.filter(([name]) => !['a string', 'a DataView'].includes(name)))(
-  'a file is not written as %s',
+  'rejects %s as file content',
   async (_what, make, says) => {
     const session = await engine.sessions.create()
     const content = make() as Uint8Array

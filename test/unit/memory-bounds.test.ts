@@ -31,7 +31,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** The least that an engine may have. */
+/** The smallest budget that an engine accepts. */
 const memoryBudgetBytes = 2 ** 20
 
 async function open(storage: Storage, environment: Environment = systemEnvironment): Promise<Engine> {
@@ -40,7 +40,7 @@ async function open(storage: Storage, environment: Environment = systemEnvironme
   return engine
 }
 
-/** Counts the sessions that leave memory while `act` runs. */
+/** Counts the sessions that are evicted while `act` runs. */
 async function evictions(act: () => Promise<void>): Promise<number> {
   const evict = vi.spyOn(Residency.prototype, 'evict')
   try {
@@ -51,7 +51,7 @@ async function evictions(act: () => Promise<void>): Promise<number> {
   }
 }
 
-/** What `look` gives; undefined where it would have to wait. */
+/** The result of `look`; undefined if it would have to wait. */
 function unlessBlocked<T>(look: () => T): T | undefined {
   try {
     return look()
@@ -67,14 +67,14 @@ function expectContent(found: string | undefined, content: string | undefined): 
 
 const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
 
-/** So many sessions that the first ones leave. */
+/** Creates enough sessions to evict the first ones. */
 async function crowd(engine: Engine): Promise<void> {
   const base = await engine.sessions.create({ files: { '/x': 'x' } })
   for (let i = 0; i < 400; i++) await (await base.fork()).files.write({ path: '/x', content: `${i}` })
 }
 
 describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make) => {
-  test('calls on a session that left take effect in their order, whenever they come', async () => {
+  test('calls on an evicted session take effect in call order', async () => {
     const engine = await open(make(directory))
     const session = await (await engine.sessions.create()).fork()
     await session.files.write({ path: '/first', content: '0' })
@@ -86,7 +86,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
       () => (written = true),
       () => undefined,
     )
-    // In every step that is between the call and its effect.
+    // Covers every step between the call and its effect.
     for (let i = 0; !written; i++) {
       others.push(session.files.write({ path: `/other${i}`, content: '' }))
       await Promise.resolve()
@@ -98,7 +98,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     expect(paths).toEqual(['/first', ...others.map((_, i) => `/other${i}`)])
   })
 
-  test('sessions that are not used leave memory, and handles on them go on', async () => {
+  test('evicts unused sessions, whose handles stay usable', async () => {
     const engine = await open(make(directory))
     const base = await engine.sessions.create({
       files: Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`/d${i % 40}/f${i}`, `${i}`])),
@@ -131,7 +131,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     }
   })
 
-  test('locks, open files and followers keep a session where it is', async () => {
+  test('locks, open files and followers keep a session in memory', async () => {
     const engine = await open(make(directory))
     const session = await engine.sessions.create({ files: { '/a': '1', '/b': '2' } })
     const owner = { ownerId: 'one' }
@@ -167,7 +167,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     await subscription.return()
   })
 
-  test('an operation that has hold of a session that left goes on with it', async () => {
+  test('an operation on an evicted session continues with it', async () => {
     const engine = await open(make(directory))
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     let go = (): void => undefined
@@ -191,11 +191,11 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     expect(types[0]).toContain('reateSession')
   })
 
-  test('what was used by synchronous calls can be used so whenever its handle is there', async () => {
+  test('synchronous calls keep working on an evicted session through its handle', async () => {
     const storage = make(directory)
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/d/a': '1' } })
-    // A store that cannot be read at once cannot promise it.
+    // A store without synchronous reads cannot guarantee this.
     const synchronous = (): string | undefined => unlessBlocked(() => session.fs.readFileSync('/d/a', 'utf8'))
     const before = synchronous()
     session.fs.writeFileSync('/d/b', '2')
@@ -209,7 +209,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     expect(await read(session, '/d/b')).toBe('2')
   })
 
-  test('a session leaves behind when it was read last', async () => {
+  test('an evicted session keeps the time of its last read', async () => {
     const environment = fixedEnvironment({ stepMs: 0 })
     const engine = await open(make(directory), environment)
     const session = await engine.sessions.create({ files: { '/a': '' }, initialTags: { read: 'once' } })
@@ -221,7 +221,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     expect(sessions.map(({ lastActivityAt }) => Date.parse(lastActivityAt))).toEqual([readAt])
   })
 
-  test('a session with a long tail leaves behind a snapshot', async () => {
+  test('eviction stores a snapshot for a session with many events', async () => {
     const storage = make(directory)
     const engine = await open(storage)
     const session = await engine.sessions.create()
@@ -232,7 +232,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     expect((await session.events.verify()).eventCount).toBe(301)
   })
 
-  test('what services have of a session comes back with it', async () => {
+  test('service data of a session is restored after eviction', async () => {
     const engine = await open(make(directory))
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     await session.cache.put({ key: 'k', value: 'v' })
@@ -250,7 +250,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
     await subscription.return()
   })
 
-  test('a directory of many entries is used in little memory, and has the same hash', async () => {
+  test('a directory of many entries needs little memory and has the same hash', async () => {
     const storage = make(directory)
     const first = await open(storage)
     const files = Object.fromEntries(
@@ -279,7 +279,7 @@ describe.each(storages.filter(([, , lasting]) => lasting))('on %s', (_name, make
   })
 })
 
-test(`sessions that come and go are those of a plain model (FORKSPACE_SEED=${seed})`, async () => {
+test(`evicted and reloaded sessions agree with a plain model (FORKSPACE_SEED=${seed})`, async () => {
   const make = (): Storage => memoryStorage({ durable: true })
   const step = fc.record({
     session: fc.nat(79),

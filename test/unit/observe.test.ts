@@ -33,7 +33,7 @@ describe('authorize', () => {
 
   afterEach(() => engine.close())
 
-  test('is asked who does what with which session', async () => {
+  test('receives the caller, the action and the session', async () => {
     const caller = { tenant: 't', principal: 'p' }
     const { id: sessionId } = session
     asked = []
@@ -49,26 +49,29 @@ describe('authorize', () => {
     ])
   })
 
-  test.each([false, undefined, null, 1, 'yes', Promise.resolve(true)])('takes %o for a no', async (no) => {
-    const { manifestHash } = await session.manifest()
-    answer = (action) => (action === 'getManifest' ? true : no)
-    const denied = expect.objectContaining({ reason: 'PERMISSION_DENIED' }) as Error
-    await expect(session.files.delete({ path: '/a' })).rejects.toEqual(denied)
-    await expect(session.files.read({ path: '/a' })).rejects.toEqual(denied)
-    await expect(session.fork()).rejects.toEqual(denied)
-    await expect(session.delete()).rejects.toEqual(denied)
-    await expect(session.diff().paths()).rejects.toEqual(denied)
-    await expect(session.events.list()).rejects.toEqual(denied)
-    await expect(session.events.follow().next()).rejects.toEqual(denied)
-    await expect(engine.sessions.create()).rejects.toEqual(denied)
-    await expect(engine.sessions.list()).rejects.toEqual(denied)
-    await expect(engine.as({ tenant: 't' }).sessions.open(session.id)).rejects.toEqual(denied)
-    await expect(engine.sources.list()).rejects.toEqual(denied)
-    expect(() => session.fs.statSync('/a')).toThrow(expect.objectContaining({ code: 'EACCES' }) as Error)
-    expect((await session.manifest()).manifestHash).toBe(manifestHash)
-  })
+  test.each([false, undefined, null, 1, 'yes', Promise.resolve(true)])(
+    'treats %o as a denial',
+    async (no) => {
+      const { manifestHash } = await session.manifest()
+      answer = (action) => (action === 'getManifest' ? true : no)
+      const denied = expect.objectContaining({ reason: 'PERMISSION_DENIED' }) as Error
+      await expect(session.files.delete({ path: '/a' })).rejects.toEqual(denied)
+      await expect(session.files.read({ path: '/a' })).rejects.toEqual(denied)
+      await expect(session.fork()).rejects.toEqual(denied)
+      await expect(session.delete()).rejects.toEqual(denied)
+      await expect(session.diff().paths()).rejects.toEqual(denied)
+      await expect(session.events.list()).rejects.toEqual(denied)
+      await expect(session.events.follow().next()).rejects.toEqual(denied)
+      await expect(engine.sessions.create()).rejects.toEqual(denied)
+      await expect(engine.sessions.list()).rejects.toEqual(denied)
+      await expect(engine.as({ tenant: 't' }).sessions.open(session.id)).rejects.toEqual(denied)
+      await expect(engine.sources.list()).rejects.toEqual(denied)
+      expect(() => session.fs.statSync('/a')).toThrow(expect.objectContaining({ code: 'EACCES' }) as Error)
+      expect((await session.manifest()).manifestHash).toBe(manifestHash)
+    },
+  )
 
-  test('is asked about both sides of a diff', async () => {
+  test('checks both sides of a diff', async () => {
     const other = await engine.as({ tenant: 't', principal: 'p' }).sessions.create({ files: { '/b': '' } })
     answer = (action) => action !== 'diff' || asked.length === 1
     const caller = { tenant: 't', principal: 'p' }
@@ -83,7 +86,7 @@ describe('authorize', () => {
   })
 
   test.each(['createSession', 'createSource', 'startImport'])(
-    'is asked for all that a session from a repository takes: %s',
+    'checks each action of creating a session from a repository: %s',
     async (withheld) => {
       answer = (action) => action !== withheld
       await expect(engine.sessions.create({ gitRepository: { path: '/none' } })).rejects.toMatchObject({
@@ -93,13 +96,13 @@ describe('authorize', () => {
     },
   )
 
-  test('shows in the capabilities', async () => {
+  test('determines the reported capabilities', async () => {
     answer = (action) => action !== 'commit'
     const { capabilities } = await session.get()
     expect(capabilities).toEqual({ commit: false, approvals: true, annotations: true })
   })
 
-  test('is asked which source a session is made from', async () => {
+  test('receives the source of a new session', async () => {
     asked = []
     answer = () => false
     const sourceRef = { sourceId: '0'.repeat(36) }
@@ -107,7 +110,7 @@ describe('authorize', () => {
     expect(asked).toEqual([[{ tenant: 'local', principal: 'local' }, 'createSession', sourceRef]])
   })
 
-  test('that throws for what is only shown is a no, and what was done stays told', async () => {
+  test('that throws for a capability counts as a denial and does not fail the operation', async () => {
     await session.checkpoint({ checkpointLabel: 'one' })
     answer = (action) => {
       if (action === 'commit') throw new Error('mine')
@@ -126,7 +129,7 @@ describe('authorize', () => {
 })
 
 describe('diagnostics', () => {
-  test('tell of each operation, its caller and its end', async () => {
+  test('report each operation with its caller and outcome', async () => {
     const started: Trace[] = []
     const ended: Trace[] = []
     const failed: unknown[] = []
@@ -163,7 +166,7 @@ describe('diagnostics', () => {
 })
 
 describe('the log', () => {
-  test('tells of what no caller is told of', async () => {
+  test('reports errors that no call returns', async () => {
     const storage = new FailingStorage(memoryStorage({ durable: true }))
     const entries: LogEntry[] = []
     const engine = await openEngine({ storage, log: (entry) => entries.push(entry) })

@@ -1,4 +1,4 @@
-/** Files of a repository that stay open for the next read. */
+/** Files of a repository that are kept open for later reads. */
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ function place(name: string): FilePlace {
 
 const areOpen = (): boolean[] => handles.map(({ fd }) => fd >= 0)
 
-test('a file that one reader gives up is closed by its last reader, and opened anew for the next', async () => {
+test('a file given up by one reader is closed by its last reader and reopened for the next', async () => {
   const files = new OpenFiles(10)
   let end!: () => void
   const reading = files.use(place('a'), async ({ handle }) => {
@@ -49,7 +49,7 @@ test('a file that one reader gives up is closed by its last reader, and opened a
   expect(areOpen()).toEqual([false, false])
 })
 
-test('of more files than may stay open the one that was used least recently is closed, and none that is read', async () => {
+test('closes the least recently used file above the limit, but none that is being read', async () => {
   const files = new OpenFiles(2)
   const use = (name: string): Promise<void> => files.use(place(name), () => Promise.resolve())
   await files.use(place('a'), async () => {

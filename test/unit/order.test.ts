@@ -1,4 +1,4 @@
-/** The order of names, which is that of their bytes in UTF-8. */
+/** The order of names by their UTF-8 bytes. */
 import { expect, test } from 'vitest'
 import { compareUtf8, needsUtf8Order } from '../../src/engine/base/order.js'
 
@@ -20,7 +20,7 @@ const names = [
   '\u{10ffff}',
 ]
 
-test('names are ordered by the bytes of their UTF-8', () => {
+test('names are ordered by their UTF-8 bytes', () => {
   for (const a of names)
     for (const b of names) {
       const expected = Buffer.compare(Buffer.from(a), Buffer.from(b))
@@ -28,7 +28,7 @@ test('names are ordered by the bytes of their UTF-8', () => {
     }
 })
 
-test('a list of names that need no other order is in the order of strings', () => {
+test('names that need no special order are in string order', () => {
   const plain = names.filter((name) => !needsUtf8Order(name))
   expect(plain).toEqual(['', 'a', 'aa', 'b', '\u007f', 'ü', '\ud7ff'])
   expect(plain.toSorted()).toEqual(plain.toSorted(compareUtf8))

@@ -1,4 +1,4 @@
-/** Sizes of pages, and the tokens that lead from one to the next. */
+/** Page sizes and page tokens. */
 import { expect, test } from 'vitest'
 import { limits } from '../../src/engine/base/limits.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../src/engine/base/paging.js'
@@ -14,11 +14,11 @@ test.each([
   expect(parsePageSize(given)).toBe(expected)
 })
 
-test.each([-1, 0.5, Number.NaN, 2 ** 53, '1'])('a page size of %s is refused', (given) => {
+test.each([-1, 0.5, Number.NaN, 2 ** 53, '1'])('rejects a page size of %s', (given) => {
   expect(() => parsePageSize(given as number)).toThrow('pageSize: must be a whole number from 0')
 })
 
-test('a token gives its key to its own listing alone', () => {
+test('a token is only valid for its own listing', () => {
   const token = encodePageToken('files', 'key\0ü')
   expect(parsePageToken('files', token)).toBe('key\0ü')
   expect(parsePageToken('files', '')).toBe(undefined)
