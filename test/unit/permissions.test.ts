@@ -1,4 +1,4 @@
-/** What handles may do from which something is withheld, and what they show. */
+/** The permissions of narrowed handles, and the data that they reveal. */
 import { Buffer } from 'node:buffer'
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,7 +59,7 @@ async function drain(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
 
 const hashOf = (path: string): Promise<string> => session.files.contentHash(path)
 
-/** What is done by handles in process only: each as it is carried out by a handle that may do it. */
+/** Actions that are only available in process, each as a permitted handle performs it. */
 const natively: Readonly<
   Record<keyof typeof nativeActions, (handle: Session, scope: EngineScope) => Promise<unknown>>
 > = {
@@ -76,7 +76,7 @@ const natively: Readonly<
   exportBundle: (handle) => drain(handle.exportBundle()),
   checkout: (handle) => handle.checkout(join(directory, 'out')),
   syncCheckout: async (handle) => {
-    // A checkout that a handle made is synced by that handle: one that may check out, and no more, is not enough.
+    // A checkout is synced by the handle that made it: permission to check out alone is not enough.
     const checkout = await handle.checkout(join(directory, 'out'))
     return checkout.sync()
   },
@@ -88,9 +88,9 @@ const withheld = Object.entries(nativeActions).flatMap(([action, needs]: [string
   needs.capabilities.map((capability) => [action as keyof typeof nativeActions, capability] as const),
 )
 
-describe('what is done in process only', () => {
+describe('actions in process', () => {
   test.each(withheld.filter(([action]) => action !== 'syncCheckout'))(
-    'refuses %s without %s, and changes nothing',
+    'reject %s without %s and change nothing',
     async (action, capability) => {
       const before = await pictureOf(session)
       const without = [capability]
@@ -104,7 +104,7 @@ describe('what is done in process only', () => {
     },
   )
 
-  test('a checkout is synced only by a handle that may change files', async () => {
+  test('a checkout can only be synced by a handle that may change files', async () => {
     const target = join(directory, 'out')
     const reader = await session.narrow({ without: ['files.write'] }).checkout(target)
     const before = await session.manifest()
@@ -151,14 +151,14 @@ const conditions = Object.entries(table).flatMap(([action, { when = {} }]) =>
   ),
 )
 
-describe('what a request needs beyond its operation', () => {
-  test('is tried for every condition of the table', () => {
+describe('the conditional requirements of a request', () => {
+  test('are tested for every condition of the table', () => {
     expect(new Set(conditions.map(([action, condition]) => `${action} ${condition}`))).toEqual(
       new Set(Object.keys(conditional)),
     )
   })
 
-  test.each(conditions)('refuses %s with %s without %s, and changes nothing', async (...row) => {
+  test.each(conditions)('reject %s with %s without %s and change nothing', async (...row) => {
     const [action, condition, capability] = row
     const before = await pictureOf(session)
     const without = [capability]
@@ -173,7 +173,7 @@ describe('what a request needs beyond its operation', () => {
     await attempt(session.narrow(rest), engine.narrow(rest))
   })
 
-  test('is asked of what is done, whatever a request says when it is read again', async () => {
+  test('are checked against the request as it was read', async () => {
     const narrow = session.narrow({ without: ['history'] })
     const fork = <Given extends object>(given?: Given): Given & { readonly checkpointLabel?: string } => {
       let reads = 0
@@ -195,7 +195,7 @@ describe('a handle without files.read', () => {
     blind = session.narrow({ without: ['files.read'] })
   })
 
-  test('is not told the hash of a file whose guard does not hold', async () => {
+  test('does not learn the hash of a file when a guard fails', async () => {
     const expectedHash = `sha256:${'0'.repeat(64)}`
     const attempts = [
       (handle: Session) => handle.files.write({ path: '/a', content: '', expectedHash }),
@@ -216,7 +216,7 @@ describe('a handle without files.read', () => {
     }
   })
 
-  test('reads no content by flags of node:fs that write too', async () => {
+  test('cannot read content with node:fs flags that also write', async () => {
     const { fs } = blind
     for (const flag of ['r+', 'a+', 'w+', 'rs+', 'ax+', fs.constants.O_RDONLY | fs.constants.O_CREAT]) {
       expect(() => fs.readFileSync('/a', { flag: flag as string }), String(flag)).toThrow(/EACCES/)
@@ -236,7 +236,7 @@ describe('a handle without files.read', () => {
     expect(session.fs.readdirSync('/')).toEqual(['a', 'd', 'new'])
   })
 
-  test('writes, and closes what it opened for writing', async () => {
+  test('can write, and can close files that it opened for writing', async () => {
     const { fs } = blind
     const fd = fs.openSync('/b', 'w')
     fs.writeSync(fd, 'one')
@@ -253,7 +253,7 @@ describe('a handle without files.read', () => {
     expect(session.fs.readFileSync('/c', 'utf8')).toBe('three')
   })
 
-  test('sees no fingerprint of what the session started from, and no file in its events', async () => {
+  test('sees neither the base fingerprint nor files in events', async () => {
     expect((await session.get()).baseFingerprint).not.toBe('')
     expect((await blind.restore({ checkpointLabel: 'one' })).baseFingerprint).toBe('')
     for (const { details } of (await blind.events.list()).events) expect(details).toEqual({})
@@ -282,7 +282,7 @@ describe('events', () => {
   })
 
   test.each(Object.entries(told).flatMap(([type, needed]) => needed.map((one) => [type, one] as const)))(
-    'tell no details of %s without %s, and all others',
+    'hide the details of %s without %s, and only those',
     async (type, capability) => {
       const { events } = session.narrow({ without: [capability] })
       const all = (await session.events.list()).events
@@ -301,7 +301,7 @@ describe('events', () => {
     },
   )
 
-  test('and listings give no id of a lock to a handle that may not release the locks of others', async () => {
+  test('and listings hide lock ids from a handle that may not release the locks of others', async () => {
     const path = '/a'
     const narrow = session.narrow({ without: ['locks.force'] })
     const [lock] = (await narrow.fileLocks.list()).locks
@@ -314,7 +314,7 @@ describe('events', () => {
 })
 
 describe('a diff', () => {
-  test('shows nothing of a session whose handle may not read it', async () => {
+  test('reveals nothing of a session whose handle may not read it', async () => {
     const other = await engine.sessions.create({ files: { '/other': '' } })
     await expect(session.diff(other.narrow({ without: ['files.read'] })).paths()).rejects.toMatchObject({
       reason: 'PERMISSION_DENIED',
@@ -327,7 +327,7 @@ describe('a diff', () => {
 })
 
 describe('a scope', () => {
-  test('that was narrowed gives handles that are', async () => {
+  test('that is narrowed returns narrowed handles', async () => {
     const scope = engine.narrow({ without: ['files.write', 'usage'] })
     const made = await scope.sessions.create({ files: { '/a': 'one' } })
     const opened = await scope.sessions.open(session.id)
@@ -343,7 +343,7 @@ describe('a scope', () => {
 })
 
 describe('authorize', () => {
-  test('keeps back the hash of a content that may not be hashed, and ids of locks that may not be ended', async () => {
+  test('hides the hash of a content without permission to hash it, and lock ids without permission to force locks', async () => {
     const refused = new Set<Action>()
     const own = await openEngine({ authorize: (_caller, action) => !refused.has(action) })
     try {
@@ -360,7 +360,7 @@ describe('authorize', () => {
     }
   })
 
-  test('decides by capabilities over every way to one effect', async () => {
+  test('decides by capability about every action with the same effect', async () => {
     const own = await openEngine({
       authorize: (_caller, action) => !capabilitiesOf(action).includes('files.write'),
     })
@@ -379,14 +379,14 @@ describe('authorize', () => {
   })
 })
 
-test('narrowing names the capability that it does not know, and those that there are', () => {
+test('narrowing with an unknown capability lists the valid ones', () => {
   for (const handle of [session, engine])
     expect(() => handle.narrow({ without: ['comit' as Capability] })).toThrow(
       `without[0]: unknown capability "comit"; did you mean "commit"? The capabilities are ${capabilities.join(', ')}.`,
     )
 })
 
-test('the page on permissions lists every capability, and every action with what it needs', async () => {
+test('the permissions page lists every capability, and every action with its requirements', async () => {
   const page = readFileSync(new URL('../../docs/permissions.md', import.meta.url), 'utf8')
   const [about, actions] = page.split('## What each action needs')
   const listed = Array.from(about!.matchAll(/^\| `([^`]+)`/gmu), ([, capability]) => capability)
@@ -402,6 +402,6 @@ test('the page on permissions lists every capability, and every action with what
 | action | needs | with |
 | --- | --- | --- |
 ${rows.join('')}`
-  // With `-u` the table is written: npm run generate.
+  // With `-u` this writes the table: npm run generate.
   await expect(await formatted('permissions.md', written)).toMatchFileSnapshot('../../docs/permissions.md')
 })

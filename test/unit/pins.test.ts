@@ -12,16 +12,16 @@ const collectGarbage = runInNewContext('gc') as () => void
 
 const durable = (): Pins => new Pins({ durable: true, sessionTrees: () => [] })
 
-/** Lets go of objects that nothing leads to. */
+/** Makes the garbage collector release unreachable objects. */
 async function letGo(): Promise<void> {
-  // A weak reference holds its object until the turn in which it was made or read has ended.
+  // A weak reference keeps its object until the end of the turn in which it was created or read.
   await nextTurn()
   collectGarbage()
   await nextTurn()
 }
 
-describe('a pin whose owner is not in memory any more', () => {
-  test('holds no states of a session', async () => {
+describe('a pin whose owner was garbage collected', () => {
+  test('pins no states of a session', async () => {
     const pins = durable()
     pins.pin({ states: { sessionId: 's', seqs: [3] }, owner: {} })
     const owner = {}
@@ -35,7 +35,7 @@ describe('a pin whose owner is not in memory any more', () => {
     expect(pins.statesOf('other')).toBeUndefined()
   })
 
-  test('holds no tree in memory', async () => {
+  test('pins no tree in memory', async () => {
     const pins = durable()
     const owner = {}
     pins.pin({ roots: [{ last: undefined }], owner })
@@ -46,7 +46,7 @@ describe('a pin whose owner is not in memory any more', () => {
     expect(owner).toEqual({})
   })
 
-  test('goes when there are many pins', async () => {
+  test('is removed when there are many pins', async () => {
     const pins = durable()
     const pin = (): unknown => pins.pin({ contents: [undefined], owner: {} })
     for (let count = 0; count < 1024; count++) pin()
@@ -57,7 +57,7 @@ describe('a pin whose owner is not in memory any more', () => {
   })
 })
 
-test('a session that comes in counts as such until its pin ends', () => {
+test('an arriving session counts as such until its pin ends', () => {
   const pins = durable()
   const pin = pins.pin({ arrivingSession: 's' })
   expect(pins.isArriving('s')).toBe(true)
@@ -65,7 +65,7 @@ test('a session that comes in counts as such until its pin ends', () => {
   expect(pins.isArriving('s')).toBe(false)
 })
 
-test('all states that forks start from are noted until the pin ends', () => {
+test('records all states that forks start from until the pin ends', () => {
   const pins = durable()
   pins.forked('parent', 1)
   const pin = pins.pin({ forks: true })
@@ -77,7 +77,7 @@ test('all states that forks start from are noted until the pin ends', () => {
   expect(pins.forksOf('parent')).toBeUndefined()
 })
 
-test('a pin of recent writes holds blobs written since the oldest such pin, also after another one ends', async () => {
+test('a pin of recent writes keeps blobs written since the oldest such pin, even after another one ends', async () => {
   const pins = durable()
   const store = pins.watching(await memoryStorage({ durable: true }).open())
   const [before, during, since] = [blobOf(1, 10), blobOf(2, 10), blobOf(3, 10)]

@@ -49,7 +49,7 @@ describe.each([
     path = '/d/f',
   ): Promise<void> => locks.set({ path, kind, range: { start, length }, owner })
 
-  /** The ranges that stand in the way of another owner, one after the other. */
+  /** The ranges that conflict with another owner, in order. */
   async function held(path = '/d/f'): Promise<string[]> {
     const found: string[] = []
     for (let start = 0n; ;) {
@@ -67,7 +67,7 @@ describe.each([
 
   const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 
-  test('tell what is in the way', async () => {
+  test('report the conflicting lock', async () => {
     const owner = { ownerId: 'a', pid: 7, clientId: 'host' }
     await locks.set({ path: '/link', kind: SHARED, range: { start: 5, length: 10 }, owner })
     const range = { start: 0, length: 6 }
@@ -85,7 +85,7 @@ describe.each([
       hasConflict: true,
       conflict: { kind: EXCLUSIVE, range: { start: 0n, length: 0n }, owner, isFlock: true },
     })
-    // The same ownerId of another client is another owner.
+    // The same ownerId of another client is a different owner.
     await expect(set({ ownerId: 'a', clientId: 'other' })).rejects.toEqual(refused('LOCK_HELD'))
   })
 
@@ -105,7 +105,7 @@ describe.each([
     expect(await held()).toEqual([])
   })
 
-  test('reach to 2^63', async () => {
+  test('extend to 2^63', async () => {
     const last = 2n ** 63n - 1n
     await set(a, last, 1)
     await set(b, 0, last)
@@ -128,7 +128,7 @@ describe.each([
     }
   })
 
-  test('refuse what makes no sense', async () => {
+  test('reject invalid arguments', async () => {
     const request = { path: '/g', kind: EXCLUSIVE, owner: a }
     const wrong: [change: object, field: string][] = [
       [{ path: 'g' }, 'path'],
@@ -155,7 +155,7 @@ describe.each([
     )
   })
 
-  test('of one who gets less than it had let others go on', async () => {
+  test('let waiters continue when their owner shrinks them', async () => {
     const order: string[] = []
     const wait = async (owner: PosixLockOwner, start: number, length: number): Promise<void> => {
       await locks.setBlocking({ path: '/d/f', kind: SHARED, range: { start, length }, owner })
@@ -170,7 +170,7 @@ describe.each([
     await Promise.all(waits)
   })
 
-  test('are had in the order of the calls, and nobody is overtaken', async () => {
+  test('are granted in call order without overtaking', async () => {
     const order: string[] = []
     const wait = async (owner: PosixLockOwner, kind: PosixLockKind): Promise<void> => {
       await locks.setBlocking({ path: '/d/f', kind, owner })
@@ -180,7 +180,7 @@ describe.each([
     const writer = wait(b, EXCLUSIVE)
     const reader = wait(c, SHARED)
     await expect(set({ ownerId: 'd' }, 0, 1, SHARED)).rejects.toEqual(refused('LOCK_HELD'))
-    // What the holder sets anew goes ahead of those who wait for it.
+    // A new request of the holder has priority over waiters.
     await set(a, 0, 0, SHARED)
     await set(a)
     await locks.funlock({ path: '/d/f', owner: a })
@@ -192,7 +192,7 @@ describe.each([
     expect(order).toEqual(['b', 'c'])
   })
 
-  test('find deadlocks over files and spaces, and two who upgrade', async () => {
+  test('detect deadlocks across files and lock spaces, and between two upgrades', async () => {
     await set(a)
     await locks.flock({ path: '/g', owner: b })
     const first = locks.flock({ path: '/g', owner: a, mode: PosixFlockMode.SHARED, blocking: true })
@@ -213,7 +213,7 @@ describe.each([
     expect(await held()).toEqual(['a x 0 0'])
   })
 
-  test('are no longer waited for after an abort', async () => {
+  test('are no longer awaited after an abort', async () => {
     await set(a, 0, 0, SHARED)
     const abort = new AbortController()
     const { signal } = abort
@@ -223,7 +223,7 @@ describe.each([
     await expect(set(c, 0, 0, SHARED)).rejects.toEqual(refused('LOCK_HELD'))
     abort.abort()
     await expect(first).rejects.toMatchObject({ name: 'AbortError' })
-    // It could be had now, but whoever asked has left.
+    // The lock is free now, but its requester has left.
     await expect(second).rejects.toMatchObject({ name: 'AbortError' })
     await third
     const reason = new Error('too long')
@@ -233,7 +233,7 @@ describe.each([
     expect(await held('/g')).toEqual([])
   })
 
-  test('follow the file, and go with it', async () => {
+  test('follow a moved file and are removed with it', async () => {
     await set(a)
     await session.files.rename({ sourcePath: '/d', destinationPath: '/e' })
     await session.files.write({ path: '/e/f', content: 'changed' })
@@ -250,7 +250,7 @@ describe.each([
     await locks.funlock({ path: '/d/f', owner: c })
   })
 
-  test('are one under all names of a file, and go with the last', async () => {
+  test('are shared by all names of a file, and are removed with the last', async () => {
     await session.files.link({ srcPath: '/d/f', dstPath: '/second' })
     await set(a)
     await expect(set(b, 0, 0, EXCLUSIVE, '/second')).rejects.toEqual(refused('LOCK_HELD'))
@@ -265,7 +265,7 @@ describe.each([
     await set(b, 0, 0, EXCLUSIVE, '/second')
   })
 
-  test('are of directories too, outlive a restore, and are not inherited', async () => {
+  test('also apply to directories, survive a restore, and are not inherited', async () => {
     await session.checkpoint({ checkpointLabel: 'one' })
     await set(a, 0, 0, EXCLUSIVE, '/')
     await set(a, 0, 0, EXCLUSIVE, '/d')
@@ -276,7 +276,7 @@ describe.each([
     await expect(set(b, 0, 0, EXCLUSIVE, '/')).rejects.toEqual(refused('LOCK_HELD'))
   })
 
-  test('are what was asked for at the call', async () => {
+  test('copy their request at the call', async () => {
     const request = { path: '/d/f', kind: EXCLUSIVE, range: { start: 1, length: 2 }, owner: { ownerId: 'a' } }
     const pending = locks.set(request)
     request.range.start = 50
@@ -308,7 +308,7 @@ describe.each([
     await closing
   })
 
-  test('take at most 1,000 waiters a session', async () => {
+  test('allow at most 1,000 waiters per session', async () => {
     await set(a)
     const abort = new AbortController()
     const wait = (ownerId: string): Promise<string> =>
@@ -323,11 +323,11 @@ describe.each([
     expect(new Set(await Promise.all(waits.slice(0, 1000)))).toEqual(new Set(['AbortError']))
   })
 
-  test.runIf(_name === 'memory')('are counted, and no longer once their files are gone', async () => {
+  test.runIf(_name === 'memory')('are counted only while their files exist', async () => {
     const each = 100
     const paths = Array.from({ length: limits.heldLocks / each }, (_, i) => `/many/${i}`)
     await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
-    // The last one is of another file, which keeps its lock.
+    // The last lock is on another file, which stays.
     await set(b)
     for (const path of paths)
       for (let i = path === paths[0] ? 1 : 0; i < each; i++) await set(a, 2 * i, 1, SHARED, path)
@@ -336,7 +336,7 @@ describe.each([
     for (let i = 0; i < 2 * each; i++) await set(a, 2 * i, 1, SHARED, '/g')
   })
 
-  test('hold their file for as long as there are any', async () => {
+  test('keep their file in memory while there are any', async () => {
     const spied = vi.spyOn(PosixLocks.prototype, 'get')
     await held()
     const [live] = spied.mock.calls[0]!
@@ -361,7 +361,7 @@ describe.each([
     expect(holds()).toBe(0)
   })
 
-  test('that are released wake whom that concerns, among many', async () => {
+  test('wake only the affected waiters when released', async () => {
     const abort = new AbortController()
     const at = (start: number, ownerId: string): PosixSetRequest => ({
       path: '/g',

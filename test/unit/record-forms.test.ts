@@ -1,4 +1,4 @@
-/** Each field of each kind of record: the values that a store may give, and those that are damage. */
+/** For each field of each kind of record: the values that are valid, and those that count as damage. */
 import { readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { idLength } from '../../src/engine/base/ids.js'
@@ -49,7 +49,7 @@ interface Row {
   readonly scope: RecordScope
   readonly isDerived: boolean
   readonly forms: readonly [field: string | undefined, Values][]
-  /** A record with the first right value of each field. */
+  /** A record with the first valid value of each field. */
   readonly record: unknown
 }
 
@@ -155,7 +155,7 @@ function wholeOf<R>(fields: Fields<R>): Record<string, unknown> {
   return Object.fromEntries(Object.entries<Values>(fields).map(([field, { right }]) => [field, right[0]]))
 }
 
-/** A kind of objects: the compiler demands the values of each field. */
+/** A kind whose records are objects. The compiler requires values for each field. */
 function object<R>(
   kind: RecordKind<R>,
   scope: RecordScope,
@@ -315,7 +315,7 @@ const rows: readonly Row[] = [
     filesProcessed: count,
     bytesTransferred: optional(count),
   }),
-  // Its text is no JSON, so that any text is right.
+  // Its text is not JSON, so any text is valid.
   value(unfinishedJobKind, 'tenant', { right: ['j1'], wrong: [] }),
   object(revisionKind, 'tenant', baseline),
   object(revisionLabelKind, 'tenant', { revisionId: text }),
@@ -356,11 +356,11 @@ test('each kind of record has a row here', async () => {
 describe.each(rows.map((row) => [row.kind.name, row.forms[0]![0] ?? 'a value', row] as const))(
   'the kind of record "%s" (%s)',
   (_name, _first, { kind, scope, isDerived, forms, record }) => {
-    test('belongs to its owner, and repairs leave it out only when it can be made again', () => {
+    test('has the expected scope, and is derived only if repairs can rebuild it', () => {
       expect([kind.scope, kind.isDerived]).toEqual([scope, isDerived])
     })
 
-    test.each(forms)('accepts right values of %s and refuses others', (field, { right, wrong }) => {
+    test.each(forms)('accepts valid values of %s and rejects others', (field, { right, wrong }) => {
       const changed = (one: unknown): unknown =>
         field === undefined ? one : { ...(record as object), [field]: one }
       const parse = (one: unknown): unknown =>
@@ -379,7 +379,7 @@ describe.each(rows.map((row) => [row.kind.name, row.forms[0]![0] ?? 'a value', r
   },
 )
 
-test('tags and labels have no names but their own', () => {
+test('tags and labels have only their own names as keys', () => {
   const texts = JSON.parse('{"__proto__":"a","constructor":"b"}') as unknown
   const { record: session } = rows.find(({ kind }) => kind === sessionKind)!
   const { record: source } = rows.find(({ kind }) => kind === sourceKind)!
@@ -394,7 +394,7 @@ test('tags and labels have no names but their own', () => {
   }
 })
 
-test('a damaged record names its session, where it belongs to one', () => {
+test('a damaged record names its session, if it belongs to one', () => {
   const id = 'i'.repeat(idLength)
   const detailsOf = (kind: Pick<RecordKind<unknown>, 'parse'>, key: string): unknown => {
     try {
@@ -408,7 +408,7 @@ test('a damaged record names its session, where it belongs to one', () => {
   expect(detailsOf(importJobKind, ofTenant)).toEqual({ key: ofTenant })
 })
 
-test('an import job of an earlier version transferred nothing', () => {
+test('an import job of an earlier version has transferred 0 bytes', () => {
   const { record } = rows.find(({ kind }) => kind === importJobKind)!
   const earlier = { ...(record as object), bytesTransferred: undefined }
   expect(importJobKind.parse(JSON.stringify(earlier)).bytesTransferred).toBe(0)

@@ -18,22 +18,22 @@ import { limits, openEngine, type Engine } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 
-/** Keys that belong to no record: nodes and blobs are found from records, events from their session. */
+/** Key prefixes without records: nodes and blobs are found from records, events from their session. */
 const objects: readonly string[] = [keyPrefixes.node, keyPrefixes.blob, keyPrefixes.event]
 
-/** Longer than a value that stands in its record. */
+/** Too long to be stored in the record itself. */
 const large = 'content '.repeat(4096)
 
-/** Larger than one blob, and of blobs that differ. */
+/** Larger than one blob, with different blobs. */
 const several = Array.from({ length: 2 ** 19 }, (_, at) => String(at).padStart(12, '0')).join('')
 
 describe('the kinds of records', () => {
-  test('cover every prefix of a key', () => {
+  test('cover every key prefix', () => {
     const withKind = new Set(recordKinds.map(({ prefix }) => prefix))
     expect([...withKind, ...objects].sort()).toEqual(Object.values(keyPrefixes).sort())
   })
 
-  test('have prefixes and names that differ', () => {
+  test('have distinct prefixes and names', () => {
     const prefixes = Object.values(keyPrefixes)
     expect(new Set(prefixes).size).toBe(prefixes.length)
     expect(prefixes.every((prefix) => prefix.length === 1)).toBe(true)
@@ -42,7 +42,7 @@ describe('the kinds of records', () => {
   })
 
   test.each(recordKinds.map((kind) => [kind.name, kind] as const))(
-    'refuse text that is no JSON, and other JSON, as a record of kind %s',
+    'reject text that is not JSON, and other JSON, as a record of kind %s',
     (name, kind) => {
       const references = { root: () => undefined, blob: () => undefined, record: () => undefined }
       const wrong = ['unfinished job'].includes(name) ? [] : ['', '{', '{"a":']
@@ -58,7 +58,7 @@ describe('the kinds of records', () => {
   )
 })
 
-test('the kinds of records of a session say whether they go into a bundle, and each text of a bundle has a kind', () => {
+test('each kind of session record declares whether it is in bundles, and each text of a bundle has a kind', () => {
   const isSaid = ({ scope, bundle }: AnyRecordKind): boolean =>
     scope === 'tenant'
       ? bundle === undefined
@@ -103,14 +103,14 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
   const all = (prefix: string): ReturnType<Store['scan']> =>
     store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: Number.MAX_SAFE_INTEGER })
 
-  test('are of every kind', () => {
+  test('include every kind', () => {
     const found = new Set(records.map(([key]) => kindOf(key)?.name))
-    // Gone as soon as the job has ended.
+    // Removed as soon as the job has ended.
     expect(recordKinds.map(({ name }) => name).filter((name) => !found.has(name))).toEqual(['unfinished job'])
     expect(found.has(undefined)).toBe(false)
   })
 
-  test('have keys of one kind each', () => {
+  test('have keys that match exactly one kind', () => {
     for (const [key] of records)
       expect(
         recordKinds.filter((kind) => kind.isKey(key)),
@@ -118,7 +118,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
       ).toHaveLength(1)
   })
 
-  test('report every blob and node that stands in them', () => {
+  test('report every blob and node that they reference', () => {
     const named = new Set<string>()
     expect(
       records.some(([key, json]) => kindOf(key)?.name === 'git object' && json.includes('"blobs"')),
@@ -136,7 +136,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
     )
   })
 
-  test('report records that are there', async () => {
+  test('report existing records', async () => {
     const referring = new Set<string>()
     let mostOthers = 0
     for (const [key, json] of records) {
@@ -156,7 +156,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
     expect(mostOthers).toBe(2)
   })
 
-  test('are found damaged by a check when a field is missing', async () => {
+  test('are reported as damaged by a check if a field is missing', async () => {
     const [key, json] = records.find(([one]) => kindOf(one)!.name === 'checkpoint')!
     const { seq: _, ...rest } = JSON.parse(json) as { seq: number }
     await store.commit({ put: [[key, rest]] })
@@ -172,7 +172,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
     expect((await engine.check()).findings).toEqual([])
   })
 
-  test('are found missing by a check when another record refers to them', async () => {
+  test('are reported as missing by a check if another record refers to them', async () => {
     const source = records.filter(([one]) => kindOf(one)!.name === 'source')
     const { latestRevisionId } = JSON.parse(source[0]![1]) as { latestRevisionId: string }
     const [key, json] = records.find(([one]) => one.endsWith(latestRevisionId))!
@@ -184,7 +184,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
     await store.commit({ put: [[key, json]] })
   })
 
-  test('are in a bundle of their session, or not, as their kind says', async () => {
+  test('are in a bundle of their session if their kind says so', async () => {
     const { sessions } = await engine.sessions.list()
     const session = await engine.sessions.open(sessions[0]!.id)
     for (const { approvalId } of (await session.approvals.list()).approvals)
@@ -202,7 +202,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
     await imported.delete()
   })
 
-  test('stay when everything is collected, and are whole', async () => {
+  test('stay complete after a collection', async () => {
     await engine.collect()
     expect((await engine.check({ readData: true })).findings).toEqual([])
   })
@@ -224,7 +224,7 @@ function hashesIn(json: string): string[] {
   return (json.match(/"[0-9a-f]{40}(?:[0-9a-f]{24})?"/g) ?? []).map((text) => text.slice(1, -1))
 }
 
-/** Leaves a record of each kind. */
+/** Creates a record of each kind. */
 async function useEverything(
   engine: Engine,
   directory: string,
@@ -283,7 +283,7 @@ async function useEverything(
     await session.files.write({ path: '/many', content: `${i}` })
   await session.analytics()
   await session.checkout(join(directory, 'out'))
-  // The latest revision of the source is another one than that of the last scan.
+  // The latest revision of the source differs from that of the last scan.
   const other = await sessions.create({ sourceRef: { sourceId: scanned.sourceId } })
   await other.files.write({ path: '/new', content: '' })
   const promoted = { sessionId: other.id, revisionLabel: 'promoted' }

@@ -36,7 +36,7 @@ async function open(storage: Storage): Promise<Engine> {
   return engine
 }
 
-/** A storage whose store is changed by `change` before the engine gets it. */
+/** A storage whose store `change` modifies before the engine gets it. */
 function wrapped(storage: Storage, change: (store: Store) => void): Storage {
   return {
     async open() {
@@ -49,8 +49,8 @@ function wrapped(storage: Storage, change: (store: Store) => void): Storage {
 
 const endingName = Array.from({ length: 10_000 }, (_, i) => `name-${i}`).find(endsPage)!
 
-describe('what is stored', () => {
-  test('holds a directory of which only a page that was never read is left', async () => {
+describe('the stored state', () => {
+  test('keeps a directory of which only an unread page is left', async () => {
     const storage = levelStorage(join(directory, 'store'), { durability: 'relaxed' })
     const first = await open(storage)
     const { id } = await first.sessions.create({ files: { [`/d/${endingName}`]: '1', '/d/zz': '2' } })
@@ -71,7 +71,7 @@ describe('what is stored', () => {
     expect(await again.fs.promises.readdir('/d')).toEqual([endingName])
   })
 
-  test('is what an operation left that failed in the middle of a read', async () => {
+  test('is correct after an operation failed during a read', async () => {
     const names = Array.from({ length: 3000 }, (_, i) => `/d/file-${i}`)
     const data = memoryStorage({ durable: true })
     const first = await open(data)
@@ -105,7 +105,7 @@ describe('what is stored', () => {
     }
   })
 
-  test('is waited for by who comes right after an operation that failed in the middle of a read', async () => {
+  test('is awaited by a call right after an operation that failed during a read', async () => {
     const names = Array.from({ length: 1000 }, (_, i) => `/d/file-${i}`)
     let failing = false
     const data = wrapped(memoryStorage({ durable: true }), (store) => {
@@ -138,7 +138,7 @@ describe('what is stored', () => {
     }
   })
 
-  test('is what was asked for at the call, whatever the caller does with the request then', async () => {
+  test('is that of the call, even if the caller changes the request later', async () => {
     const engine = await open(memoryStorage({ durable: true }))
     const session = await engine.sessions.create()
     const buffer = Buffer.alloc(5 << 20, 'a')
@@ -168,7 +168,7 @@ describe('what is stored', () => {
 })
 
 describe('a checkpoint whose events are still queued', () => {
-  test('is forked and compared whole, also when its session is deleted right after the call', async () => {
+  test('is forked and compared completely, even if its session is deleted right after the call', async () => {
     for (const storage of [levelStorage(join(directory, 'queued')), memoryStorage()]) {
       const engine = await open(storage)
       const session = await engine.sessions.create({ files: { '/a': '0' } })
@@ -196,7 +196,7 @@ describe('a checkpoint whose events are still queued', () => {
     expect(contents.toSorted()).toEqual(['0', '1'])
   })
 
-  test('is found whole when its root is no longer at hand', async () => {
+  test('is found after its root was evicted', async () => {
     const engine = await open(levelStorage(join(directory, 'pins'), { durability: 'relaxed' }))
     const session = await engine.sessions.create()
     const pending: Promise<unknown>[] = []
@@ -215,8 +215,8 @@ describe('a checkpoint whose events are still queued', () => {
   })
 })
 
-describe('nothing waits for ever', () => {
-  test('in a batch with a guard on a large content that it wrote itself', async () => {
+describe('does not hang', () => {
+  test('in a batch with a guard on a large content from the same batch', async () => {
     const session = await (await open(memoryStorage())).sessions.create()
     const content = Buffer.alloc(2 << 20, 'x')
     await session.files.write({ path: '/known', content })
@@ -228,7 +228,7 @@ describe('nothing waits for ever', () => {
     expect(await session.fs.promises.readFile('/b', 'utf8')).toBe('small')
   })
 
-  test('for the hash of a file that keeps growing', async () => {
+  test('when hashing a file that keeps growing', async () => {
     const session = await (await open(memoryStorage())).sessions.create()
     await session.files.write({ path: '/log', content: Buffer.alloc(16 << 20) })
     let growing = true
@@ -299,7 +299,7 @@ describe('a commit in flight', () => {
     release = undefined
   }
 
-  test('is waited for by close, so that what was pushed is not forgotten', async () => {
+  test('is awaited by close, so that a push is recorded', async () => {
     const storage = memoryStorage({ durable: true })
     const engine = await openWith(storage, () => ({ commitId: 'c'.repeat(40), treeId: 'd'.repeat(40) }))
     const session = await engine.sessions.create()
@@ -310,7 +310,7 @@ describe('a commit in flight', () => {
     await closing
   })
 
-  test('does not bring back a session that was deleted meanwhile', async () => {
+  test('does not restore a session that was deleted meanwhile', async () => {
     const engine = await openWith(memoryStorage({ durable: true }), () => {
       throw new EngineError('BRANCH_MOVED', 'moved')
     })
@@ -324,7 +324,7 @@ describe('a commit in flight', () => {
   })
 })
 
-test('closing after a failed write releases the store, and loses nothing that was acknowledged', async () => {
+test('closing after a failed write releases the store and loses no acknowledged data', async () => {
   const data = memoryStorage({ durable: true })
   let failing = false
   const engine = await open(
@@ -348,7 +348,7 @@ test('closing after a failed write releases the store, and loses nothing that wa
   expect(await (await reopened.sessions.open(session.id)).fs.promises.readFile('/a', 'utf8')).toBe('2')
 })
 
-test('checkpoints are listed whole, also when the clock went back between two openings', async () => {
+test('checkpoints are listed completely after the clock went back between two openings', async () => {
   const storage = memoryStorage({ durable: true })
   let now = Date.UTC(2025, 5, 1)
   const environment = { ...systemEnvironment, wallClockMs: () => now }
@@ -372,7 +372,7 @@ test('checkpoints are listed whole, also when the clock went back between two op
   expect(labels).toEqual(['1', '2', '3'])
 })
 
-test('what is no request is refused as an argument, and never taken for something else', async () => {
+test('invalid requests are rejected as INVALID_ARGUMENT', async () => {
   const engine = await open(memoryStorage())
   const session = await engine.sessions.create()
   const nothing = null as never
@@ -415,12 +415,12 @@ test('what is no request is refused as an argument, and never taken for somethin
   expect((await engine.sessions.list()).sessions).toHaveLength(1)
 })
 
-test('names are found after reopening, whose order by UTF-16 is another', async () => {
+test('finds names after reopening whose UTF-16 order differs', async () => {
   const storage = memoryStorage({ durable: true })
   const names = ['\uFF5E', '\u{1F600}', '\uFFFD', '\u{10FFFF}']
   const first = await openEngine({ storage })
   const session = await first.sessions.create()
-  // More than one page, so that the directory is stored by pages.
+  // More than one page, so that the directory is stored in pages.
   const many = Array.from({ length: 3000 }, (_, i) => `n${i}`)
   const all = [...many, ...names, ...names.map((name) => `${name}x`)]
   await session.files.batch(all.map((name) => ({ write: { path: `/d/${name}`, content: name } })))
@@ -434,8 +434,8 @@ test('names are found after reopening, whose order by UTF-16 is another', async 
   expect(await again.fs.promises.readdir('/d')).toHaveLength(all.length - names.length)
 })
 
-describe('a change that waits for what it reads', () => {
-  /** A session with two directories that are not loaded, and a read of the second that is held. */
+describe('a change that waits for a read', () => {
+  /** A session with two unloaded directories, and a held read of the second. */
   async function waiting(): Promise<{ session: Session; read: Held }> {
     const storage = new SteppedStorage(memoryStorage({ durable: true, syncReads: false }))
     const made = await open(storage)
@@ -448,7 +448,7 @@ describe('a change that waits for what it reads', () => {
     return { session, read: storage.hold('get', (key) => key === second) }
   }
 
-  test('is not overtaken by a later one, when the one before it has ended', async () => {
+  test('is not overtaken by a later one when the previous one ends', async () => {
     const { session, read } = await waiting()
     const write = (path: string): Promise<void> => session.files.write({ path, content: path })
     const first = write('/one/x')

@@ -1,4 +1,4 @@
-/** What of a damaged session's history a repair can keep as it is. */
+/** The parts of a damaged session's history that a repair can keep. */
 import { expect, test } from 'vitest'
 import { reachOf, type LeftHistory } from '../../src/engine/services/repair/history.js'
 
@@ -19,7 +19,7 @@ test.each<readonly [string, Partial<LeftHistory>, { whole: boolean; fromStart: b
   ['a gap at its first event', { gaps: [1] }, { whole: false, fromStart: true }],
   ['a gap at its newest event', { gaps: [10], snapshots: [9] }, { whole: false, fromStart: false }],
   ['a gap at a snapshot', { gaps: [9], snapshots: [9] }, { whole: true, fromStart: false }],
-  ['a gap behind a snapshot', { gaps: [9], snapshots: [8] }, { whole: false, fromStart: false }],
+  ['a gap after a snapshot', { gaps: [9], snapshots: [8] }, { whole: false, fromStart: false }],
   [
     'a name for a state before its snapshots',
     { snapshots: [5], named: [4] },
@@ -48,7 +48,7 @@ test.each<readonly [string, Partial<LeftHistory>, { whole: boolean; fromStart: b
     { whole: false, fromStart: true },
   ],
   [
-    'a restore of a state at which another restore is gone through',
+    'a restore of a state that was reached through another restore',
     {
       gaps: [2],
       snapshots: [4],

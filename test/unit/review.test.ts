@@ -65,7 +65,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
         .annotation
     }
 
-    test('are added, listed, resolved and opened again', async () => {
+    test('can be added, listed, resolved and reopened', async () => {
       const contentHash = await session.files.contentHash('/a')
       const first = await add('/a', bob)
       expect(first).toEqual({
@@ -106,7 +106,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('need the content that the reviewer saw', async () => {
+    test('require the content that the reviewer saw', async () => {
       const expectedContentHash = await session.files.contentHash('/a')
       await session.files.write({ path: '/a', content: 'changed' })
       const request = { filePath: '/a', expectedContentHash }
@@ -124,7 +124,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       expect((await add('/large')).contentHash).toBe(await session.files.contentHash('/large'))
     })
 
-    test('stay when the file changes, and are not of forks', async () => {
+    test('stay when the file changes, and are not inherited by forks', async () => {
       const { id } = await add('/a')
       await session.checkpoint({ checkpointLabel: 'c' })
       await session.files.delete({ path: '/a' })
@@ -147,7 +147,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       [{ expectedContentHash: emptyHash }, 'HASH_MISMATCH'],
       [{ comment: 'x'.repeat(limits.messageBytes + 1) }, 'TOO_LARGE'],
       [{ comment: 7 }, 'INVALID_ARGUMENT'],
-    ])('refuse %o', async (change, reason) => {
+    ])('reject %o', async (change, reason) => {
       const expectedContentHash = await session.files.contentHash('/a')
       const request = { filePath: '/a', expectedContentHash, ...change }
       await expect(session.annotations.add(request as never)).rejects.toEqual(refused(reason))
@@ -155,7 +155,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       expect((await session.events.list()).events).toHaveLength(1)
     })
 
-    test('refuse an unknown status and an unknown id', async () => {
+    test('reject an unknown status and an unknown id', async () => {
       const { id: annotationId } = await add('/a')
       const set = (request: object): Promise<unknown> => session.annotations.setStatus(request as never)
       await expect(set({ annotationId, newStatus: 'DONE' })).rejects.toEqual(refused('INVALID_ARGUMENT'))
@@ -168,7 +168,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('approvals', () => {
-    test('make the session wait until the last one is decided on', async () => {
+    test('keep the session waiting until the last one is decided', async () => {
       expect(await status()).toBe(SessionStatus.ACTIVE)
       const details = { summary: 'all of it', changedFiles: ['/a', '/__proto__'] }
       const one = await session.approvals.request({ details })
@@ -204,7 +204,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       ])
     })
 
-    test('are decided on once, by whoever is first', async () => {
+    test('are decided only once, by the first caller', async () => {
       const { approvalId } = await session.approvals.request()
       const results = await Promise.allSettled([
         session.approvals.grant({ approvalId }),
@@ -225,7 +225,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       expect(await status()).toBe(SessionStatus.ACTIVE)
     })
 
-    test('keep nobody from working; a restore and a commit leave the session waiting', async () => {
+    test('do not block work, and stay pending across a restore and a commit', async () => {
       await session.checkpoint({ checkpointLabel: 'c' })
       const { approvalId } = await session.approvals.request()
       await session.files.write({ path: '/a', content: 'more' })
@@ -258,7 +258,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       [{ details: { changedFiles: ['relative'] } }, 'INVALID_ARGUMENT'],
       [{ details: { changedFiles: Array.from({ length: 10_001 }, () => '/a') } }, 'TOO_LARGE'],
       [{ details: { summary: 'x'.repeat(limits.messageBytes + 1) } }, 'TOO_LARGE'],
-    ])('refuse request %#', async (request, reason) => {
+    ])('reject request %#', async (request, reason) => {
       await expect(session.approvals.request(request as never)).rejects.toEqual(refused(reason))
       expect(await status()).toBe(SessionStatus.ACTIVE)
     })
@@ -273,7 +273,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
 
     beforeEach(openStrict)
 
-    test('lets only another principal grant, also once it was opened anew', async () => {
+    test('only lets another principal grant, also after reopening', async () => {
       if (lasting) await session.approvals.request()
       if (lasting) await openStrict()
       else await session.approvals.request()
@@ -297,25 +297,25 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       await expect(session.approvals.grant({ approvalId })).rejects.toEqual(refused('APPROVAL_NOT_PENDING'))
     })
 
-    test('lets the principal that asked withdraw its request', async () => {
+    test('lets the requesting principal withdraw its request', async () => {
       const { approvalId } = await session.approvals.request()
       await session.approvals.deny({ approvalId, feedback: 'not yet' })
       expect((await session.approvals.list()).approvals[0]).toMatchObject({ decidedBy: 'ann' })
     })
   })
 
-  test.runIf(!lasting)('a session takes 10,000 approvals, and not one more', async () => {
+  test.runIf(!lasting)('a session accepts at most 10,000 approvals', async () => {
     for (let i = 0; i < limits.approvals; i++) await session.approvals.request()
     await expect(session.approvals.request()).rejects.toEqual(refused('QUOTA'))
     expect((await session.approvals.list()).approvals).toHaveLength(limits.approvals)
   })
 
-  test.each([5, null, [], { selfApproval: 'no' }])('the option approvals refuses %j', async (approvals) => {
+  test.each([5, null, [], { selfApproval: 'no' }])('the option approvals rejects %j', async (approvals) => {
     await expect(openEngine({ approvals: approvals as never })).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })
 
   describe('a narrowed handle', () => {
-    test('cannot do what was withheld, nor can what is made from it', async () => {
+    test('lacks the withheld permissions, and so do handles derived from it', async () => {
       const narrow = session.narrow({ without: ['approvals.decide', 'locks.force', 'commit'] })
       const { approvalId } = await narrow.approvals.request()
       await narrow.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
@@ -338,7 +338,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       expect((await session.get()).capabilities.commit).toBe(true)
     })
 
-    test('reads only, in every form', async () => {
+    test('can only read, in every form', async () => {
       const reader = session.narrow({ without: ['files.write'] })
       const { fs } = reader
       expect(await fs.promises.readFile('/a', 'utf8')).toBe('one')
@@ -350,12 +350,12 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
       expect(await session.diff().paths()).toEqual({ added: [], removed: [], modified: [] })
     })
 
-    test.each([undefined, {}, { without: 'commit' }, { without: ['toString'] }])('refuses %j', (request) => {
+    test.each([undefined, {}, { without: 'commit' }, { without: ['toString'] }])('rejects %j', (request) => {
       expect(() => session.narrow(request as never)).toThrow(refused('INVALID_ARGUMENT'))
     })
   })
 
-  test('order is that of creation, although the clock went back while nobody worked', async () => {
+  test('lists in creation order even if the clock went back', async () => {
     let now = Date.UTC(2030, 0, 1)
     const environment = { ...fixedEnvironment(), wallClockMs: () => now }
     const comments = ['one', 'two', 'three']
@@ -377,7 +377,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     expect(approvals.map(({ summary }) => summary)).toEqual(expected)
   })
 
-  test('what is handed out is the caller’s', async () => {
+  test('returned objects are copies', async () => {
     const expectedContentHash = await session.files.contentHash('/a')
     const { annotation } = await session.annotations.add({ filePath: '/a', expectedContentHash })
     await session.approvals.request({ details: { changedFiles: ['/a'] } })
@@ -402,7 +402,7 @@ describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
     expect(await read()).toEqual(copy)
   })
 
-  test('a summary says what changed', async () => {
+  test('a summary describes the changes', async () => {
     expect(await session.generateCommitSummary()).toEqual({ summary: 'No changes', changedFiles: [] })
     await session.files.write({ path: '/e/f', content: '' })
     expect(await session.generateCommitSummary()).toEqual({ summary: 'Add /e/f', changedFiles: ['/e/f'] })

@@ -14,8 +14,8 @@ const chunkOf = (input: object): object =>
 const issues = (schema: z.ZodType, input: unknown): (string | undefined)[] =>
   z.safeDecode(schema, input).error?.issues.map(({ path }) => path.join('.')) ?? []
 
-describe('the form on the wire', () => {
-  test('of bytes is base64, and leads back', () => {
+describe('the wire format', () => {
+  test('of bytes is base64 and round-trips', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (content) => {
         const response = { content, contentHash: '', sizeBytes: content.length }
@@ -27,7 +27,7 @@ describe('the form on the wire', () => {
     )
   })
 
-  test('of a part of a buffer is that part', () => {
+  test('of a buffer view contains only that view', () => {
     const content = new Uint8Array([1, 2, 3, 4]).subarray(1, 3)
     expect(z.encode(readFile.response, { content, contentHash: '', sizeBytes: 2 }).content).toBe('AgM=')
   })
@@ -40,7 +40,7 @@ describe('the form on the wire', () => {
     ['+/8', [0xfb, 0xff]],
     ['AA', [0]],
     ['AAAA', [0, 0, 0]],
-  ])('of bytes may be %j', (content, expected) => {
+  ])('of bytes accepts %j', (content, expected) => {
     expect(chunkOf({ data: { offset: '0', content } })).toEqual({
       data: { offset: 0, content: new Uint8Array(expected) },
     })
@@ -62,13 +62,13 @@ describe('the form on the wire', () => {
     'AAA\u0141',
     5,
     null,
-  ])('of bytes is not %j', (content) => {
+  ])('of bytes rejects %j', (content) => {
     expect(issues(patchSegments.request, patch({ data: { offset: '0', content } }))).toEqual([
       'mutations.0.segments.0.data.content',
     ])
   })
 
-  test('of bytes is nothing else than base64', () => {
+  test('of bytes accepts only base64', () => {
     const alphabet = 'AZaz09+/-_=\n .*éŁ'.split('')
     const text = fc.array(fc.constantFrom(...alphabet), { maxLength: 9 }).map((parts) => parts.join(''))
     fc.assert(
@@ -82,7 +82,7 @@ describe('the form on the wire', () => {
     )
   })
 
-  test('of a 64-bit integer is digits, and leads back', () => {
+  test('of a 64-bit integer is a decimal string and round-trips', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (sizeBytes) => {
         const response = { content: new Uint8Array(), contentHash: '', sizeBytes }
@@ -99,9 +99,9 @@ describe('the form on the wire', () => {
     [12, 12],
     ['9007199254740991', 2 ** 53 - 1],
     [2 ** 53 - 1, 2 ** 53 - 1],
-    // For the engine to refuse.
+    // The engine rejects this one.
     ['9223372036854775807', 2 ** 63],
-  ])('of a 64-bit integer may be %j', (offset, expected) => {
+  ])('of a 64-bit integer accepts %j', (offset, expected) => {
     expect(chunkOf({ hole: { offset, length: '1' } })).toEqual({ hole: { offset: expected, length: 1 } })
   })
 
@@ -121,13 +121,13 @@ describe('the form on the wire', () => {
     true,
     null,
     [1],
-  ])('of a 64-bit integer is not %j', (offset) => {
+  ])('of a 64-bit integer rejects %j', (offset) => {
     expect(issues(patchSegments.request, patch({ hole: { offset, length: '1' } }))).toEqual([
       'mutations.0.segments.0.hole.offset',
     ])
   })
 
-  test('of the ranges of locks is exact', () => {
+  test('of lock ranges is exact', () => {
     const range = { start: 2n ** 62n + 1n, length: 2n ** 62n - 1n }
     const wireRange = { start: '4611686018427387905', length: '4611686018427387903' }
     const rest = { kind: 'POSIX_LOCK_KIND_SHARED', isFlock: false } as const
@@ -159,7 +159,7 @@ describe('the form on the wire', () => {
     expect(issues(createSession.request, { initialTags: [] })).toEqual(['initialTags'])
   })
 
-  test('of an item of a stream is one of two', () => {
+  test('of a stream item is a result or an error', () => {
     const result = { messageId: '1', sessionId, topic: 't', senderId: 'a', publishedAt: '' }
     const wire = { result: { ...result, payload: 'AA==' } }
     expect(z.encode(subscribe.response, { result: { ...result, payload: new Uint8Array(1) } })).toEqual(wire)
@@ -170,7 +170,7 @@ describe('the form on the wire', () => {
 })
 
 describe('fields', () => {
-  test('that are not known are passed over', () => {
+  test('that are unknown are ignored', () => {
     expect(
       z.decode(createSession.request, { extra: 1, sourceRef: { sourceId: 'a', more: 2 } } as never),
     ).toEqual({
@@ -178,7 +178,7 @@ describe('fields', () => {
     })
   })
 
-  test('that are not known are refused where they say what to do', () => {
+  test('that are unknown are rejected where they select an operation', () => {
     expect(issues(applyBatch.request, { sessionId, operations: [{ move: {} }] })).toEqual(['operations.0'])
     expect(issues(patchSegments.request, patch({ fill: {} }))).toEqual(['mutations.0.segments.0'])
     expect(
@@ -186,7 +186,7 @@ describe('fields', () => {
     ).toEqual([])
   })
 
-  test('that are empty may be left out', () => {
+  test('that are empty can be omitted', () => {
     expect(z.decode(applyBatch.request, { sessionId, operations: [{ write: { path: '/a' } }] })).toEqual({
       sessionId,
       operations: [{ write: { path: '/a', content: new Uint8Array() } }],
@@ -194,11 +194,11 @@ describe('fields', () => {
     expect(chunkOf({ data: {} })).toEqual({ data: { offset: 0, content: new Uint8Array() } })
   })
 
-  test('are not null', () => {
+  test('cannot be null', () => {
     expect(issues(readFile.request, { sessionId, path: '/a', offset: null })).toEqual(['offset'])
   })
 
-  test('of a response are all there', () => {
+  test('of a response are all required', () => {
     expect(
       z.safeEncode(readFile.response, { content: new Uint8Array(), contentHash: '' } as never).success,
     ).toBe(false)
@@ -206,14 +206,14 @@ describe('fields', () => {
 })
 
 describe('the JSON Schema', () => {
-  test('has a form for every request and response', () => {
+  test('covers every request and response', () => {
     for (const { request, response } of Object.values(schemas)) {
       expect(wireJsonSchema(request)).toMatchObject({ type: 'object' })
       expect(wireJsonSchema(response)).toBeTypeOf('object')
     }
   })
 
-  test('of bytes, integers, maps and extensions is that of the wire', () => {
+  test('of bytes, integers, maps and extensions describes the wire format', () => {
     expect(wireJsonSchema(readFile.response)).toMatchObject({
       properties: {
         content: { type: 'string', contentEncoding: 'base64' },
@@ -230,7 +230,7 @@ describe('the JSON Schema', () => {
     })
   })
 
-  test('is refused for what it has no words for', () => {
+  test('rejects types that it cannot represent', () => {
     expect(() => wireJsonSchema(z.object({ a: z.custom(() => true) }))).toThrow('cannot be represented')
   })
 })

@@ -10,12 +10,12 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, openEngine, type Engine, type Storage } from '../../src/index.js'
 
 const masterKey = randomBytes(32)
-/** With what JSON and URLs write otherwise, and no two bytes that compress. */
+/** Contains characters that JSON and URLs encode, and no compressible bytes. */
 const canary = `"ä\n${randomBytes(60)
   .toString('latin1')
   .replaceAll(/\p{Cc}/gu, '~')}\\😀`
 
-/** What the value, or a key, would look like wherever it is written. */
+/** The encodings in which the value, or a key, could be written. */
 function formsOf(bytes: Buffer): Buffer[] {
   const base64 = (from: number): Buffer => {
     const text = bytes.subarray(from).toString('base64')
@@ -28,7 +28,7 @@ function formsOf(bytes: Buffer): Buffer[] {
     Buffer.from(text, 'latin1'),
     Buffer.from(bytes.toString('hex')),
     Buffer.from(bytes.toString('hex').toUpperCase()),
-    // However many bytes stand before it.
+    // At each alignment of the preceding bytes.
     ...[0, 1, 2].map(base64),
     ...[0, 1, 2].map((from) =>
       Buffer.from(base64(from).toString().replaceAll('+', '-').replaceAll('/', '_')),
@@ -48,7 +48,7 @@ function shows(where: Uint8Array | string): boolean {
   return forms.some((form) => bytes.includes(form))
 }
 
-/** Everything that can be seen of something. */
+/** All visible text of a value. */
 function seen(thing: unknown): string {
   return [
     inspect(thing, { depth: null, showHidden: true, maxStringLength: null, maxArrayLength: null }),
@@ -65,7 +65,7 @@ function filesOf(directory: string): [name: string, bytes: Buffer][] {
     .map((name) => [name, readFileSync(name)])
 }
 
-/** Tells of every commit. */
+/** Reports every commit. */
 function observed(inner: Storage, tell: (commit: unknown) => void): Storage {
   return {
     open: async () => {
@@ -87,7 +87,7 @@ const kinds: [name: string, make: (directory: string) => Storage, durable: boole
   ['level', (directory) => levelStorage(join(directory, 'data')), true],
 ]
 
-test.each(kinds)('the value of a secret is nowhere to be seen on %s', async (name, make, durable) => {
+test.each(kinds)('the value of a secret is visible nowhere on %s', async (name, make, durable) => {
   const directory = await mkdtemp(join(tmpdir(), 'canary-'))
   const commits: unknown[] = []
   const storage = observed(make(directory), (commit) => commits.push(commit))
@@ -153,7 +153,7 @@ test.each(kinds)('the value of a secret is nowhere to be seen on %s', async (nam
     const narrow = session.narrow({ without: ['secrets'] })
     await failing('withheld put', narrow.secrets.put(request))
     await failing('withheld get', narrow.secrets.get({ secretName }))
-    // What is searched for is found where it is.
+    // The search finds the value where it is present.
     expect(shows(seen({ canary })) && shows(Buffer.from(masterKey).toString('base64'))).toBe(true)
     await engine.close()
     await failing('closed', session.secrets.put(request))
@@ -186,7 +186,7 @@ test.each(kinds)('the value of a secret is nowhere to be seen on %s', async (nam
     const files = filesOf(directory)
     expect(files.length).toBeGreaterThan(3)
     expect(files.filter(([, bytes]) => shows(bytes)).map(([file]) => file)).toEqual([])
-    // A file's content is in the directory as it is, so the search would have found the value.
+    // File content is stored as plain bytes, so the search would have found the value.
     engine = await open()
     await engine.sessions.create({ files: { '/canary': canary } })
     await engine.close()

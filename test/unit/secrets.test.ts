@@ -53,7 +53,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
   const names = async (from = session): Promise<string[]> =>
     (await from.secrets.list()).secrets.map(({ secretName }) => secretName)
 
-  test('are put, read, listed and deleted', async () => {
+  test('can be put, read, listed and deleted', async () => {
     expect(await session.secrets.put({ secretName: 'B', secretValue: 'b1' })).toEqual({
       secretName: 'B',
       scope,
@@ -92,7 +92,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     expect(await session.events.verify()).toMatchObject({ eventCount: 6 })
   })
 
-  test('have names as they are given, sorted by their bytes', async () => {
+  test('keep their names unchanged, sorted by bytes', async () => {
     const all = ['__proto__', 'a', 'A.b-c/d:e f', 'constructor', 'ä', 'ﬀ', '😀', '../x', '.', 'x'.repeat(128)]
     for (const name of all) await put(name, `value of ${name}`)
     await reload()
@@ -104,7 +104,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     expect(await names()).toEqual([])
   })
 
-  test('have values as they are given', async () => {
+  test('keep their values unchanged', async () => {
     const values = ['\0', '\ufeffx', 'a\r\nb', '😀', '"\\', 'x'.repeat(limits.secretValueBytes)]
     for (const [i, value] of values.entries()) await put(`v${i}`, value)
     await reload()
@@ -114,7 +114,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     expect(await reveal('v0')).toBe('\0')
   })
 
-  test('are of their session alone, and stay in a restore', async () => {
+  test('belong to one session and are not changed by a restore', async () => {
     await put('A', 'of the parent')
     await session.checkpoint({ checkpointLabel: 'c' })
     const fork = await session.fork()
@@ -130,7 +130,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     await expect(other.sessions.open(session.id)).rejects.toEqual(refused('SESSION_NOT_FOUND'))
   })
 
-  test('are limited in number; one that exists can be replaced', async () => {
+  test('are limited in number, but existing ones can be replaced', async () => {
     for (let i = 0; i < limits.secrets; i++) await put(`s${i}`, 'x')
     await expect(put('more', 'x')).rejects.toMatchObject({ reason: 'QUOTA', details: { limit: '1000' } })
     await put('s7', 'y')
@@ -142,7 +142,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     expect(await names()).toHaveLength(limits.secrets)
   })
 
-  test('take effect in the order of the calls', async () => {
+  test('take effect in call order', async () => {
     const calls = [
       put('A', '1'),
       put('A', '2'),
@@ -155,7 +155,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     expect(await reveal('A')).toBe('3')
   })
 
-  test('are withheld from a narrowed handle, and gone with the session', async () => {
+  test('can be withheld from a narrowed handle, and are deleted with the session', async () => {
     await put('A', 'x')
     const { secrets } = session.narrow({ without: ['secrets'] })
     for (const attempt of [
@@ -201,9 +201,9 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     ['list', { scope: 'toString' }],
     ['delete', { secretName: 'A', scope: 7 }],
     ['delete', { secretName: {} }],
-  ] as const)('%s refuses %j', async (method, request) => {
+  ] as const)('%s rejects %j', async (method, request) => {
     const call = session.secrets[method].bind(session.secrets) as (request: unknown) => Promise<unknown>
-    // What list takes is optional.
+    // The request of list is optional.
     await expect(call(request)).rejects.toEqual(refused('INVALID_ARGUMENT'))
     expect(await names()).toEqual([])
   })
@@ -214,7 +214,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
   })
 
   describe.runIf(lasting)('at rest', () => {
-    test('need a master key to be written and read, not to be cleared away', async () => {
+    test('need a master key to be written and read, but not to be deleted', async () => {
       await put('A', 'x')
       await put('B', 'x')
       await reload({})
@@ -229,7 +229,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect(await reveal('B')).toBe('x')
     })
 
-    test('cannot be read with another key, whatever its id', async () => {
+    test('cannot be read with another key, even with the same key id', async () => {
       await reload({ masterKey: { id: 'k', key: key(1) } })
       await put('A', 'x')
       await reload({ masterKey: { id: 'k', key: key(2) } })
@@ -242,7 +242,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect([await reveal('A'), await reveal('B')]).toEqual(['x', 'y'])
     })
 
-    test('are wrapped anew, values untouched, in memory and out of it', async () => {
+    test('are rewrapped without changing values, in memory and in storage', async () => {
       await put('A', 'a')
       await put('B', 'b')
       const other = await engine.as({ tenant: 'other' }).sessions.create()
@@ -254,7 +254,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       const masterKey = { id: 'new', key: key(2) }
       await reload({ masterKey, previousKeys: [{ id: 'old', key: key(1) }] })
       await put('B', 'b2')
-      // Queued before the rotation, and behind it.
+      // Queued before and after the rotation.
       const changes = [put('A', 'a2'), engine.rotateSecrets(), put('C', 'c')] as const
       expect(await changes[1]).toEqual({ rewrapped: 1 })
       await Promise.all(changes)
@@ -268,7 +268,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       const moved = `x${other.id}A`
       expect(after.get(moved)!.value).toBe(before.get(moved)!.value)
       expect(after.get(moved)!.dataKey).not.toBe(before.get(moved)!.dataKey)
-      // Of a session in memory.
+      // These belong to a session in memory.
       await reload({ masterKey: key(3), previousKeys: [key(2)] })
       expect(await reveal('A')).toBe('a2')
       expect(await engine.rotateSecrets()).toEqual({ rewrapped: 4 })
@@ -277,11 +277,11 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect([await reveal('A'), await reveal('B'), await reveal('C')]).toEqual(['a2', 'b2', 'c'])
     })
 
-    test('are wrapped anew a few at a time', async () => {
+    test('are rewrapped a few at a time', async () => {
       const count = 2 * limits.secretsPerCommit + 1
       const numbers = Array.from({ length: count }, (_, i) => `${i}`)
       await Promise.all(numbers.map((name) => put(name, name)))
-      // Not in memory, then in memory.
+      // First not loaded, then in memory.
       for (const isInMemory of [false, true]) {
         await reload(
           isInMemory
@@ -297,7 +297,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect(await Promise.all(numbers.map((name) => reveal(name)))).toEqual(['changed', ...numbers.slice(1)])
     })
 
-    test('stay deleted when their session is deleted during a rotation', async () => {
+    test('stay deleted if their session is deleted during a rotation', async () => {
       const masters = [key(1), key(4)]
       for (let turns = 0; turns < 40; turns++) {
         masters.reverse()
@@ -317,7 +317,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('that cannot be wrapped anew keep no other from it', async () => {
+    test('that cannot be rewrapped do not block others', async () => {
       await put('A', 'a')
       await reload({ masterKey: key(2) })
       await put('B', 'b')
@@ -344,7 +344,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       expect(distinct(({ dataKey }) => dataKey.slice(0, 16))).toBe(20)
     })
 
-    test('are damaged by any change', async () => {
+    test('are detected as damaged after any change', async () => {
       await put('A', 'a value')
       await put('B', 'another')
       const other = await session.fork()
@@ -410,7 +410,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       await engine.rotateSecrets()
     }
 
-    /** What the store holds, while the engine is closed. */
+    /** The stored secrets; the engine must be closed. */
     async function records(): Promise<Map<string, StoredSecret>> {
       await engine.close()
       const store = await storage.open()
@@ -431,7 +431,7 @@ interface StoredSecret {
 }
 
 describe('the option secrets', () => {
-  test('is not needed in memory', async () => {
+  test('is not required in memory', async () => {
     const engine = await openEngine()
     const session = await engine.sessions.create()
     await session.secrets.put({ secretName: 'A', secretValue: 'x' })
@@ -474,7 +474,7 @@ describe('the option secrets', () => {
     ],
     [{ masterKey: key(1), previousKeys: Array(1) }, 'secrets.previousKeys[0]'],
     [{ masterKey: new Proxy(key(1), {}) }, 'secrets.masterKey.0'],
-  ])('refuses %j', async (secrets, field) => {
+  ])('rejects %j', async (secrets, field) => {
     const opened = openEngine({ secrets: secrets as never })
     await expect(opened).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field } })
   })
@@ -484,7 +484,7 @@ describe('a Secret', () => {
   const value = 'the value itself'
   const secret = new Secret(value)
 
-  test('gives its value only when it is asked to', () => {
+  test('reveals its value only through reveal()', () => {
     expect(secret.reveal()).toBe(value)
     const shown = [
       String(secret),
