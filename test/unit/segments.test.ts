@@ -67,7 +67,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     return Buffer.from(await files.read({ path }))
   }
 
-  /** The file has these bytes and their hash, and its extents describe it; now, and when all is loaded again. */
+  /** Requires that the file has these bytes, their hash and matching extents, before and after a reload. */
   async function check(path: string, expected: Uint8Array): Promise<void> {
     await checkNow(path, expected)
     const extents = await files.getCasExtents({ path })
@@ -83,7 +83,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     const node = nodes.find((candidate) => candidate.path === path)
     const { extents } = await files.getCasExtents({ path })
     expect(node).toMatchObject({ sizeBytes: expected.length, contentHash: hashOf(expected) })
-    // There may be thousands of them: an `expect` for each takes longer than all the rest.
+    // There may be thousands of them, and an `expect` for each takes longer than everything else.
     deepStrictEqual(node!.casExtents, extents)
     let end = 0
     for (const { offset, length } of extents) {
@@ -122,7 +122,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
   }
 
   describe('chunks', () => {
-    test('data makes a file, its parents, and zeros before it', async () => {
+    test('data creates a file and its parents, with zeros before it', async () => {
       await patch('/a/b/c', data(3, 'abc'))
       await check('/a/b/c', Buffer.from('\0\0\0abc'))
       const { nodes } = await session.manifest()
@@ -133,13 +133,13 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       ])
     })
 
-    test('in any order, of which the later one wins', async () => {
+    test('apply in any order, and later ones win', async () => {
       await files.write({ path: '/a', content: '0123456789' })
       await patch('/a', data(8, 'zz'), data(2, 'aaaa'), data(3, 'b'), hole(1, 2), data(5, 'cc'))
       await check('/a', Buffer.from('0\0\0bacc7zz'))
     })
 
-    test('of a file over several blocks', async () => {
+    test('apply across several blocks of a file', async () => {
       const content = randomBytes(3 * mebibyte + 17, 1)
       await files.write({ path: '/a', content })
       const patchBytes = randomBytes(2 * mebibyte, 2)
@@ -150,7 +150,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', content)
     })
 
-    test('logicalSize makes a file longer and shorter; what was cut off does not come back', async () => {
+    test('logicalSize grows and shrinks a file; truncated data does not reappear', async () => {
       await files.write({ path: '/a', content: '0123456789' })
       const resize = (logicalSize: number, ...segments: SegmentChunk[]): Promise<unknown> =>
         files.patchSegments({ mutations: [{ path: '/a', segments, logicalSize }] })
@@ -165,7 +165,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.alloc(5))
     })
 
-    test('a chunk of no length is checked, and changes nothing', async () => {
+    test('an empty chunk is validated but changes nothing', async () => {
       await files.write({ path: '/a', content: '0123' })
       const before = await files.contentHash('/a')
       await patch('/a', data(2, ''), hole(4, 0))
@@ -174,7 +174,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await refusePatch({ path: '/a', logicalSize: 4, segments: [hole(5, 0)] }, 'INVALID_ARGUMENT')
     })
 
-    test('mode is kept, set, and checked', async () => {
+    test('mode is kept, set and validated', async () => {
       const mode = async (): Promise<number> => (await session.manifest()).nodes[0]!.mode
       await files.patchSegments({ mutations: [{ path: '/a', segments: [], mode: 0o600 }] })
       expect(await mode()).toBe(0o600)
@@ -187,7 +187,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.from('x'))
     })
 
-    test('the data is that of the call', async () => {
+    test('data is copied at the call', async () => {
       const content = Buffer.from('abc')
       const chunk = { data: { offset: 0, content } }
       const segments = [chunk]
@@ -201,7 +201,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.from('abc'))
     })
 
-    test('each name of a file shows the change', async () => {
+    test('every name of a file shows the change', async () => {
       await files.write({ path: '/a', content: 'abc' })
       await files.link({ srcPath: '/a', dstPath: '/b' })
       await files.createSymlink({ linkPath: '/c', target: 'b' })
@@ -210,7 +210,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/b', Buffer.from('aXc'))
     })
 
-    test('random chunks give what plain bytes give', async () => {
+    test('random chunks give the same result as plain bytes', async () => {
       const next = randomWords(seed)
       const below = (limit: number): number => next() % limit
       let expected = Buffer.alloc(0)
@@ -241,25 +241,22 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
   })
 
   describe('many chunks', () => {
-    test.runIf(isForMany(name))(
-      '100,000 tiny ones in one block, and across the borders of blocks',
-      async () => {
-        for (const [count, stride, length] of [
-          [100_000, 10, 1],
-          [20_000, 55, 55],
-        ] as const) {
-          const expected = Buffer.alloc((count - 1) * stride + length)
-          const segments = Array.from({ length: count }, (_, i) => {
-            const content = expected.subarray(i * stride, i * stride + length).fill(i)
-            return data(i * stride, content)
-          })
-          await patch(`/of-${length}`, ...segments)
-          await check(`/of-${length}`, expected)
-        }
-      },
-    )
+    test.runIf(isForMany(name))('100,000 tiny ones in one block and across block boundaries', async () => {
+      for (const [count, stride, length] of [
+        [100_000, 10, 1],
+        [20_000, 55, 55],
+      ] as const) {
+        const expected = Buffer.alloc((count - 1) * stride + length)
+        const segments = Array.from({ length: count }, (_, i) => {
+          const content = expected.subarray(i * stride, i * stride + length).fill(i)
+          return data(i * stride, content)
+        })
+        await patch(`/of-${length}`, ...segments)
+        await check(`/of-${length}`, expected)
+      }
+    })
 
-    test('one too many is refused, in one file or in several', async () => {
+    test('one too many is rejected, in one file or in several', async () => {
       if (name !== 'memory') lowerBound(limits, 'segments', 1000)
       const many = Array.from({ length: limits.segments + 1 }, (_, i) => hole(i, 0))
       await refusePatch({ path: '/a', segments: many }, 'TOO_LARGE')
@@ -277,7 +274,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await refusePatch({ path: '/a', segments: million }, 'TOO_LARGE')
     })
 
-    test('one after the other, in one block', async () => {
+    test('in sequence, in one block', async () => {
       const expected = Buffer.alloc(mebibyte + 100)
       await files.write({ path: '/a', content: expected })
       for (let i = 0; i < 700; i++) {
@@ -290,7 +287,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
   })
 
   describe('several files', () => {
-    test('the same path again sees what was done before', async () => {
+    test('a repeated path sees the earlier changes', async () => {
       await files.patchSegments({
         mutations: [
           { path: '/a', segments: [data(0, 'abcdef')], expectedHash: '' },
@@ -303,14 +300,14 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await refuse(() => files.patchSegments({ mutations: [stale] }), 'HASH_MISMATCH')
     })
 
-    test('guards in one request on several states of a file of several blocks', async () => {
+    test('guards in one request match successive states of a file with several blocks', async () => {
       const first = randomBytes(2 * mebibyte, 3)
       await files.write({ path: '/a', content: first })
       const states = [first]
       const mutations = Array.from({ length: 5 }, (_, i): SegmentWriteRequest => {
         const state = Buffer.from(states[i]!)
         states.push(state)
-        // 600 chunks have their block written anew.
+        // 600 chunks cause their block to be rewritten.
         const segments = Array.from({ length: i === 1 ? 600 : 1 }, (_unused, n) => {
           state[i + 2 * n] = i
           return data(i + 2 * n, Uint8Array.of(i))
@@ -321,7 +318,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', states.at(-1)!)
     })
 
-    test.runIf(isForMany(name))('guards on 2,500 files whose hashes nobody asked for yet', async () => {
+    test.runIf(isForMany(name))('guards on 2,500 files whose hashes are not computed yet', async () => {
       const paths = Array.from({ length: 2500 }, (_, i) => `/d/${i}`)
       const mutate = (part: SegmentChunk, expectedHash?: (path: string) => string): Promise<unknown> =>
         files.patchSegments({
@@ -340,7 +337,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/d/2499', Buffer.from('xcd'))
     })
 
-    test('a guard on nothing but a hole', async () => {
+    test('a guard on a file that is only a hole', async () => {
       await files.patchSegments({
         mutations: [
           { path: '/a', segments: [], logicalSize: 10 },
@@ -350,7 +347,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.concat([Buffer.from('x'), Buffer.alloc(9)]))
     })
 
-    test('all or nothing, for readers too', async () => {
+    test('applies all or nothing, also for readers', async () => {
       await files.write({ path: '/a', content: 'old' })
       const bad = { path: '/a/b', segments: [data(0, 'x')] }
       await refusePatch(bad, 'NOT_A_DIRECTORY')
@@ -359,7 +356,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.from('old'))
     })
 
-    test('a mismatch aborts, or leaves its file out', async () => {
+    test('a mismatch aborts the request or skips its file', async () => {
       await files.write({ path: '/a', content: 'a' })
       await files.write({ path: '/b', content: 'b' })
       const mutations = [
@@ -385,7 +382,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/new', Buffer.from('N'))
     })
 
-    test('when all are left out nothing happens', async () => {
+    test('changes nothing if all files are skipped', async () => {
       await files.write({ path: '/a', content: 'a' })
       const before = await lastEvent()
       const mutations = [{ path: '/a', segments: [data(0, 'A')], expectedHash: '' }]
@@ -421,7 +418,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     const notFound = (): Promise<EngineError> =>
       refusePatch({ path: '/to', segments: [borrowed(0, 1, hashOf(content))] }, 'BLOB_NOT_FOUND')
 
-    test('from the same file, from another one, and from one below a directory that was moved', async () => {
+    test('from the same file, another file, or a file in a moved directory', async () => {
       await files.write({ path: '/d/e/from', content })
       await patch('/d/e/from', borrowed(content.length, 4, hashOf(content), 5))
       await check('/d/e/from', Buffer.from(`${content}is t`))
@@ -429,7 +426,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await borrows('/to')
     })
 
-    test('from the same request, whichever comes first', async () => {
+    test('from the same request, in either order', async () => {
       await files.patchSegments({
         mutations: [
           { path: '/before', segments: [borrowed(0, 4, hashOf(content))] },
@@ -447,7 +444,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/s', Buffer.from('whole'))
     })
 
-    test('from a file of the request that is left out', async () => {
+    test('from a skipped file of the request', async () => {
       await files.patchSegments({
         ...skip,
         mutations: [
@@ -458,7 +455,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/in', Buffer.from('what'))
     })
 
-    test('from chunks of the request whose block is written anew', async () => {
+    test('from chunks of the request whose block is rewritten', async () => {
       const packed = Buffer.from(Array.from({ length: 600 }, (_, i) => i % 256))
       await files.patchSegments({
         mutations: [
@@ -469,7 +466,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/b', packed)
     })
 
-    test('of more than one commit holds, in the same request', async () => {
+    test('of more than fits in one commit, in the same request', async () => {
       const part = randomBytes(mebibyte, 9)
       await files.patchSegments({
         mutations: [
@@ -480,14 +477,14 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/b', Buffer.concat([Buffer.alloc(7), part]))
     })
 
-    test('from the base, when no file of the session has it any more', async () => {
+    test('from the base if no file of the session contains it anymore', async () => {
       use(await engine.sessions.create({ files: { '/d/base': content, '/other': 'x' } }))
       await files.delete({ path: '/d/base' })
       await reload()
       await borrows('/to')
     })
 
-    test('from one of many names of the base', async () => {
+    test('from one of many files of the base', async () => {
       const many = Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`/d${i % 7}/f${i}`, `c${i}`]))
       use(await engine.sessions.create({ files: many }))
       await reload()
@@ -495,7 +492,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/to', Buffer.from('c2999c7'))
     })
 
-    test('not from content that was overwritten or deleted, from other sessions or from nowhere', async () => {
+    test('not from overwritten or deleted content, from other sessions or from nowhere', async () => {
       await notFound()
       await files.write({ path: '/a', content })
       await files.write({ path: '/a', content: 'other' })
@@ -512,7 +509,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await notFound()
     })
 
-    test('from what a fork was made with, but not from what the other side made later', async () => {
+    test('from the common base of forks, but not from later content of the other side', async () => {
       await files.write({ path: '/a', content })
       const parent = session
       use(await session.fork())
@@ -521,7 +518,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await borrows('/to')
     })
 
-    test('ranges by getCasExtents make a copy that takes no space', async () => {
+    test('ranges from getCasExtents make a copy without using space', async () => {
       const original = randomBytes(2 * mebibyte + 5, 6)
       await files.write({ path: '/a', content: original })
       await patch('/a', data(100, 'patched'), hole(mebibyte + 1, 1000))
@@ -549,7 +546,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       expect(Buffer.from(await files.read({ path: '/a', offset: 5000, length: 3 })).toString()).toBe('c\0\0')
     })
 
-    test('a range behind the end of the blob is refused', async () => {
+    test('a range beyond the end of the blob is rejected', async () => {
       await files.write({ path: '/a', content })
       for (const [length, casOffset] of [
         [content.length + 1, 0],
@@ -563,10 +560,10 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  describe('what is refused', () => {
+  describe('rejects', () => {
     const nan = [Number.NaN, -1, 1.5, '1', 1n, null, undefined, 2 ** 53, Number.POSITIVE_INFINITY, {}, []]
 
-    test('numbers that are none', async () => {
+    test('invalid numbers', async () => {
       await files.write({ path: '/a', content: 'a' })
       const hash = hashOf('a')
       for (const bad of nan) {
@@ -586,7 +583,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', Buffer.from('a'))
     })
 
-    /** Without the manifest around each. */
+    /** Without comparing the manifest before and after. */
     async function expectInvalid(mutation: unknown): Promise<void> {
       const seq = (await lastEvent())?.seq
       await expect(
@@ -598,7 +595,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       expect((await lastEvent())?.seq).toBe(seq)
     }
 
-    test('chunks of another form', async () => {
+    test('malformed chunks', async () => {
       const own = JSON.parse('{"__proto__": {"offset": 0, "length": 1}}') as unknown
       const inherited = JSON.parse('{"x": 1}') as object
       for (const chunk of [
@@ -634,7 +631,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       expect((await session.manifest()).nodes).toEqual([])
     })
 
-    test('mutations and requests of another form', async () => {
+    test('malformed mutations and requests', async () => {
       for (const mutation of [null, undefined, 1, [], {}, { path: '/a' }, { segments: [] }])
         await expectInvalid(mutation)
       for (const segments of [null, 'x', {}, 1, new Set()]) await expectInvalid({ path: '/a', segments })
@@ -671,7 +668,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       expect((await session.manifest()).nodes).toEqual([])
     })
 
-    test('ranges that reach too far', async () => {
+    test('ranges beyond the limits', async () => {
       const max = Number.MAX_SAFE_INTEGER
       const range = (segments: SegmentChunk[], logicalSize?: number): SegmentWriteRequest => ({
         path: '/a',
@@ -690,7 +687,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  test('a byte far out in a hole takes no memory of that size', async () => {
+  test('a byte far inside a hole takes no memory of that size', async () => {
     await engine.close()
     engine = await openEngine({ storage, maxFileBytes: 2 ** 41 })
     use(await engine.sessions.create())
@@ -710,7 +707,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
     expect((await session.fs.promises.stat('/far')).size).toBe(2 ** 41)
     const after = process.memoryUsage()
     expect(after.arrayBuffers - before.arrayBuffers).toBeLessThan(mebibyte)
-    // Nobody can hold it, and the error says so.
+    // No buffer can hold the file, and the error says so.
     await expect(files.read({ path: '/far' })).rejects.toMatchObject({ reason: 'TOO_LARGE' })
     await files.delete({ path: '/far' })
     await check('/warm', Buffer.concat([Buffer.alloc(5000), Buffer.from('x')]))

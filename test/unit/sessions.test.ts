@@ -40,7 +40,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** The session again, on lasting storage in an engine that was closed and opened. */
+  /** Reopens the session: on durable storage in a reopened engine. */
   async function reloaded(session: Session): Promise<Session> {
     if (!lasting) return session
     await reopen()
@@ -53,7 +53,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   }
 
   describe('creation', () => {
-    test('of a blank session gives an empty tree', async () => {
+    test('of a blank session makes an empty tree', async () => {
       const session = await engine.sessions.create()
       const info = await session.get()
       expect(info).toEqual({
@@ -71,7 +71,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(await engine.sessions.get(session.id)).toEqual({ ...info, lastActivityAt: expect.any(String) })
     })
 
-    test('from files gives the tree that writing them gives', async () => {
+    test('from files makes the same tree as writing them', async () => {
       const contents = {
         '/a/b/c.txt': 'c',
         '/a.txt': new Uint8Array([0, 255]),
@@ -95,7 +95,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(Buffer.compare(await again.files.read({ path: '/large' }), content)).toBe(0)
     })
 
-    test('from files that contradict each other is refused', async () => {
+    test('from contradictory files is rejected', async () => {
       for (const files of [{ '/a': '', '/a/b': '' }, { '/a/b': '', '/a': '' }, { '/': '' }]) {
         await refused(() => engine.sessions.create({ files }), 'INVALID_ARGUMENT', { field: 'files' })
       }
@@ -106,7 +106,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('takes one kind of start only', async () => {
+    test('accepts only one kind of start', async () => {
       const request = { files: {}, sourceRef: { sourceId: 'x' } }
       await refused(() => engine.sessions.create(request), 'INVALID_ARGUMENT', { field: 'sourceRef' })
     })
@@ -130,14 +130,14 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('a changed answer changes nothing', async () => {
+    test('changing a returned object changes nothing', async () => {
       const session = await engine.sessions.create({ initialTags: { a: '1' } })
       const info = (await session.get()) as { tags: Record<string, string> }
       info.tags['a'] = '2'
       expect((await session.get()).tags).toEqual({ a: '1' })
     })
 
-    test('gives equal fingerprints to equal bases, and forks keep theirs', async () => {
+    test('gives equal bases equal fingerprints, which forks keep', async () => {
       const one = await engine.sessions.create({ files: { '/a': '1', '/b': '2' } })
       const two = await engine.sessions.create({ files: { '/b': '2', '/a': '1' } })
       const fork = await one.fork()
@@ -156,7 +156,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       return (await engine.sessions.list(request)).sessions.map(({ id }) => id)
     }
 
-    test('is in order of creation, in pages, forks included', async () => {
+    test('is in creation order, in pages, including forks', async () => {
       const created: string[] = []
       for (let i = 0; i < 5; i++) created.push((await engine.sessions.create()).id)
       created.push((await (await engine.sessions.open(created[0]!)).fork()).id)
@@ -188,7 +188,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('fills its pages although the filter leaves sessions out', async () => {
+    test('fills its pages even if the filter excludes sessions', async () => {
       const wanted: string[] = []
       for (let i = 0; i < 20; i++) {
         const { id } = await engine.sessions.create({ initialTags: { odd: String(i % 2) } })
@@ -205,7 +205,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(second.nextPageToken).toBe('')
     })
 
-    test('goes on after its token although sessions come and go', async () => {
+    test('continues after its token even if sessions are created and deleted', async () => {
       const made = await Promise.all(Array.from({ length: 4 }, () => engine.sessions.create()))
       const created = made.map(({ id }) => id).sort()
       const { nextPageToken } = await engine.sessions.list({ pageSize: 2 })
@@ -215,7 +215,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(await ids({ pageToken: nextPageToken })).toEqual([created[3], id])
     })
 
-    test('shows what a session shows itself', async () => {
+    test("shows the same as a session's own get()", async () => {
       const session = await engine.sessions.create({ initialTags: { a: 'b' } })
       await session.files.write({ path: '/a', content: '' })
       const info = await session.get()
@@ -227,7 +227,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('page sizes and tokens', () => {
-    test('are checked by every listing', async () => {
+    test('are validated by every listing', async () => {
       const session = await engine.sessions.create({ files: { '/a': '', '/b': '' } })
       await session.files.createSymlink({ linkPath: '/l', target: 'x' })
       await session.files.createSymlink({ linkPath: '/m', target: 'x' })
@@ -264,7 +264,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('deletion', () => {
-    test('hides a session from everybody', async () => {
+    test('hides a session from every method', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
       await session.checkpoint({ checkpointLabel: 'one' })
       const second = await engine.sessions.open(session.id)
@@ -298,7 +298,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await engine.sessions.list()).sessions).toEqual([])
     })
 
-    test('leaves forks whole, of the current state and of checkpoints, and their forks', async () => {
+    test('keeps forks of the current state and of checkpoints, and their forks', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'base' } })
       await session.files.write({ path: '/a', content: 'one' })
       await session.checkpoint({ checkpointLabel: 'one' })
@@ -321,7 +321,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await check()
     })
 
-    test('comes after the changes that were called before it', async () => {
+    test('takes effect after earlier calls', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': 'a' } }))
       const written = session.files.write({ path: '/d/a', content: 'b' })
       const deleted = session.delete()
@@ -330,7 +330,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await refused(() => session.get(), 'SESSION_NOT_FOUND')
     })
 
-    test('happens once, whoever asks', async () => {
+    test('happens once, even if called several times', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': 'a' } }))
       const written = session.files.write({ path: '/d/a', content: 'b' })
       const calls = [written, session.delete(), session.delete(), engine.sessions.delete(session.id)]
@@ -338,7 +338,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(ends).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected'])
     })
 
-    test.each(['fail', 'pass'] as const)('that is not stored leaves the session (%s)', async (how) => {
+    test.each(['fail', 'pass'] as const)('that is not stored keeps the session (%s)', async (how) => {
       const failing = new FailingStorage(memoryStorage({ durable: true }))
       const opened = await openEngine({ storage: failing })
       const session = await opened.sessions.create({ files: { '/a': 'a' } })
@@ -352,7 +352,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await opened.close()
     })
 
-    test('of what is no session is refused', async () => {
+    test('with an invalid id is rejected', async () => {
       for (const id of ['', 'x', '0'.repeat(36), '__proto__', undefined, null, 5, {}]) {
         const sessionId = id as string
         for (const call of [
@@ -367,7 +367,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('forks', () => {
-    test('start with the current state, and neither side sees the other', async () => {
+    test('start from the current state and are independent', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'base', '/d/b': 'b' } })
       await session.files.write({ path: '/a', content: 'changed', mode: 0o600 })
       await session.files.createSymlink({ linkPath: '/l', target: 'a' })
@@ -400,7 +400,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await reopened.listCheckpoints()).checkpoints).toEqual([])
     })
 
-    test('keep the tags of their parent; new ones win', async () => {
+    test('inherit the tags of their parent, overridden by new ones', async () => {
       const session = await engine.sessions.create({ initialTags: { a: '1', b: '2' } })
       const fork = await session.fork({
         newTags: JSON.parse('{"b":"3","__proto__":"4"}') as Record<string, string>,
@@ -416,7 +416,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await (await engine.sessions.open(session.id)).get()).tags).toEqual({ a: '1', b: '2' })
     })
 
-    test('hold what was called before them, and nothing that was called after', async () => {
+    test('contain earlier calls and no later ones', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': '0' } }))
       const before = session.files.write({ path: '/d/a', content: '1' })
       const forking = session.fork()
@@ -427,7 +427,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(await read(session, '/d/a')).toBe('2')
     })
 
-    test('of forks of forks are found again', async () => {
+    test('of forks of forks are found after reopening', async () => {
       let session = await engine.sessions.create({ files: { '/0': '' } })
       for (let i = 1; i <= 50; i++) {
         session = await session.fork()
@@ -438,7 +438,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('checkpoints', () => {
-    test('are listed in order of creation, in pages', async () => {
+    test('are listed in creation order, in pages', async () => {
       const session = await engine.sessions.create()
       const made = []
       for (const label of ['z', 'a', '', 'm', ''])
@@ -458,7 +458,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect([...first.checkpoints, ...second.checkpoints]).toEqual([...made, late])
     })
 
-    test('have labels that are unique in their session', async () => {
+    test('have unique labels in their session', async () => {
       const session = await reloaded(await engine.sessions.create())
       await session.checkpoint({ checkpointLabel: 'one' })
       const again = await reloaded(session)
@@ -472,7 +472,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await again.listCheckpoints()).checkpoints.length).toBe(2)
     })
 
-    test('of the same label at once: one of them is made', async () => {
+    test('with the same label at the same time: only one is created', async () => {
       const session = await reloaded(await engine.sessions.create())
       const outcomes = await Promise.allSettled(
         [1, 2, 3].map(() => session.checkpoint({ checkpointLabel: 'one' })),
@@ -481,7 +481,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await session.listCheckpoints()).checkpoints.length).toBe(1)
     })
 
-    test('refuse labels that are no text or too long', async () => {
+    test('reject labels that are not text or too long', async () => {
       const session = await engine.sessions.create()
       for (const label of [5, null, {}, '\ud800']) {
         await refused(() => session.checkpoint({ checkpointLabel: label as string }), 'INVALID_ARGUMENT', {
@@ -495,7 +495,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await session.listCheckpoints()).checkpoints).toEqual([])
     })
 
-    test('hold what was called before them, and nothing that was called after', async () => {
+    test('contain earlier calls and no later ones', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': '0' } }))
       await Promise.all([
         session.files.write({ path: '/d/a', content: '1' }),
@@ -508,7 +508,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('restore', () => {
-    test('makes the files again what they were, by id and by label', async () => {
+    test('restores the files of a checkpoint, by id and by label', async () => {
       const session = await engine.sessions.create({ files: { '/a': '1', '/d/b': 'b' } })
       await session.files.createSymlink({ linkPath: '/l', target: 'a' })
       const before = await session.manifest()
@@ -533,7 +533,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(Object.keys(await contents(await reloaded(again)))).toEqual(['/a', '/after', '/d/b'])
     })
 
-    test('can be undone by another, any number of times, and is found again', async () => {
+    test('can be undone by another restore any number of times, also after reopening', async () => {
       let session = await engine.sessions.create({ files: { '/a': '0' } })
       const labels = ['one', 'two', 'three']
       for (const label of labels) {
@@ -588,7 +588,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('needs exactly one name of a checkpoint of this session', async () => {
+    test('requires exactly one reference to a checkpoint of this session', async () => {
       const session = await engine.sessions.create({ files: { '/a': '' } })
       const { id } = await session.checkpoint({ checkpointLabel: 'one' })
       const fork = await session.fork()
@@ -600,7 +600,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await refused(() => session.restore({ checkpointId: 5 as never }), 'CHECKPOINT_NOT_FOUND')
     })
 
-    test('takes effect in the order of the calls', async () => {
+    test('takes effect in call order', async () => {
       const session = await reloaded(await engine.sessions.create({ files: { '/d/a': '0' } }))
       await session.checkpoint({ checkpointLabel: 'zero' })
       await Promise.all([
@@ -625,7 +625,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       return found
     }
 
-    test('is depth first, the same in pages of every size', async () => {
+    test('is depth first, the same for every page size', async () => {
       const session = await reloaded(await engine.sessions.create({ files }))
       const expected = ['/src', '/src/a', '/src/b', '/src/b/c', '/src-x', '/srcfoo', '/z']
       for (const pageSize of [1, 2, 3, 7, 8, 0])
@@ -634,7 +634,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(full.nextPageToken).toBe('')
     })
 
-    test('is cut by a literal prefix', async () => {
+    test('can be limited by a literal prefix', async () => {
       const session = await reloaded(await engine.sessions.create({ files }))
       const expected: Record<string, string[]> = {
         '': ['/src', '/src/a', '/src/b', '/src/b/c', '/src-x', '/srcfoo', '/z'],
@@ -665,7 +665,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
-    test('goes on after its token whatever has changed', async () => {
+    test('continues after its token despite changes', async () => {
       const session = await engine.sessions.create({
         files: { '/a/x': '', '/b/x': '', '/b/y': '', '/c': '', '/d': '' },
       })
@@ -690,7 +690,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect((await again.manifest({ pageToken: afterA })).nodes.length).toBe(4)
     })
 
-    test('names the extents of a file on request', async () => {
+    test('includes the extents of a file on request', async () => {
       const content = Buffer.alloc(2 * 2 ** 20 + 10, 7)
       const session = await engine.sessions.create({
         files: { '/large': content, '/small': 'ab', '/empty': '' },
@@ -727,7 +727,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(large[0]!.hash).toBe(large[1]!.hash)
     })
 
-    test('has one hash for one tree, whatever its history', async () => {
+    test('has the same hash for the same tree, independent of its history', async () => {
       const direct = await engine.sessions.create({ files: { '/a': 'ab', '/d/b': 'b' } })
       const expected = (await direct.manifest()).manifestHash
       const other = await engine.sessions.create({ files: { '/x': 'ab' } })
@@ -747,7 +747,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       ).toEqual(nothing)
     })
 
-    test('has one hash for one large directory and one large file, whatever their history', async () => {
+    test('has the same hash for the same large directory and file, independent of their history', async () => {
       const names = Array.from({ length: 2500 }, (_, i) => `/${(i * 1777) % 2500}`)
       const direct = await engine.sessions.create({
         files: Object.fromEntries(names.map((name) => [name, ''])),
@@ -796,7 +796,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('diff', () => {
-    test('since the base shows added, removed and modified paths in order', async () => {
+    test('since the base lists added, removed and modified paths in order', async () => {
       const session = await engine.sessions.create({
         files: { '/a': '1', '/b': '2', '/d/x': 'x', '/d/y/z': 'z', '/mode': '', '/same': '' },
       })
@@ -833,7 +833,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       })
     })
 
-    test('shows a change of kind as removed, then added, and modes of directories', async () => {
+    test('lists a change of kind as removed, then added, and shows modes of directories', async () => {
       const session = await engine.sessions.create({
         files: { '/f': 'f', '/d/x': 'x', '/e/y': 'y', '/k/z': 'z' },
       })
@@ -904,7 +904,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await check()
     })
 
-    test('shows the states of its call, read when it may be', async () => {
+    test('shows the states at its call, even if read later', async () => {
       const session = await engine.sessions.create({ files: { '/a': '0' } })
       await session.files.write({ path: '/b', content: '' })
       const diff = session.diff()
@@ -913,7 +913,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(await diff.paths()).toEqual({ ...nothing, added: ['/b'] })
     })
 
-    test('that fails unread is no unhandled rejection', async () => {
+    test('that fails unread causes no unhandled rejection', async () => {
       const session = await engine.sessions.create()
       session.diff({ checkpointLabel: 'none' })
       await new Promise((resolve) => {
@@ -927,7 +927,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     const activity = async (session: Session): Promise<number> =>
       Date.parse((await session.get()).lastActivityAt)
 
-    test('moves with changes and stays through a reopening', async () => {
+    test('advances with changes and survives a reopening', async () => {
       const session = await engine.sessions.create({ files: { '/a': '' } })
       expect(await activity(session)).toBeGreaterThanOrEqual(Date.parse((await session.get()).createdAt))
       const changes: (() => Promise<unknown>)[] = [
@@ -947,7 +947,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       expect(await activity(await reloaded(session))).toBe(last)
     })
 
-    test('moves with reads while the session is in memory', async () => {
+    test('advances with reads while the session is in memory', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
       const reads: Record<string, () => Promise<unknown>> = {
         'fs.readFile': () => session.fs.promises.readFile('/a'),
@@ -983,7 +983,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
   })
 
   describe('closing', () => {
-    test('makes everything later fail with STORE_CLOSED', async () => {
+    test('makes all later calls fail with STORE_CLOSED', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
       await session.checkpoint({ checkpointLabel: 'one' })
       await engine.close()
@@ -1019,7 +1019,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await engine.close()
     })
 
-    test('waits for what was called before it, awaited or not', async () => {
+    test('waits for earlier calls, awaited or not', async () => {
       let session = await reloaded(await engine.sessions.create({ files: { '/d/a': 'a' } }))
       const pending = Array.from({ length: 200 }, (_, i) =>
         session.files.write({ path: `/d/${i}`, content: `${i}` }),
@@ -1042,7 +1042,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       ).toEqual(['last'])
     })
 
-    test('at the end of a block of `await using`', async () => {
+    test('happens at the end of an `await using` block', async () => {
       let kept: Session
       {
         await using other = await openEngine()
@@ -1052,7 +1052,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     })
   })
 
-  test('what was acknowledged is there after reopening', async () => {
+  test('acknowledged data is there after reopening', async () => {
     if (!lasting) return
     const created: [SessionInfo, ManifestPage][] = []
     for (let i = 0; i < 5; i++) {
@@ -1062,7 +1062,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       await session.files.createSymlink({ linkPath: '/l', target: `${i}` })
       await session.files.batch([{ write: { path: '/x', content: '' } }, { delete: { path: '/base' } }])
       await session.files.rename({ sourcePath: '/a', destinationPath: '/z' })
-      // A read is an activity too, so it comes first.
+      // A read counts as activity, so it comes first.
       const page = await session.manifest()
       created.push([await session.get(), page])
     }
