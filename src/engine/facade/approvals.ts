@@ -12,26 +12,33 @@ import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
  * Requests for a decision, by another principal where the engine has `approvals: { selfApproval: false }`. While one
- * is pending, the session's status is PENDING_APPROVAL. This does not prevent writing or committing. Forks have none
- * of them.
+ * is pending, the status of the session is PENDING_APPROVAL. This does not prevent writing or committing. Forks start
+ * without any.
  */
 export class SessionApprovals {
   readonly #access: SessionAccess
   readonly #service: Approvals
 
+  /** @internal */
   constructor(access: SessionAccess, service: Approvals) {
     this.#access = access
     this.#service = service
   }
 
   /**
-   * Asks for an approval. Several may be pending at once. QUOTA for over 10,000 in a session.
+   * Asks for an approval. Several may be pending at once.
+   *
+   * @throws {EngineError} TOO_LARGE when the summary is over 65,536 bytes, or lists over 10,000 changed files.
+   * @throws {EngineError} QUOTA when the session would have over 10,000 approvals.
    *
    * @example
    * const { summary, changedFiles } = await session.generateCommitSummary()
    * const { approvalId } = await session.approvals.request({ details: { summary, changedFiles } })
    */
-  async request(request: ApprovalRequest = {}): Promise<{ approvalId: string }> {
+  async request(request: ApprovalRequest = {}): Promise<{
+    /** The id of the new approval. */
+    approvalId: string
+  }> {
     const parsed = parseApprovalRequest(request)
     return this.#access.run('requestApproval', (live) =>
       this.#service.request(this.#access.core, live, parsed),
@@ -39,8 +46,16 @@ export class SessionApprovals {
   }
 
   /**
-   * APPROVAL_NOT_FOUND; APPROVAL_NOT_PENDING when it was granted or denied before; PERMISSION_DENIED, with
-   * `approvals: { selfApproval: false }`, for the principal that requested it.
+   * Grants a pending approval.
+   *
+   * @throws {EngineError} APPROVAL_NOT_FOUND when the session has no approval with this id.
+   * @throws {EngineError} APPROVAL_NOT_PENDING when it was granted or denied before.
+   * @throws {EngineError} PERMISSION_DENIED when the same principal requested it, with `approvals: { selfApproval:
+   * false }`.
+   *
+   * @example
+   * const { approvalId } = await session.approvals.request()
+   * await session.approvals.grant({ approvalId })
    */
   async grant(request: ApprovalGrantRequest): Promise<void> {
     const decision = parseGrant(request)
@@ -49,14 +64,32 @@ export class SessionApprovals {
     )
   }
 
-  /** As {@link grant}, also by the principal that requested it; the feedback is in the approval and its event. */
+  /**
+   * Denies a pending approval, as every principal may, also the one that requested it. The approval and its event
+   * record the feedback.
+   *
+   * @throws {EngineError} APPROVAL_NOT_FOUND when the session has no approval with this id.
+   * @throws {EngineError} APPROVAL_NOT_PENDING when it was granted or denied before.
+   *
+   * @example
+   * const { approvalId } = await session.approvals.request()
+   * await session.approvals.deny({ approvalId, feedback: 'The tests fail.' })
+   */
   async deny(request: ApprovalDenyRequest): Promise<void> {
     const decision = parseDenial(request)
     return this.#access.run('denyApproval', (live) => this.#service.decide(this.#access.core, live, decision))
   }
 
-  /** All of the session, in order of creation. */
-  async list(): Promise<{ approvals: Approval[] }> {
+  /**
+   * All approvals of the session, pending and decided.
+   *
+   * @example
+   * const { approvals } = await session.approvals.list()
+   */
+  async list(): Promise<{
+    /** In order of creation. */
+    approvals: Approval[]
+  }> {
     return this.#access.look('listApprovals', (live) => this.#service.list(this.#access.core, live))
   }
 }

@@ -9,27 +9,34 @@ import { Subscription, type BusSubscription } from '../services/bus/bus-subscrip
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /**
- * Messages between the clients of a session: subscribers to a topic get the messages published to it. The last
- * 1,000 messages, or 16 MiB of payload if that is less, are kept for later subscribers, on a durable storage
- * also over a closing of the engine. Forks have none of them.
+ * Messages between the clients of a session: subscribers to a topic receive the messages published to it. The last
+ * 1,000 messages, or 16 MiB of payload if that is less, are kept for later subscribers. A durable storage keeps them
+ * when the engine closes. Forks start without any.
  */
 export class SessionBus {
   readonly #access: SessionAccess
   readonly #service: MessageBus
 
+  /** @internal */
   constructor(access: SessionAccess, service: MessageBus) {
     this.#access = access
     this.#service = service
   }
 
   /**
-   * Resolves when the message is stored. Every subscriber gets a session's messages in the order of the calls, and
-   * each message only once it is stored. TOO_LARGE for a payload over 1 MiB.
+   * Publishes a message. Resolves once it is stored. Every subscriber receives the messages of a session in the order
+   * of the calls, and each message only once it is stored.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the topic is empty.
+   * @throws {EngineError} TOO_LARGE when the payload is over 1 MiB, or the topic over 1,024 bytes.
    *
    * @example
    * await session.bus.publish({ topic: 'tests:done', payload: JSON.stringify({ failed: 0 }) })
    */
-  async publish(request: BusPublishRequest): Promise<{ messageId: string }> {
+  async publish(request: BusPublishRequest): Promise<{
+    /** The id of the message. Ids sort in the order of the messages. */
+    messageId: string
+  }> {
     const publication = parsePublication(request)
     return this.#access.run('publishMessage', (live) =>
       this.#service.publish(this.#access.core, live, publication),
@@ -37,20 +44,23 @@ export class SessionBus {
   }
 
   /**
-   * Messages published after this call, in this process, and earlier ones if a replay is requested; without
-   * gap or repeat between the two. Messages no longer kept are not replayed.
+   * Messages published after this call, in this process, and earlier ones if the request asks for a replay. There is
+   * no gap or repeat between the two. A replay cannot have messages that are no longer kept.
    *
-   * Never throws: invalid arguments, an aborted signal, PERMISSION_DENIED, SESSION_NOT_FOUND, and
-   * QUOTA for over 1,000 subscribers in a session, reject the first `next()`, and `opened`.
+   * It never throws. An invalid request or an aborted signal rejects the first `next()`, and `opened`.
    *
-   * Ends when the loop is left, when the session is deleted, and when the engine is closed, after the last
-   * message. Throws the signal's reason at once, and after the messages received before: STORE_FAILED when a write
-   * failed, SLOW_CONSUMER when over 10,000 messages or 2 MiB of payload would have waited for this subscriber.
-   * A replay does not count there as long as its messages are kept anyway.
+   * The iteration ends when its loop is left, when the session is deleted, and after the last message when the engine
+   * is closed. It fails with the signal's reason at once, and with other errors after the messages received before.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted.
+   * @throws {EngineError} QUOTA when the session would have over 1,000 subscribers.
+   * @throws {EngineError} STORE_FAILED when a write failed.
+   * @throws {EngineError} SLOW_CONSUMER when over 10,000 messages or 2 MiB of payload would wait for this subscriber.
+   * A replay does not count as long as its messages are kept anyway.
    *
    * @example
-   * for await (const { topic, payload } of session.bus.subscribe({ topicPatterns: ['tests:*'], signal }))
-   *   show(topic, payload)
+   * for await (const { topic, payload } of session.bus.subscribe({ topicPatterns: ['tests:*'] }))
+   *   console.log(topic, payload.byteLength)
    */
   subscribe(request: BusSubscribeRequest = {}): BusSubscription {
     return new Subscription(this.#access.sessionId, async (subscription) => {

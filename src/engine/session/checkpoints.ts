@@ -51,7 +51,7 @@ export const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkp
 export interface CheckpointPage {
   /** In order of creation. */
   readonly checkpoints: Checkpoint[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 

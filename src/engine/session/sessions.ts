@@ -66,7 +66,7 @@ export interface SessionListRequest extends PageRequest {
 export interface SessionPage {
   /** In order of creation. */
   readonly sessions: SessionInfo[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 

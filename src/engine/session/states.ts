@@ -68,7 +68,7 @@ export function diffOf(core: Core, from: () => StateReference, to: () => StateRe
 
 /** One path on which two states differ. */
 export interface Change {
-  /** Absolute path in both states, such as `/src/a.ts`. */
+  /** Absolute path, such as `/src/a.ts`. */
   readonly path: string
   /**
    * `added`: only the second state has the path. `removed`: only the first one. `modified`: its content, target or

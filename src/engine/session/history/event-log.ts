@@ -51,7 +51,7 @@ export const eventListShape = new Shape<EventListRequest>({ startTime: true, end
 export interface EventPage {
   /** Oldest first. */
   readonly events: SessionEvent[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 

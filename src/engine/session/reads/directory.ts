@@ -32,7 +32,7 @@ export interface DirectoryPage {
    * entries.
    */
   readonly entries: DirectoryEntry[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 

@@ -60,7 +60,7 @@ export interface ManifestPage {
    * first.
    */
   readonly nodes: ManifestNode[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
   /** `sha256:<hex>` over paths, kinds, modes, contents, symlink targets and extended attributes of the whole tree. */
   readonly manifestHash: string
@@ -141,7 +141,7 @@ export interface SymlinkPage {
     /** The path that the symlink points to, as `createSymlink` received it. */
     readonly target: string
   }[]
-  /** Pass it as `pageToken` to read the next page. '' on the last page. */
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
