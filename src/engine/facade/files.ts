@@ -86,24 +86,33 @@ import {
 } from '../session/edits/xattrs.js'
 
 /**
- * A session's files by the operations of the interface: guarded by hashes, in batches, parents made on
- * write. For the shape of node:fs see `session.fs`.
+ * The files of a session by the operations of the interface: with conditions by hashes, in batches, and with parents
+ * created on write. For the shape of `node:fs` see `session.fs`.
  *
- * Every change is atomic and acknowledged when its promise resolves; changes of a session take effect in
- * the order of the calls. A path is absolute and has no `.`, `..`, NUL or empty part (INVALID_ARGUMENT),
- * names have at most 255 bytes and paths 4,096 (NAME_TOO_LONG). Symlinks are followed inside the session.
+ * Every change is atomic and acknowledged when its promise resolves. Changes of a session take effect in the order of
+ * the calls. Symlinks are followed inside the session.
+ *
+ * A path is absolute and has no `.`, `..`, NUL or empty part; others fail with INVALID_ARGUMENT. Names have at most
+ * 255 bytes and paths 4,096 bytes and 256 levels; longer ones fail with NAME_TOO_LONG. A path with a file as a parent
+ * fails with NOT_A_DIRECTORY, and one that needs over 40 symlinks with SYMLINK_LOOP. A change over a byte budget of
+ * the engine fails with BUDGET.
  */
 export class SessionFiles {
   readonly #access: SessionAccess
 
+  /** @internal */
   constructor(access: SessionAccess) {
     this.#access = access
   }
 
   /**
-   * Writes a whole file; missing parents are made.
-   * HASH_MISMATCH when `expectedHash` does not hold, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY,
-   * NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND for a missing parent when `createParents` is false.
+   * Writes a whole file. Missing parents are created.
+   *
+   * @throws {EngineError} HASH_MISMATCH when the content does not have the `expectedHash`.
+   * @throws {EngineError} ALREADY_EXISTS when the path exists, with `exclusive`.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} PATH_NOT_FOUND when a parent is missing and `createParents` is false.
+   * @throws {EngineError} FILE_TOO_LARGE when the content is over `maxFileBytes`.
    *
    * @example
    * await session.files.write({ path: '/src/a.ts', content: 'export const a = 1', expectedHash: '' })
@@ -143,8 +152,15 @@ export class SessionFiles {
   }
 
   /**
-   * Appends to a file, which is created when it does not exist; the cost is that of the added bytes.
-   * HASH_MISMATCH, IS_A_DIRECTORY, NOT_A_DIRECTORY, FILE_TOO_LARGE; PATH_NOT_FOUND as for {@link write}.
+   * Appends to a file, and creates a missing one with its parents. The cost is that of the added bytes.
+   *
+   * @throws {EngineError} HASH_MISMATCH when the content does not have the `expectedHash`.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} PATH_NOT_FOUND when a parent is missing and `createParents` is false.
+   * @throws {EngineError} FILE_TOO_LARGE when the file would be over `maxFileBytes`.
+   *
+   * @example
+   * await session.files.append({ path: '/log.txt', content: 'one more line\n' })
    */
   append(request: FileWriteRequest): Promise<void> {
     return this.#staged('appendFile', appendShape, request, (live, copy, staged) => {
@@ -154,8 +170,15 @@ export class SessionFiles {
   }
 
   /**
-   * Copies content and mode of a file to another, which is created or replaced; both share the content until one is
-   * changed: O(1). PATH_NOT_FOUND, ALREADY_EXISTS with `exclusive`, IS_A_DIRECTORY, NOT_A_DIRECTORY.
+   * Copies content and permission bits of a file to another, which is created or replaced. Both share the content
+   * until one of them changes, so the cost does not depend on its size.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the source, or the parent of the destination, does not exist.
+   * @throws {EngineError} ALREADY_EXISTS when the destination exists, with `exclusive`.
+   * @throws {EngineError} IS_A_DIRECTORY when one of the paths is a directory.
+   *
+   * @example
+   * await session.files.copy({ sourcePath: '/src/a.ts', destinationPath: '/src/b.ts' })
    */
   copy(request: CopyFileRequest): Promise<void> {
     return this.#change('copyFile', copyFileShape, request, (live, copy) => {
@@ -165,8 +188,14 @@ export class SessionFiles {
   }
 
   /**
-   * `length` bytes from `offset` on, fewer at the end of the file; all of it by default. A fresh copy.
-   * PATH_NOT_FOUND, IS_A_DIRECTORY.
+   * Reads a file: `length` bytes from `offset`, fewer at the end of the file; by default all of it. The result is a
+   * copy.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   *
+   * @example
+   * const text = new TextDecoder().decode(await session.files.read({ path: '/src/a.ts' }))
    */
   async read(request: FileReadRequest): Promise<Uint8Array> {
     const part = parseRead(request)
@@ -176,12 +205,15 @@ export class SessionFiles {
   }
 
   /**
-   * Reads as {@link read} does, in pieces: in little memory, for a file of any size. The bytes are those that the file has
-   * when the promise resolves. PATH_NOT_FOUND, IS_A_DIRECTORY.
+   * Reads a file in pieces, in little memory for any size. The bytes are those of the file when the promise resolves,
+   * also when the file changes later.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
    *
    * @example
    * const stream = await session.files.readStream({ path: '/large.bin' })
-   * await pipeline(stream, createWriteStream('/tmp/large.bin'))
+   * for await (const piece of stream) console.log(piece.byteLength, 'of', stream.length)
    */
   async readStream(request: FileReadRequest): Promise<ContentStream> {
     const part = parseRead(request)
@@ -190,10 +222,24 @@ export class SessionFiles {
     )
   }
 
-  /** As {@link read}, with hash and size of the whole content that the bytes are of. */
-  async readWithHash(
-    request: FileReadRequest,
-  ): Promise<{ content: Uint8Array; contentHash: string; sizeBytes: number }> {
+  /**
+   * Reads like {@link read}, and returns hash and size of the whole content too. All three are of one moment.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   *
+   * @example
+   * const { contentHash } = await session.files.readWithHash({ path: '/src/a.ts', length: 0 })
+   * await session.files.write({ path: '/src/a.ts', content: 'new', expectedHash: contentHash })
+   */
+  async readWithHash(request: FileReadRequest): Promise<{
+    /** The bytes of the range, as a copy. */
+    content: Uint8Array
+    /** `sha256:<hex>` of the whole content. */
+    contentHash: string
+    /** The size of the whole file, in bytes. */
+    sizeBytes: number
+  }> {
     const part = parseRead(request)
     return this.#access.look('readFile', async (live) => {
       // The content of the call, however often the file changes while it is hashed.
@@ -205,8 +251,14 @@ export class SessionFiles {
   }
 
   /**
-   * `sha256:<hex>` of the whole content: what `expectedHash` compares. Known at once for a file of one blob
-   * (1 MiB); a larger one is read once, in slices. PATH_NOT_FOUND, IS_A_DIRECTORY.
+   * `sha256:<hex>` of the whole content: the value for `expectedHash`. It is known at once for a file up to 1 MiB. A
+   * larger file is read once, in slices.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   *
+   * @example
+   * const expectedHash = await session.files.contentHash('/src/a.ts')
    */
   async contentHash(path: string): Promise<string> {
     return this.#access.look('contentHash', async (live) => {
@@ -216,7 +268,14 @@ export class SessionFiles {
     })
   }
 
-  /** The attributes of the node at a path, followed through symlinks or not. PATH_NOT_FOUND. */
+  /**
+   * The attributes of the file, directory or symlink at a path.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   *
+   * @example
+   * const { kind, sizeBytes, mtimeMs } = await session.files.stat({ path: '/src/a.ts' })
+   */
   async stat(request: StatRequest): Promise<PathStat> {
     const parsed = parseStat(request)
     return this.#access.look('statPath', async (live) => {
@@ -227,27 +286,63 @@ export class SessionFiles {
     })
   }
 
-  /** A page of the entries of a directory, or with `recursive` of all below it. NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  /**
+   * A page of the entries of a directory, or with `recursive` of everything below it.
+   *
+   * @throws {EngineError} NOT_A_DIRECTORY when the path is not a directory.
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { entries, nextPageToken } = await session.files.list({ path: '/src', recursive: true })
+   */
   async list(request: DirectoryListRequest): Promise<DirectoryPage> {
     const copy = directoryListShape.read(request)
     return this.#access.look('listDirectory', (live) => listDirectory(this.#access.core, live, copy))
   }
 
-  /** A file or symlink. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
+  /**
+   * Deletes a file or symlink.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory: use `removeDirectory`.
+   * @throws {EngineError} HASH_MISMATCH when the content does not have the `expectedHash`.
+   *
+   * @example
+   * await session.files.delete({ path: '/src/a.ts' })
+   */
   delete(request: DeleteRequest): Promise<void> {
     return this.#change('deleteFile', deleteShape, request, (live, copy) =>
       planDelete(this.#access.core, live, copy),
     )
   }
 
-  /** ALREADY_EXISTS, and PATH_NOT_FOUND when the parent is missing, but with `recursive`. */
+  /**
+   * Creates a directory.
+   *
+   * @throws {EngineError} ALREADY_EXISTS when the path exists; with `recursive`, when it is not a directory.
+   * @throws {EngineError} PATH_NOT_FOUND when a parent is missing, without `recursive`.
+   *
+   * @example
+   * await session.files.createDirectory({ path: '/src/lib', recursive: true })
+   */
   createDirectory(request: CreateDirectoryRequest): Promise<void> {
     return this.#change('createDirectory', createDirectoryShape, request, (live, copy) =>
       planCreateDirectory(this.#access.core, live, copy, parseFlag('recursive', copy.recursive, false)),
     )
   }
 
-  /** DIRECTORY_NOT_EMPTY, but with `recursive`; NOT_A_DIRECTORY, PATH_NOT_FOUND. */
+  /**
+   * Removes a directory.
+   *
+   * @throws {EngineError} DIRECTORY_NOT_EMPTY when it has entries, without `recursive`.
+   * @throws {EngineError} NOT_A_DIRECTORY when the path is not a directory.
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} INVALID_ARGUMENT when the path is `/`.
+   *
+   * @example
+   * await session.files.removeDirectory({ path: '/src/lib', recursive: true })
+   */
   removeDirectory(request: RemoveDirectoryRequest): Promise<void> {
     return this.#change('removeDirectory', removeDirectoryShape, request, (live, copy) =>
       planRemoveDirectory(live, copy, parseFlag('recursive', copy.recursive, false)),
@@ -255,21 +350,49 @@ export class SessionFiles {
   }
 
   /**
-   * As POSIX has it: replaces a file, or an empty directory by a directory; O(1) for a node of any size.
-   * PATH_NOT_FOUND, DIRECTORY_NOT_EMPTY, IS_A_DIRECTORY, NOT_A_DIRECTORY.
+   * Moves a file, directory or symlink, like `rename` of POSIX. It replaces a file at the destination, or an empty
+   * directory by a directory. The cost does not depend on the size.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the source, or the parent of the destination, does not exist.
+   * @throws {EngineError} DIRECTORY_NOT_EMPTY when the destination is a directory with entries.
+   * @throws {EngineError} IS_A_DIRECTORY when the destination is a directory and the source is not.
+   * @throws {EngineError} NOT_A_DIRECTORY when the source is a directory and the destination exists but is not.
+   * @throws {EngineError} INVALID_ARGUMENT when a directory would move into itself, or the source is `/`.
+   *
+   * @example
+   * await session.files.rename({ sourcePath: '/src/a.ts', destinationPath: '/src/b.ts' })
    */
   rename(request: RenameRequest): Promise<void> {
     return this.#change('rename', renameShape, request, (live, copy) => planRename(live, copy))
   }
 
-  /** Permission bits, 0 to 0o7777. PATH_NOT_FOUND. */
-  setMode(request: { readonly path: string; readonly mode: number }): Promise<void> {
+  /**
+   * Sets the permission bits of a file or directory.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   *
+   * @example
+   * await session.files.setMode({ path: '/bin/run.sh', mode: 0o755 })
+   */
+  setMode(request: {
+    /** Absolute path in the session, such as `/src/a.ts`. Symlinks are followed. */
+    readonly path: string
+    /** Permission bits, 0 to 0o7777. */
+    readonly mode: number
+  }): Promise<void> {
     return this.#change('setAttributes', setModeShape, request, (live, copy) =>
       planSetAttributes(live, { path: copy.path }, { mode: parseMode(copy.mode) }),
     )
   }
 
-  /** Permission bits, the time of the last change, or both. PATH_NOT_FOUND. */
+  /**
+   * Sets the permission bits, the time of the last change, or both.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   *
+   * @example
+   * await session.files.setAttributes({ path: '/src/a.ts', mode: 0o600, mtimeMs: Date.UTC(2026, 0, 1) })
+   */
   setAttributes(request: SetAttributesRequest): Promise<void> {
     return this.#change(
       'setAttributes',
@@ -284,21 +407,48 @@ export class SessionFiles {
     )
   }
 
-  /** ALREADY_EXISTS; PATH_NOT_FOUND when the parent is missing. The target need not exist. */
+  /**
+   * Creates a symlink. Its target need not exist.
+   *
+   * @throws {EngineError} ALREADY_EXISTS when the path exists.
+   * @throws {EngineError} PATH_NOT_FOUND when the parent is missing.
+   * @throws {EngineError} NAME_TOO_LONG when the target is over 4,095 bytes.
+   *
+   * @example
+   * await session.files.createSymlink({ linkPath: '/latest', target: '/releases/2' })
+   */
   createSymlink(request: CreateSymlinkRequest): Promise<void> {
     return this.#change('createSymlink', createSymlinkShape, request, (live, copy) =>
       planCreateSymlink(this.#access.core, live, copy),
     )
   }
 
-  /** NOT_A_SYMLINK, PATH_NOT_FOUND. */
-  async readSymlink(path: string): Promise<{ target: string }> {
+  /**
+   * The target of a symlink.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} NOT_A_SYMLINK when the path is not a symlink.
+   *
+   * @example
+   * const { target } = await session.files.readSymlink('/latest')
+   */
+  async readSymlink(path: string): Promise<{
+    /** The target as it was set, absolute or relative to the directory of the symlink. */
+    target: string
+  }> {
     return this.#access.look('readSymlink', (live) =>
       whenLoaded(() => ({ target: findSymlink(live, path).target })),
     )
   }
 
-  /** A page of the symlinks below a literal prefix of the path; the manifest does not list them. */
+  /**
+   * A page of the symlinks of the session. The manifest does not list them.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { symlinks } = await session.files.listSymlinks({ pathPrefix: '/bin/' })
+   */
   async listSymlinks(request: SymlinkListRequest = {}): Promise<SymlinkPage> {
     const copy = symlinkListShape.read(request)
     return this.#access.look('listSymlinks', ({ tree }) =>
@@ -307,12 +457,14 @@ export class SessionFiles {
   }
 
   /**
-   * Carries out writes, deletes and segment writes in order, later ones seeing earlier ones, as one atomic step: all of
-   * them, or with an error none. At most 10,000 (TOO_LARGE); the errors are those of write, delete and
-   * patchSegments.
+   * Carries out writes, deletions and segment writes in order, as one atomic step: all of them, or with an error
+   * none. Later operations see earlier ones. Other errors are those of `write`, `delete` and `patchSegments`.
+   *
+   * @throws {EngineError} TOO_LARGE when there are over 10,000 operations, or over 100,000 chunks in segment writes.
+   * @throws {EngineError} INVALID_ARGUMENT when an operation has none or several of its fields.
    *
    * @example
-   * await session.files.batch([{ write: { path: '/b', content } }, { delete: { path: '/a', expectedHash } }])
+   * await session.files.batch([{ write: { path: '/b', content: 'two' } }, { delete: { path: '/a' } }])
    */
   batch(operations: readonly BatchOperation[]): Promise<void> {
     const { core } = this.#access
@@ -328,18 +480,26 @@ export class SessionFiles {
   }
 
   /**
-   * Changes ranges of files, as one atomic step: data, holes, and ranges borrowed from content that the
-   * session or its base has. The cost depends on the changed ranges, not on the size of the file. With SKIP_ON_CONFLICT files
-   * whose `expectedHash` does not hold are left out and named in the result. The hash of a file of several
-   * blobs takes one pass over it when it is next asked for.
-   * HASH_MISMATCH, BLOB_NOT_FOUND, IS_A_DIRECTORY, FILE_TOO_LARGE; TOO_LARGE for over 100,000 chunks;
-   * INVALID_ARGUMENT for a chunk that ends after `logicalSize`.
+   * Changes ranges of files, as one atomic step: data, holes, and ranges borrowed from content that the session or
+   * its base has. The cost depends on the changed ranges, not on the size of the file. The hash of a file over 1 MiB
+   * takes one pass over it when it is next needed.
+   *
+   * @throws {EngineError} HASH_MISMATCH when a content does not have the `expectedHash`, without SKIP_ON_CONFLICT.
+   * @throws {EngineError} BLOB_NOT_FOUND when neither the session nor its base has a borrowed content.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} FILE_TOO_LARGE when a file would be over `maxFileBytes`.
+   * @throws {EngineError} TOO_LARGE when there are over 10,000 files or 100,000 chunks.
+   * @throws {EngineError} INVALID_ARGUMENT when a chunk ends after `logicalSize`, or after the end of a borrowed
+   * content.
    *
    * @example
    * const data = { offset: 4096, content: new Uint8Array(4096) }
    * await session.files.patchSegments({ mutations: [{ path: '/disk.img', segments: [{ data }] }] })
    */
-  async patchSegments(request: PatchSegmentsRequest): Promise<{ skippedPaths: string[] }> {
+  async patchSegments(request: PatchSegmentsRequest): Promise<{
+    /** Paths left out because their `expectedHash` did not match; empty without SKIP_ON_CONFLICT. */
+    skippedPaths: string[]
+  }> {
     const { core } = this.#access
     const patch = new SegmentPatch(core, request)
     return this.#access.run('patchSegments', (live) => {
@@ -348,8 +508,22 @@ export class SessionFiles {
     })
   }
 
-  /** The blobs that hold a file's bytes, in order; gaps between them are holes. PATH_NOT_FOUND, IS_A_DIRECTORY. */
-  async getCasExtents(request: { readonly path: string }): Promise<{ extents: CasExtent[] }> {
+  /**
+   * The blobs that hold the bytes of a file.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   *
+   * @example
+   * const { extents } = await session.files.getCasExtents({ path: '/disk.img' })
+   */
+  async getCasExtents(request: {
+    /** Absolute path in the session, such as `/src/a.ts`. Symlinks are followed. */
+    readonly path: string
+  }): Promise<{
+    /** In the order of the file; gaps between them are holes. */
+    extents: CasExtent[]
+  }> {
     const { path } = pathShape.read(request)
     return this.#access.look('getCasExtents', async (live) => {
       // The file of the call, however often it changes while its blobs are hashed.
@@ -359,21 +533,45 @@ export class SessionFiles {
   }
 
   /**
-   * A further name for a file: content, mode, attributes and locks are the same under each of its names.
-   * PATH_NOT_FOUND, ALREADY_EXISTS, NOT_PERMITTED for a directory.
+   * Gives a file a further name. Content, permission bits, attributes and locks are the same under each of its names.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the file, or the parent of the new name, does not exist.
+   * @throws {EngineError} ALREADY_EXISTS when the new name exists.
+   * @throws {EngineError} NOT_PERMITTED when `srcPath` is a directory.
+   *
+   * @example
+   * await session.files.link({ srcPath: '/src/a.ts', dstPath: '/src/b.ts' })
    */
   link(request: LinkRequest): Promise<void> {
     return this.#change('createHardLink', linkShape, request, (live, copy) => planLink(live, copy))
   }
 
-  /** Removes a name: the file is deleted with its last one. PATH_NOT_FOUND, IS_A_DIRECTORY, HASH_MISMATCH. */
+  /**
+   * Removes a name of a file, or a symlink. The file is deleted with its last name.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} HASH_MISMATCH when the content does not have the `expectedHash`.
+   *
+   * @example
+   * await session.files.unlink({ path: '/src/b.ts' })
+   */
   unlink(request: DeleteRequest): Promise<void> {
     return this.#change('unlink', deleteShape, request, (live, copy) =>
       planDelete(this.#access.core, live, copy, eventTypes.unlink),
     )
   }
 
-  /** Of a file or directory; symlinks are followed. PATH_NOT_FOUND; TOO_LARGE for a value over 64 KiB or a name over 255 bytes. */
+  /**
+   * Sets an extended attribute of a file or directory.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} TOO_LARGE when the value is over 64 KiB, the name is over 255 bytes, or the file would have
+   * over 256 attributes.
+   *
+   * @example
+   * await session.files.setXattr({ path: '/src/a.ts', name: 'user.origin', value: 'agent-1' })
+   */
   setXattr(request: SetXattrRequest): Promise<void> {
     try {
       const copy = setXattrShape.read(request)
@@ -384,8 +582,19 @@ export class SessionFiles {
     }
   }
 
-  /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
-  async getXattr(request: XattrRequest): Promise<{ value: Uint8Array }> {
+  /**
+   * The value of an extended attribute.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} XATTR_NOT_FOUND when the file or directory has no attribute with this name.
+   *
+   * @example
+   * const { value } = await session.files.getXattr({ path: '/src/a.ts', name: 'user.origin' })
+   */
+  async getXattr(request: XattrRequest): Promise<{
+    /** A copy of the value. */
+    value: Uint8Array
+  }> {
     const copy = xattrShape.read(request)
     return this.#access.look('getXattr', async (live) => {
       const { value } = await whenLoaded(() => findXattrAt(live, copy))
@@ -393,13 +602,34 @@ export class SessionFiles {
     })
   }
 
-  /** In the order of the names' code units. PATH_NOT_FOUND. */
-  async listXattrs(request: { readonly path: string }): Promise<{ names: string[] }> {
+  /**
+   * The names of the extended attributes of a file or directory.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   *
+   * @example
+   * const { names } = await session.files.listXattrs({ path: '/src/a.ts' })
+   */
+  async listXattrs(request: {
+    /** Absolute path of a file or directory in the session. Symlinks are followed. */
+    readonly path: string
+  }): Promise<{
+    /** In the order of their code units. */
+    names: string[]
+  }> {
     const { path } = pathShape.read(request)
     return this.#access.look('listXattrs', (live) => whenLoaded(() => ({ names: listXattrs(live, path) })))
   }
 
-  /** PATH_NOT_FOUND, XATTR_NOT_FOUND. */
+  /**
+   * Removes an extended attribute.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} XATTR_NOT_FOUND when the file or directory has no attribute with this name.
+   *
+   * @example
+   * await session.files.removeXattr({ path: '/src/a.ts', name: 'user.origin' })
+   */
   removeXattr(request: XattrRequest): Promise<void> {
     return this.#change('removeXattr', xattrShape, request, (live, copy) => planRemoveXattr(live, copy))
   }
