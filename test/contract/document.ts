@@ -22,7 +22,7 @@ import { takesBody } from '../../src/adapters/http/operations/operation-io.js'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Makes the contract of the table of operations, their schemas and the examples: `npm run generate` writes its file. */
+/** Builds the contract from the operations, their schemas and the examples. `npm run generate` writes it to a file. */
 export function describeContract(): object {
   return new Description().document()
 }
@@ -75,7 +75,7 @@ class Description {
           bearer: {
             type: 'http',
             scheme: 'bearer',
-            description: 'A token that the service knows; it stands for a tenant and a principal.',
+            description: 'A token that the service knows. It identifies a tenant and a principal.',
           },
         },
       },
@@ -170,7 +170,7 @@ class Description {
     const content = { schema, ...exampleMap(values) }
     if (operation.stream !== true) return { description: 'Done.', content: { 'application/json': content } }
     return {
-      description: 'A stream of lines that stays open; the schema is that of each line.',
+      description: 'A stream of lines that stays open. The schema is that of one line.',
       content: { 'application/x-ndjson': content },
     }
   }
@@ -228,9 +228,9 @@ function exampleMap(values: readonly Example[]): Json {
   }
 }
 
-const contractTag = { Contract: 'What the service can be asked.' }
+const contractTag = { Contract: 'The contract of the service.' }
 
-/** Where this document is found; it is all that can be asked for without a token. */
+/** The paths of this document, which are the only ones that need no token. */
 function contractPaths(): Record<string, Record<string, Json>> {
   const name = 'getContract'
   const described = {
@@ -255,7 +255,7 @@ function errorInfo(): JsonSchema {
     '@type': { type: 'string', const: 'type.googleapis.com/google.rpc.ErrorInfo' },
     reason: {
       type: 'string',
-      description: 'What went wrong; `x-reasons` has those that there are.',
+      description: 'The specific cause; `x-reasons` lists all reasons.',
       'x-reasons': reasonTable(),
     },
     domain: { type: 'string', const: 'forkspace' },

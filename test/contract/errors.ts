@@ -6,7 +6,7 @@ import { takesBody } from '../../src/adapters/http/operations/operation-io.js'
 
 type Reason = ErrorReason | HttpReason
 
-/** What a request may be answered with whatever it asks for. */
+/** The reasons that any request can return. */
 const always: readonly Reason[] = [
   ...commonErrors,
   'DEADLINE_EXCEEDED',
@@ -25,7 +25,7 @@ const ofWaits: readonly Reason[] = ['LOCK_TIMEOUT']
 
 const waiting: readonly OperationName[] = ['setPosixLockBlocking', 'flock']
 
-/** What each HTTP status of an operation may stand for, sorted. */
+/** The possible reasons of each HTTP status of an operation, sorted. */
 export function reasonsOf(name: OperationName): ReadonlyMap<number, readonly string[]> {
   const operation: Operation = operations[name]
   return byStatus([
@@ -36,12 +36,12 @@ export function reasonsOf(name: OperationName): ReadonlyMap<number, readonly str
   ])
 }
 
-/** Of what takes a body, has no path, and waits for nothing. */
+/** The reasons of any operation with a body. */
 export function usualReasons(): ReadonlyMap<number, readonly string[]> {
   return byStatus([...always, ...ofBodies])
 }
 
-/** Every reason that can be answered, with its status and meaning. */
+/** Every reason that the service can return, with its status and meaning. */
 export function reasonTable(): Readonly<Record<string, object>> {
   const named = Object.values<Operation>(operations).flatMap(({ errors }) => errors)
   const routing: Reason[] = ['METHOD_NOT_ALLOWED', 'ROUTE_NOT_FOUND']
@@ -56,7 +56,7 @@ export function reasonTable(): Readonly<Record<string, object>> {
 
 function meaningOf(reason: Reason): string {
   if (Object.hasOwn(reasonMeanings, reason)) return reasonMeanings[reason as HttpReason]
-  // There it is told for those who call the engine.
+  // The registry describes the details of the library's errors.
   return errorRegistry[reason as ErrorReason].meaning.replaceAll('`details.', '`')
 }
 

@@ -210,7 +210,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a page token of another listing',
     () => session.manifest({ pageToken: 'eA' }),
-    'INVALID_ARGUMENT pageToken: is no token of this listing: pass the nextPageToken of its page before, or none',
+    'INVALID_ARGUMENT pageToken: is not a page token of this listing: pass the nextPageToken of the previous page, or omit it',
   ],
   [
     'tags that are a list',
@@ -310,12 +310,12 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a handler of something other than an engine',
     async () => createHttpHandler({} as never, { authenticate: () => undefined }),
-    'INVALID_ARGUMENT engine: must be an engine, as openEngine gives it; it is an object',
+    'INVALID_ARGUMENT engine: must be an engine that openEngine returned; it is an object',
   ],
   [
     'an engine in place of a handler',
     () => serve(engine as never, { port: 0 }),
-    'INVALID_ARGUMENT handler: must come from createHttpHandler; it is an object',
+    'INVALID_ARGUMENT handler: must be a handler that createHttpHandler returned; it is an object',
   ],
   [
     'a server without its protocol',
@@ -325,7 +325,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'an unreachable server',
     () => connect({ baseUrl: 'http://127.0.0.1:1', token: 't' }).sessions.list(),
-    'REMOTE_FAILED the server at http://127.0.0.1:1 does not respond, or its response is incomplete',
+    'REMOTE_FAILED the server at http://127.0.0.1:1 does not respond or returned an incomplete response',
   ],
   [
     'files in place of a session',

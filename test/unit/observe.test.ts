@@ -179,7 +179,7 @@ describe('the log', () => {
     expect(entries).toEqual([
       {
         level: 'error',
-        message: 'a write failed: all sessions are read again',
+        message: 'a write failed: all sessions are reloaded',
         details: { sessions: 1 },
       },
     ])

@@ -25,5 +25,5 @@ test('a token is only valid for its own listing', () => {
   const longer = Buffer.from(JSON.stringify(['files', 'key', 1])).toString('base64url')
   const number = Buffer.from(JSON.stringify(['files', 1])).toString('base64url')
   for (const wrong of [encodePageToken('other', 'key'), longer, number, 'e', '{}', token.slice(0, -2), 1])
-    expect(() => parsePageToken('files', wrong as string)).toThrow('is no token of this listing')
+    expect(() => parsePageToken('files', wrong as string)).toThrow('is not a page token of this listing')
 })

@@ -148,7 +148,7 @@ describe('an object of options', () => {
       'zzz: unknown key; the known keys are path, expectedHash, exclusive',
     )
     expect(refusal(() => new Shape<object>({}).read({ zzz: 1 })).message).toBe(
-      'zzz: unknown key; there are no options here',
+      'zzz: unknown key; this call has no options',
     )
   })
 

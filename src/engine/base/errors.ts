@@ -404,7 +404,7 @@ export function engineClosed(): EngineError {
 export function anotherEngine(): EngineError {
   return new EngineError(
     'STORE_FAILED',
-    'another engine wrote to the session in the same storage; open a storage with one engine at a time',
+    'another engine wrote to the same storage; open a storage with one engine at a time',
   )
 }
 
@@ -429,8 +429,8 @@ export function logChanged(sessionId: string, seq: number): EngineError {
 export function unknownRecords(prefix: string): EngineError {
   return new EngineError(
     'STORE_FORMAT',
-    `the store has records of a kind that this version does not know: their keys start with ${JSON.stringify(prefix)}. ` +
-      'A later version wrote them, and they may need contents that seem to be unused, so nothing was collected. ' +
+    `the store has records of an unknown kind: their keys start with ${JSON.stringify(prefix)}. ` +
+      'A later version wrote them. They may use contents that seem unused, so nothing was collected. ' +
       'Collect with the version that wrote the store.',
     { prefix },
   )

@@ -126,12 +126,9 @@ export function readBytes(
   } catch (cause) {
     throw unreadable(field, cause)
   }
-  if (said !== length) throw invalid(field, `says that it has another length than its ${length} bytes`)
+  if (said !== length) throw invalid(field, `states another length than its ${length} bytes`)
   if (length === 0 && !hasMemory(value)) {
-    throw invalid(
-      field,
-      'has no memory: its ArrayBuffer was detached, such as by a transfer, or became smaller; pass a copy',
-    )
+    throw invalid(field, 'has no memory: its ArrayBuffer was detached or made smaller; pass a copy')
   }
   return new Uint8Array(bufferOf.call(value) as ArrayBuffer, offsetOf.call(value) as number, length)
 }
@@ -148,7 +145,7 @@ export function isAsyncIterable(field: string, value: unknown): value is AsyncIt
 
 /** The error text for a piece of a content that is no bytes. */
 export function notInPieces(piece: unknown): string {
-  return `must come in pieces of bytes, each a Uint8Array; a piece is ${kindOf(piece)}`
+  return `must be an iterable of Uint8Array pieces; a piece is ${kindOf(piece)}`
 }
 
 /** Of a view of no bytes: whether its memory still exists. */

@@ -49,7 +49,7 @@ export function parsePageToken(listing: string, token: string | undefined): stri
   ) {
     throw invalid(
       'pageToken',
-      'is no token of this listing: pass the nextPageToken of its page before, or none',
+      'is not a page token of this listing: pass the nextPageToken of the previous page, or omit it',
     )
   }
   return parsed[1]

@@ -80,7 +80,7 @@ export function unknownName(field: string, name: string, known: ReadonlySet<stri
   const suggestion = nearest(name, known)
   if (suggestion === undefined) {
     const names =
-      known.size === 0 ? 'there are no options here' : `the known keys are ${[...known].join(', ')}`
+      known.size === 0 ? 'this call has no options' : `the known keys are ${[...known].join(', ')}`
     return invalid(at, `unknown key; ${names}`)
   }
   return new EngineError('INVALID_ARGUMENT', `${at}: unknown key; did you mean "${suggestion}"?`, {

@@ -412,7 +412,7 @@ export class Engine extends EngineScope {
       await this.#services.usage.flush().catch((error: unknown) => {
         // The only promise was to try.
         if (!core.fence.closed) throw error
-        core.log('error', 'what was sent to clients is not stored', { error: messageOf(error) })
+        core.log('error', 'the count of bytes sent to clients was not stored', { error: messageOf(error) })
       })
       if (!core.fence.closed) {
         // Snapshots only shorten the next opening, and reads are no changes: a failure here costs nothing else.

@@ -77,7 +77,7 @@ export function viewBytes(view: ArrayBufferView): Uint8Array {
   try {
     return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
   } catch {
-    throw valueError('buffer', 'must have the memory that it states', view)
+    throw valueError('buffer', 'must lie within its ArrayBuffer', view)
   }
 }
 

@@ -150,7 +150,7 @@ function callOf(context: Context, step: CopyStep): Call<unknown> {
 }
 
 function notLoaded(): EngineError {
-  return new EngineError('WOULD_BLOCK', 'the tree is not loaded: use the promise form')
+  return new EngineError('WOULD_BLOCK', 'the tree is not in memory: use the promise form')
 }
 
 function notABoolean(answer: Promise<unknown>): TypeError {

@@ -110,7 +110,7 @@ function doNow<T>(context: Context, call: Call<T>): T {
 }
 
 function wouldBlock(): EngineError {
-  return new EngineError('WOULD_BLOCK', 'what is needed is not loaded: use the promise form')
+  return new EngineError('WOULD_BLOCK', 'the data is not in memory: use the promise form')
 }
 
 export function promiseForm<T>(context: Context, define: Define<T>): FsFunction {

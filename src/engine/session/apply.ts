@@ -93,10 +93,7 @@ function change(
   if (node instanceof Dir) return tree.changeDir(names!, attributes)
   if (node instanceof FileNode)
     return replace(tree, target, node.with({ ...attributesOf(node), ...attributes }), at)
-  assert(
-    node !== undefined && attributes.mtime !== undefined,
-    'attributes are set on something that has them',
-  )
+  assert(node !== undefined && attributes.mtime !== undefined, 'attributes are set on a file or directory')
   return tree.put(names!, new Symlink(node.ino, node.target, attributes.mtime), at)
 }
 

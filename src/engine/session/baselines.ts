@@ -70,10 +70,10 @@ export async function placeFiles(
     for (let depth = names.length - 1; depth > 0; depth--) {
       const parent = joinPath(names.slice(0, depth))
       if (directories.has(parent)) break
-      if (paths.has(parent)) throw invalid(field, `${parent} is a file and a directory`)
+      if (paths.has(parent)) throw invalid(field, `${parent} is given both as a file and as a directory`)
       directories.add(parent)
     }
-    if (directories.has(path)) throw invalid(field, `${path} is a file and a directory`)
+    if (directories.has(path)) throw invalid(field, `${path} is given both as a file and as a directory`)
     if (paths.has(path)) throw invalid(field, `${path} is given twice`)
     paths.add(path)
     placed.push([path, content])

@@ -111,7 +111,7 @@ export function heldState(core: Core, live: LiveSession): HeldState {
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
     .catch((error: unknown) => {
-      core.log('warn', 'work in the background failed', { error: messageOf(error) })
+      core.log('warn', 'a background task failed', { error: messageOf(error) })
     })
     .then(() => {
       core.background.delete(settled)

@@ -110,7 +110,7 @@ export class Diff implements AsyncIterable<Change>, Disposable {
    * for await (const { change, path } of fork.diff(session)) console.log(change, path)
    */
   async *[Symbol.asyncIterator](): AsyncIterator<Change> {
-    if (this.#isDisposed) throw invalid('diff', 'was disposed of: make another one to read it again')
+    if (this.#isDisposed) throw invalid('diff', 'was disposed: create another diff')
     const [before, after] = await this.#states
     for await (const change of treeChanges(this.#core, before.root, after.root)) yield describeChange(change)
   }

@@ -130,7 +130,7 @@ class MemoryStore implements Store {
 
   #isNext({ sessionId, seq }: NewStoredEvent, queued: number): boolean {
     const next = (this.#data.events.get(sessionId)?.length ?? 0) + queued + 1
-    assert(seq <= next, 'an event leaves a gap in its session')
+    assert(seq <= next, 'the event numbers of a session have no gap')
     return seq === next
   }
 
@@ -144,7 +144,7 @@ class MemoryStore implements Store {
   #replace(events: readonly NewStoredEvent[]): void {
     const copies = events.map(({ sessionId, seq, body }) => {
       const list = this.#data.events.get(sessionId)
-      assert(list !== undefined && seq >= 1 && seq <= list.length, 'what is replaced is stored')
+      assert(list !== undefined && seq >= 1 && seq <= list.length, 'a replaced event is stored')
       return parsed(body)
     })
     for (const [index, { sessionId, seq }] of events.entries())

@@ -30,6 +30,6 @@ export class HeldRoots extends RootStore {
   }
 
   protected checkLoadable(address: string): never {
-    throw new EngineError('DATA_LOSS', `the tree ${address} is not in memory any more`, { address })
+    throw new EngineError('DATA_LOSS', `the tree ${address} is no longer in memory`, { address })
   }
 }

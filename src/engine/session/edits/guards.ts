@@ -27,7 +27,7 @@ export function checkGuard(
   const actualHash = actual === undefined || actual === '' ? '' : formatHash(actual)
   throw new EngineError(
     'HASH_MISMATCH',
-    `${path} does not have the expected hash: read it again, and decide anew`,
+    `${path} does not have the expected hash: read it again before you retry`,
     {
       path,
       expectedHash: guard,

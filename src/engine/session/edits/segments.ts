@@ -181,7 +181,7 @@ function sizeAfter(
   if (end > size)
     throw invalid(
       'segments',
-      `a chunk ends at ${end}, after the end of the file at ${size}: leave logicalSize out, or make it larger`,
+      `a chunk ends at ${end}, after the end of the file at ${size}: omit logicalSize, or make it larger`,
     )
   return size
 }

@@ -234,7 +234,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   if (record === undefined)
     throw new EngineError(
       'DATA_LOSS',
-      `the stored record of the session ${sessionId} is missing, and a fork needs it`,
+      `the stored record of the session ${sessionId}, which a fork needs, is missing`,
       {
         sessionId,
       },
@@ -264,7 +264,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
       newestFirst.push(window.slice(restore + 1, position))
       if (restore < 0) return { record, events: newestFirst.toReversed().flat(), snapshot, ...end }
       const target = restoreTarget(window[restore]!)!
-      assert(target < window[restore]!.seq, 'a restore goes back')
+      assert(target < window[restore]!.seq, 'a restore leads to an earlier event')
       if (target < from - 1) {
         wanted = target
         break
@@ -289,7 +289,7 @@ function restoreTarget(event: StoredEvent): number | undefined {
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {
   return new EngineError(
     'DATA_LOSS',
-    `session ${sessionId}: the changes of event ${seq} are not kept, and no later snapshot is stored`,
+    `session ${sessionId}: the changes of event ${seq} and a snapshot after it are missing`,
     { sessionId, seq: String(seq) },
   )
 }

@@ -52,7 +52,7 @@ export class SessionTable {
   /** After a failed commit memory may be ahead of the store or lag it: every session is read again. */
   discardAll(log: Log): void {
     if (this.live.size > 0)
-      log('error', 'a write failed: all sessions are read again', { sessions: this.live.size })
+      log('error', 'a write failed: all sessions are reloaded', { sessions: this.live.size })
     for (const live of this.live.values()) this.discard(live, 'failed')
     for (const live of this.residency.takeEvicted()) live.discarded = 'failed'
   }
@@ -66,7 +66,7 @@ export class SessionTable {
         ? undefined
         : new EngineError(
             'STORE_FAILED',
-            'the events cannot be followed further, because a write to the storage failed; call follow() again with afterEventId',
+            'following the events ended, because a write to the storage failed; call follow() again with afterEventId',
           ),
     )
     this.live.delete(live.id)
