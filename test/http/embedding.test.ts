@@ -203,7 +203,7 @@ test('a body that something else has read is told of', async () => {
       body: '{"initialTags":{"a":"b"}}',
     })
     expect(response.status).toBe(500)
-    expect(String(told[0])).toContain('was read by something in front')
+    expect(String(told[0])).toContain('was already read before the handler')
   } finally {
     await running.close()
     await engine.close()

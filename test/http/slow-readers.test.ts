@@ -149,7 +149,7 @@ describe('a response that is not read', () => {
   })
 })
 
-describe('requests of one connection', () => {
+describe('requests on one connection', () => {
   test('begin when the answer before them was sent', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })

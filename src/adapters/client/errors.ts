@@ -49,7 +49,7 @@ export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const message =
     baseUrl === undefined
       ? 'the response of the server is incomplete'
-      : `the server at ${baseUrl} does not respond, or its response is incomplete`
+      : `the server at ${baseUrl} does not respond or returned an incomplete response`
   return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
 }
 

@@ -49,7 +49,7 @@ export interface Settings {
  */
 export function checkToken(token: string): string {
   if (typeof token !== 'string' || !/^[\x21-\x7e]*$/.test(token))
-    throw invalid('token', 'must consist of visible characters of ASCII')
+    throw invalid('token', 'must consist of visible ASCII characters')
   return token
 }
 
@@ -64,10 +64,9 @@ export function parseOptions(options: ClientOptions): Settings {
     reconnectMs = 60_000,
     headers = {},
   } = optionsShape.read(options, 'options')
-  if (typeof fetch !== 'function')
-    throw invalid('fetch', `must be a function; it is of the type ${typeof fetch}`)
+  if (typeof fetch !== 'function') throw invalid('fetch', `must be a function; it is a ${typeof fetch}`)
   if (typeof token !== 'string' && typeof token !== 'function')
-    throw invalid('token', `must be a string or a function; it is of the type ${typeof token}`)
+    throw invalid('token', `must be a string or a function; it is a ${typeof token}`)
   if (typeof token === 'string') checkToken(token)
   if (timeoutMs !== undefined && !(timeoutMs > 0))
     throw invalid('timeoutMs', `must be a number above 0; it is ${String(timeoutMs)}`)
@@ -98,8 +97,8 @@ function parseBaseUrl(baseUrl: string | URL): string {
     )
   }
   if (!/^https?:$/.test(url.protocol))
-    throw invalid('baseUrl', `must be a URL of http or https; it is one of ${url.protocol}`)
-  if (url.username !== '' || url.password !== '') throw invalid('baseUrl', 'must hold no credentials')
-  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl', 'must have neither query nor fragment')
+    throw invalid('baseUrl', `must be an http or https URL; its protocol is ${url.protocol}`)
+  if (url.username !== '' || url.password !== '') throw invalid('baseUrl', 'must not contain credentials')
+  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl', 'must not have a query or fragment')
   return url.href.replace(/\/+$/, '')
 }

@@ -130,7 +130,7 @@ export class RemoteSources {
     const archive = uploadedSnapshot && snapshotShape.readPart(uploadedSnapshot, 'uploadedSnapshot')
     const bundle = uploadedGitBundle && bundleShape.readPart(uploadedGitBundle, 'uploadedGitBundle')
     if (archive?.files !== undefined)
-      throw invalid('uploadedSnapshot.files', 'is for engines in process: send an archive')
+      throw invalid('uploadedSnapshot.files', 'cannot be sent to a server: pass an archive as content')
     if ([archive, bundle, rest.git].filter((one) => one !== undefined).length > 1)
       throw invalid('request', 'has more than one of git, uploadedSnapshot and uploadedGitBundle: pass one')
     if (archive !== undefined) {

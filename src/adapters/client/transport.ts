@@ -108,7 +108,7 @@ export class Transport {
         Number(headers.get(name) ?? NaN),
       ) as [number, number]
       if (!Number.isSafeInteger(sizeBytes) || !Number.isSafeInteger(length) || body === null)
-        throw notUnderstood('the response is not a content', status)
+        throw notUnderstood('the response has no valid content headers', status)
       return { sizeBytes, length, content: pieces(body, length, deadline) }
     } catch (error) {
       deadline.end()

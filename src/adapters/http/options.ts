@@ -57,7 +57,7 @@ export function parseOptions(options: HttpHandlerOptions): Required<
   if (typeof authenticate !== 'function')
     throw invalid(
       'authenticate',
-      `must be a function, such as staticTokens(…) gives; it is ${given(authenticate)}`,
+      `must be a function, such as the result of staticTokens(…); it is ${given(authenticate)}`,
     )
   if (typeof log !== 'function') throw invalid('log', `must be a function; it is ${given(log)}`)
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))

@@ -62,7 +62,7 @@ export class ReportDocument {
   #start(name: string): void {
     if (++this.#elements > junitLimits.elements) throw refused(`has over ${junitLimits.elements} elements`)
     if (this.#open.length === junitLimits.depth)
-      throw refused(`is nested over ${junitLimits.depth} elements deep`)
+      throw refused(`is nested over ${junitLimits.depth} levels deep`)
     this.#attributes = 0
     const isTest = name === 'testcase'
     if (isTest || (this.#open.length === 0 && roots.includes(name))) this.#isReport = true

@@ -105,7 +105,7 @@ async function write(files: RemoteFiles, { path, content, flags, mode }: Write):
   } else if (replaces(flags)) {
     if (mode !== undefined && (await create(files, { ...request, mode }))) return
     await (flags.truncate ? files.write(request) : files.append(request))
-  } else if (flags.create) throw valueError('flag', 'is not understood by a server', '')
+  } else if (flags.create) throw valueError('flag', 'is not supported by a server', '')
   else if (flags.truncate) await files.write(request)
   else if (flags.append) await files.append(request)
   else if (content.byteLength > 0)

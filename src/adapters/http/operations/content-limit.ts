@@ -27,7 +27,7 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
   const limit = String(maxBytes)
   throw new HttpError(
     'TOO_LARGE',
-    `${field}: the response would have over ${limit} bytes; ask for fewer at once`,
+    `${field}: the response would have over ${limit} bytes; request fewer at a time`,
     { field, limit },
   )
 }

@@ -54,9 +54,13 @@ export class Dispatcher {
     }
     this.#deadlines = new Deadlines(limits.requestMs, () => {
       const limit = String(limits.requestMs)
-      return new HttpError('DEADLINE_EXCEEDED', `the request took over ${limit} ms; its work goes on`, {
-        limit,
-      })
+      return new HttpError(
+        'DEADLINE_EXCEEDED',
+        `the request took over ${limit} ms; the operation continues`,
+        {
+          limit,
+        },
+      )
     })
   }
 
@@ -178,7 +182,7 @@ export class Dispatcher {
     const leave = (): void => abort.abort(gone.reason)
     const end = (): void => {
       gone.removeEventListener('abort', leave)
-      abort.abort(new HttpError('UNAVAILABLE', 'the stream was left'))
+      abort.abort(new HttpError('UNAVAILABLE', 'the stream was closed by the client'))
     }
     if (gone.aborted) leave()
     else gone.addEventListener('abort', leave, { once: true })

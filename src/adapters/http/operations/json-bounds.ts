@@ -43,7 +43,7 @@ export function checkBounds(json: Buffer): void {
     } else if (byte === colon) {
       sequences.add(Math.imul(names[depth]!, 31) ^ hash)
       if (sequences.size > jsonLimits.nameSequences)
-        throw tooMany('different sequences of names', jsonLimits.nameSequences)
+        throw tooMany('different sequences of field names', jsonLimits.nameSequences)
       names[depth] = hash
     } else if (byte === 0x7b || byte === 0x5b) {
       if (++containers > jsonLimits.containers) throw tooMany('objects and lists', jsonLimits.containers)

@@ -55,7 +55,7 @@ export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenti
     const { tenant, principal } = callerShape.readPart(caller, 'tokens')
     // A token is a secret, so the error does not show it.
     if (!bearer.test(`Bearer ${token}`))
-      throw invalid('tokens', 'a token has letters, digits and -._~+/ only, and = at its end')
+      throw invalid('tokens', 'a token may contain only letters, digits and -._~+/, and = at its end')
     if (typeof tenant !== 'string') throw invalid('tokens.tenant', `must be a string; it is ${given(tenant)}`)
     if (typeof principal !== 'string')
       throw invalid('tokens.principal', `must be a string; it is ${given(principal)}`)
@@ -74,5 +74,5 @@ function hashOf(token: string): Uint8Array {
 }
 
 function unauthenticated(): HttpError {
-  return new HttpError('UNAUTHENTICATED', 'a valid bearer token is needed')
+  return new HttpError('UNAUTHENTICATED', 'the request has no valid bearer token')
 }

@@ -65,7 +65,7 @@ function readable(stream: ResponseStream, stalledMs: number): ReadableStream<Uin
         controller.enqueue(piece)
         stalled = setTimeout(() => {
           stream.cancel()
-          controller.error(new Error('the stream was not read'))
+          controller.error(new Error(`the client did not read the stream for ${stalledMs} ms`))
         }, stalledMs)
         stalled.unref()
       },

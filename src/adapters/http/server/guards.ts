@@ -7,7 +7,7 @@ const single = ['host', 'authorization', 'content-type'] as const
 /** @throws HttpError `INVALID_ARGUMENT` for a repeated header that must occur once. */
 export function checkSingle(httpRequest: HttpRequest): void {
   for (const name of single)
-    if (httpRequest.repeats(name)) throw invalidField(name, 'the header must not come twice')
+    if (httpRequest.repeats(name)) throw invalidField(name, 'the header must not be repeated')
 }
 
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i

@@ -119,11 +119,11 @@ function isPreflight(httpRequest: HttpRequest): boolean {
 }
 
 function withoutRoute(method: string, methods: readonly string[]): HttpResponse {
-  if (methods.length === 0) throw new HttpError('ROUTE_NOT_FOUND', 'there is no such route')
+  if (methods.length === 0) throw new HttpError('ROUTE_NOT_FOUND', 'the path does not exist')
   if (method === 'OPTIONS') return methodsResponse(methods)
   throw new HttpError(
     'METHOD_NOT_ALLOWED',
-    'the route has no such method',
+    'the path does not have this method',
     {},
     { allow: allowHeader(methods) },
   )

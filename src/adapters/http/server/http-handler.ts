@@ -31,7 +31,7 @@ const handlers = new WeakMap<HttpHandler, Handler>()
 export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): HttpHandler {
   const inner = new Handler(engine, options)
   if (typeof engine?.as !== 'function')
-    throw invalid('engine', `must be an engine, as openEngine gives it; it is ${given(engine)}`)
+    throw invalid('engine', `must be an engine that openEngine returned; it is ${given(engine)}`)
   const handler: HttpHandler = {
     fetch: (request) => handleFetch(inner, request),
     get openapi() {
@@ -46,5 +46,5 @@ export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): 
 export function innerOf(handler: HttpHandler): Handler {
   const inner = handlers.get(handler)
   if (inner !== undefined) return inner
-  throw invalid('handler', `must come from createHttpHandler; it is ${given(handler)}`)
+  throw invalid('handler', `must be a handler that createHttpHandler returned; it is ${given(handler)}`)
 }

@@ -44,5 +44,5 @@ export interface ResponseStream {
 }
 
 export function clientGone(): HttpError {
-  return new HttpError('UNAVAILABLE', 'the client is gone')
+  return new HttpError('UNAVAILABLE', 'the client closed the connection')
 }

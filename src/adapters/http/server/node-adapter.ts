@@ -87,7 +87,7 @@ function laneOf(socket: Socket): Lane {
 
 function tooMany({ limits }: Handler): HttpResponse {
   const limit = String(limits.requestsPerConnection)
-  const refusal = errorResponse(new HttpError('QUOTA', 'too many requests of one connection', { limit }))
+  const refusal = errorResponse(new HttpError('QUOTA', 'too many requests on one connection', { limit }))
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 

@@ -99,7 +99,7 @@ export class NodeRequest implements HttpRequest {
 
   #unread(): IncomingMessage {
     if (this.incoming.readableDidRead)
-      throw new Error('the body of the request was read by something in front of the handler')
+      throw new Error('the body of the request was already read before the handler received it')
     if (this.#options.goOn) this.outgoing.writeContinue()
     return this.incoming
   }

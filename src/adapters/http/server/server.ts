@@ -192,7 +192,7 @@ class Running {
 }
 
 function dismiss(httpRequest: NodeRequest): void {
-  httpRequest.abort(new HttpError('UNAVAILABLE', 'the server is being closed'))
+  httpRequest.abort(new HttpError('UNAVAILABLE', 'the server is closing'))
 }
 
 /** Refuses bytes that are not HTTP, headers that are too long, and requests that are too slow. */
@@ -246,6 +246,6 @@ function endSoon(socket: Socket): void {
 function refusalOf(code: string | undefined): HttpError {
   if (code === 'HPE_HEADER_OVERFLOW') return new HttpError('HEADERS_TOO_LARGE', 'the headers are too long')
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new HttpError('REQUEST_TIMEOUT', 'the request came too slowly')
+    return new HttpError('REQUEST_TIMEOUT', 'the request arrived too slowly')
   return new HttpError('INVALID_ARGUMENT', 'request: must be HTTP/1.1', { field: 'request' })
 }
