@@ -26,7 +26,18 @@ export class RemotePosixLocks
     this.#remember(copy)
   }
 
-  /** The request stays open while it waits. */
+  /**
+   * Locks a range, and waits as long as that takes. The request stays open while it waits.
+   *
+   * @throws {EngineError} DEADLOCK when owners would wait for each other
+   * @throws {EngineError} QUOTA when 1,000 requests of the session wait
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist, or its file is deleted during the wait
+   * @throws {EngineError} STORE_CLOSED when the engine of the server closes
+   *
+   * @example
+   * const lock = { path: '/db', kind: 'POSIX_LOCK_KIND_SHARED', owner: { ownerId: 'agent-1' } } as const
+   * await session.posixLocks.setBlocking(lock, { signal: AbortSignal.timeout(5000) })
+   */
   async setBlocking(request: Posix<'setBlocking'>, options: LockWaitOptions = {}): Promise<void> {
     const { signal } = waitShape.read(options, 'options')
     const copy = checked(request)

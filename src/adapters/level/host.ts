@@ -37,7 +37,7 @@ export async function existingDirectory(path: string): Promise<string> {
   }
 }
 
-/** INVALID_ARGUMENT. */
+/** @throws {EngineError} INVALID_ARGUMENT when one of them has the wrong type */
 export function checkOptions(signal: unknown, onProgress: unknown): void {
   checkSignal(signal)
   if (onProgress !== undefined && typeof onProgress !== 'function')

@@ -95,7 +95,11 @@ export class RecordKind<R> {
     this.#form.references?.(record, key, to)
   }
 
-  /** Parses a record, and reports its references. DATA_LOSS. */
+  /**
+   * Parses a record, and reports its references.
+   *
+   * @throws {EngineError} DATA_LOSS when the text is no record of this kind
+   */
   readReferences(json: string, key: string, to: RecordReferences): void {
     this.references(this.parse(json, key), key, to)
   }

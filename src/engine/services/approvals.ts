@@ -30,7 +30,11 @@ export interface ApprovalOptions {
   readonly selfApproval?: boolean
 }
 
-/** Whether a principal may grant its own requests. INVALID_ARGUMENT. */
+/**
+ * Whether a principal may grant its own requests.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
+ */
 export function parseApprovalOptions(options: ApprovalOptions = {}): boolean {
   const { selfApproval } = optionsShape.readPart(options, 'approvals')
   return parseFlag('approvals.selfApproval', selfApproval, true)
@@ -146,7 +150,11 @@ export class Approvals {
     })
   }
 
-  /** APPROVAL_NOT_FOUND, APPROVAL_NOT_PENDING; PERMISSION_DENIED for who asked, unless that is allowed. */
+  /**
+   * @throws {EngineError} APPROVAL_NOT_FOUND when the session has no approval with this id
+   * @throws {EngineError} APPROVAL_NOT_PENDING when it was granted or denied before
+   * @throws {EngineError} PERMISSION_DENIED when the principal that requested it grants it, unless that is allowed
+   */
   decide(core: Core, live: LiveSession, { approvalId, status, feedback }: Decision): Promise<void> {
     return mutate(core, live, () => {
       const { byId } = this.#indexes.get(core, live)

@@ -11,6 +11,10 @@ export interface TestCounts {
 
 /** Reads reports of one format. */
 export interface ReportReader {
-  /** Counts the tests of a report, in short steps. INVALID_ARGUMENT for a content not in the format. */
+  /**
+   * Counts the tests of a report, in short steps.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the content does not have the format
+   */
   count(content: Uint8Array): Steps<TestCounts>
 }

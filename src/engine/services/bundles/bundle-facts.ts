@@ -27,7 +27,11 @@ export interface BundleFacts {
   readonly maxCount: number
   /** In order of creation, without the id of their session. */
   list(core: Core, live: LiveSession): Promise<readonly object[]>
-  /** The record of another session that one from a bundle becomes. INVALID_BUNDLE. */
+  /**
+   * The record of another session that one from a bundle becomes.
+   *
+   * @throws {EngineError} INVALID_BUNDLE when the value is damaged
+   */
   revive(value: unknown, sessionId: string): BundleFact
   /** Takes the records of a session that was just made, on a store that is not durable. */
   adopt(core: Core, live: LiveSession, facts: readonly BundleFact[]): void

@@ -94,7 +94,7 @@ export interface Manifest {
   readonly texts: Readonly<Record<TextName, BundleText>>
 }
 
-/** LIMIT_EXCEEDED when the session is too large. */
+/** @throws {EngineError} LIMIT_EXCEEDED when the session is too large */
 export function encodeManifest({ tags, ...rest }: Manifest): Buffer {
   const sorted = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))
   const json = JSON.stringify({ format: bundleFormat, version: bundleVersion, tags: sorted, ...rest })

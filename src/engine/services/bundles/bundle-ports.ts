@@ -13,8 +13,9 @@ export interface BundleFiles {
   /** The first block is the root, and has this hash. The caller owns the resulting bytes. */
   write(rootHash: string, blocks: AsyncIterable<BundleBlock>): AsyncIterable<Uint8Array>
   /**
-   * The blocks of a file, the root first, each checked against its hash. INVALID_BUNDLE; errors of the content
-   * itself are passed on.
+   * The blocks of a file, the root first, each checked against its hash. Errors of the content itself are passed on.
+   *
+   * @throws {EngineError} INVALID_BUNDLE when the file is damaged
    */
   read(content: AsyncIterable<Uint8Array>): AsyncIterable<BundleBlock>
 }

@@ -5,7 +5,11 @@ import { damaged } from './bundle-checks.js'
 
 const lineEnd = 0x0a
 
-/** Lines, as pieces of equal size but for the last; where they are cut says nothing. LIMIT_EXCEEDED. */
+/**
+ * Lines, as pieces of equal size but for the last; where they are cut says nothing.
+ *
+ * @throws {EngineError} LIMIT_EXCEEDED when a record is too large
+ */
 export async function* cutLines(lines: AsyncIterable<string>): AsyncGenerator<Buffer, void> {
   let piece = Buffer.allocUnsafe(limits.bundlePieceBytes)
   let used = 0

@@ -97,7 +97,11 @@ export function parseBundleOptions(options: BundleOptions): BundleOptions {
   return copy
 }
 
-/** Bytes as they are at the call, or a stream. INVALID_ARGUMENT. */
+/**
+ * Bytes as they are at the call, or a stream.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the content is neither
+ */
 export function parseBundle(content: ContentIn): ContentIn {
   if (isBytes(content)) return copyBytes('content', content)
   if (isAsyncIterable('content', content)) return content

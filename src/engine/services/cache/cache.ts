@@ -75,7 +75,11 @@ export class CacheService {
     )
   }
 
-  /** All of the writes, or none; the last one of a key counts. TOO_LARGE when they cannot be in the cache together. */
+  /**
+   * All of the writes, or none; the last one of a key counts.
+   *
+   * @throws {EngineError} TOO_LARGE when they cannot be in the cache together
+   */
   put(core: Core, live: LiveSession, writes: readonly CacheWrite[], field: string): Promise<void> {
     let bytes = 0
     for (const { keyBytes, content } of writes) bytes += keyBytes + content.size
@@ -105,7 +109,11 @@ export class CacheService {
     return { value: value instanceof Promise ? await value : value, found: true }
   }
 
-  /** TOO_LARGE when the values exceed the bound of a cache. A value requested twice counts twice. */
+  /**
+   * A value requested twice counts twice.
+   *
+   * @throws {EngineError} TOO_LARGE when the values exceed the bound of a cache
+   */
   async getAll(core: Core, live: LiveSession, wanted: readonly string[]): Promise<NamedCacheValue[]> {
     // All at once: no change comes between two of them.
     const found = await whenLoaded(() => {
@@ -132,7 +140,7 @@ export class CacheService {
     return { exists: entries.get(key) !== undefined }
   }
 
-  /** CACHE_KEY_NOT_FOUND. */
+  /** @throws {EngineError} CACHE_KEY_NOT_FOUND when there is no such entry */
   async metadata(core: Core, live: LiveSession, key: string): Promise<CacheMetadata> {
     const item = await whenLoaded(() => this.#current(core, live).entries.get(key))
     if (item === undefined)

@@ -14,8 +14,9 @@ export interface Merge {
 }
 
 /**
- * What carries changes of a directory over to a session's tree, which may differ from the tree that was written there.
- * CHECKOUT_MODIFIED for a path that both changed, each in its own way.
+ * The redo of a directory's changes in a session's tree, which may differ from the tree that was written there.
+ *
+ * @throws {EngineError} CHECKOUT_MODIFIED when both changed a path, each in its own way
  */
 export async function mergeChanges(
   core: Core,

@@ -12,8 +12,10 @@ export interface NameRuleOptions {
 }
 
 /**
- * UNSAFE_PATH for the names that git imports and commits refuse too, unless they are allowed, and on Windows always
- * for names that lead elsewhere there.
+ * Refuses the names that git imports and commits refuse too, unless they are allowed, and on Windows always the names
+ * that lead elsewhere there.
+ *
+ * @throws {EngineError} UNSAFE_PATH when a name is refused
  */
 export function nameRule({ platform, allowGitNames }: NameRuleOptions): NameRule {
   return (path, isSymlink) => {

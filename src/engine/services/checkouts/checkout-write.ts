@@ -65,7 +65,11 @@ export class CheckoutWriter {
     this.#context = context
   }
 
-  /** CHECKOUT_MODIFIED when a path that differs was changed by others; changes nothing. */
+  /**
+   * Compares the paths that differ, and changes nothing.
+   *
+   * @throws {EngineError} CHECKOUT_MODIFIED when others changed a path that differs
+   */
   async check(changes: AsyncIterable<TreeChange>): Promise<void> {
     for await (const { path, after } of changes) {
       this.#context.signal.throwIfAborted()

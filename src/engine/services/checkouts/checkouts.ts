@@ -255,7 +255,7 @@ class Update {
   }
 }
 
-/** UNSAFE_PATH when an entry to write has a forbidden name. */
+/** @throws {EngineError} UNSAFE_PATH when an entry to write has a forbidden name */
 function checkWritten({ path, after }: TreeChange, names: NameRule): void {
   if (after !== undefined) names(path, after instanceof Symlink)
 }

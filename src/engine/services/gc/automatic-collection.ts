@@ -13,7 +13,7 @@ export interface AutomaticCollectionOptions {
   readonly garbageShare?: number
   /** The estimated garbage in bytes, at least 65,536. The default is 64 MiB. */
   readonly garbageBytes?: number
-  /** Passed to `engine.collect({ keepRedo })`. */
+  /** Passed to `engine.collect({ keepRedo })`; false by default. */
   readonly keepRedo?: boolean
 }
 
@@ -113,7 +113,11 @@ const optionsShape = new Shape<AutomaticCollectionOptions>({
   keepRedo: true,
 })
 
-/** Undefined when automatic collection is off, which is the default. INVALID_ARGUMENT. */
+/**
+ * Undefined when automatic collection is off, which is the default.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
+ */
 export function parseAutomaticCollection(
   options: AutomaticCollectionOptions | boolean | undefined,
 ): Required<AutomaticCollectionOptions> | undefined {

@@ -87,7 +87,11 @@ export class Collection {
     this.#markBytes = memoryBudgetBytes / limits.markShare
   }
 
-  /** Rejects with DATA_LOSS when a stored state cannot be read completely. The sweep then deletes nothing. */
+  /**
+   * Runs a collection when its turn comes.
+   *
+   * @throws {EngineError} DATA_LOSS when a stored state cannot be read completely; the sweep then deletes nothing
+   */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
     return this.pausedFor(options.signal, (signal) => this.#collect(core, options, signal))
   }

@@ -75,7 +75,11 @@ export class Marker implements References {
     this.#marks.add(hash)
   }
 
-  /** Marks everything that a record refers to. Throws DATA_LOSS when the record is damaged or a node is missing. */
+  /**
+   * Marks everything that a record refers to.
+   *
+   * @throws {EngineError} DATA_LOSS when the record is damaged or a node is missing
+   */
   async record(kind: AnyRecordKind | undefined, key: string, json: string): Promise<void> {
     kind?.readReferences(json, key, {
       root: (root) => encodedReferences(root, this),

@@ -102,7 +102,10 @@ export class LockTable<Owner extends LockOwner> {
     return position.find((waiter) => conflicts(waiter.request, request))?.request
   }
 
-  /** LOCK_HELD when something conflicts, QUOTA when the table is full. */
+  /**
+   * @throws {EngineError} LOCK_HELD when something conflicts
+   * @throws {EngineError} QUOTA when the table is full
+   */
   set(request: LockRequest<Owner>): void {
     if (this.conflict(request) !== undefined) {
       throw new EngineError(

@@ -58,7 +58,14 @@ export class PosixLocks {
     })
   }
 
-  /** LOCK_HELD, DEADLOCK, QUOTA, PATH_NOT_FOUND. A lock that is waited for is had when the promise resolves. */
+  /**
+   * A lock that is waited for is held when the promise resolves.
+   *
+   * @throws {EngineError} LOCK_HELD when another owner has the lock and the call does not wait
+   * @throws {EngineError} DEADLOCK when owners would wait for each other
+   * @throws {EngineError} QUOTA when the session has too many locks or waiting requests
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist, or its file is deleted before the lock is held
+   */
   set(
     core: Core,
     live: LiveSession,

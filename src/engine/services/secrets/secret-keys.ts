@@ -62,7 +62,7 @@ export class KeyRing {
     return this.#current !== undefined
   }
 
-  /** NO_MASTER_KEY. */
+  /** @throws {EngineError} NO_MASTER_KEY when the engine has no master key */
   current(): HeldKey {
     if (this.#current !== undefined) return this.#current
     throw new EngineError(
@@ -76,7 +76,11 @@ export class KeyRing {
   }
 }
 
-/** The keys are copied. INVALID_ARGUMENT. */
+/**
+ * The keys are copied.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when a key is invalid, or two keys have one id
+ */
 export function parseSecretOptions(options: SecretOptions | undefined): KeyRing {
   if (options === undefined) return new KeyRing(undefined)
   const { masterKey, previousKeys = [] } = optionsShape.readPart(options, 'secrets')

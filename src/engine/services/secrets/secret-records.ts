@@ -28,7 +28,10 @@ export function sealSecret(
   return sealed
 }
 
-/** NO_MASTER_KEY when its key is none of the ring's, DATA_LOSS when the sealed text is damaged. */
+/**
+ * @throws {EngineError} NO_MASTER_KEY when its key is none of the ring's
+ * @throws {EngineError} DATA_LOSS when the sealed text is damaged
+ */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): string {
   const dataKey = openDataKey(ring, place, sealed)
   const value = unseal(dataKey, sealed.value, contextOf('value', place))

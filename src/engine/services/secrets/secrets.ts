@@ -68,7 +68,10 @@ export class Secrets {
     this.#ring = ring
   }
 
-  /** NO_MASTER_KEY, QUOTA. */
+  /**
+   * @throws {EngineError} NO_MASTER_KEY when the engine has no master key
+   * @throws {EngineError} QUOTA when the session has 1,000 secrets
+   */
   put(core: Core, live: LiveSession, { secretName, secretValue }: SecretPutRequest): Promise<SecretInfo> {
     return mutate(core, live, () => {
       const master = this.#ring.current()
@@ -89,7 +92,11 @@ export class Secrets {
     })
   }
 
-  /** NO_MASTER_KEY, SECRET_NOT_FOUND, DATA_LOSS. */
+  /**
+   * @throws {EngineError} NO_MASTER_KEY when the engine lacks the key of the secret
+   * @throws {EngineError} SECRET_NOT_FOUND when no secret has this name
+   * @throws {EngineError} DATA_LOSS when the stored secret is damaged
+   */
   async get(core: Core, live: LiveSession, secretName: string): Promise<Secret> {
     this.#ring.current()
     const index = await whenLoaded(() => this.#indexes.get(core, live))
@@ -107,7 +114,11 @@ export class Secrets {
     return { secrets: names.map((secretName) => ({ secretName, scope: SecretScope.SESSION })) }
   }
 
-  /** SECRET_NOT_FOUND. Needs no master key, so that unreadable secrets can be deleted. */
+  /**
+   * Needs no master key, so that unreadable secrets can be deleted.
+   *
+   * @throws {EngineError} SECRET_NOT_FOUND when no secret has this name
+   */
   delete(core: Core, live: LiveSession, secretName: string): Promise<SecretInfo> {
     return mutate(core, live, () => {
       if (!this.#indexes.get(core, live).delete(secretName)) throw secretNotFound(secretName)
@@ -134,8 +145,11 @@ export class Secrets {
   }
 
   /**
-   * Rewraps the data keys of all secrets in the store that are not under the current master key. An error does not stop it:
-   * it processes all secrets, and then throws the first error, NO_MASTER_KEY or DATA_LOSS. Rewrapped keys stay rewrapped.
+   * Rewraps the data keys of all secrets in the store that are not under the current master key. An error does not
+   * stop it: it processes all secrets, and then throws the first error. Rewrapped keys stay rewrapped.
+   *
+   * @throws {EngineError} NO_MASTER_KEY when the engine lacks the key of a secret
+   * @throws {EngineError} DATA_LOSS when a stored secret is damaged
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
     this.#ring.current()

@@ -65,7 +65,11 @@ interface ParsedCommit {
   readonly signal: AbortSignal | undefined
 }
 
-/** `principal` is the author where the request has none. INVALID_ARGUMENT. */
+/**
+ * `principal` is the author where the request has none.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when the request is invalid
+ */
 export function parseCommit(principal: string, request: SessionCommitRequest): ParsedCommit {
   const given = commitShape.read(request)
   const { signal } = given

@@ -66,7 +66,11 @@ export class GitObjectStore implements GitObjects {
     if (this.#held !== undefined) for (const [oid, held] of this.#added) this.#held.set(oid, held)
   }
 
-  /** The stored blobs of a git blob. Synchronous for a blob that was just added. GIT_CORRUPT. */
+  /**
+   * The stored blobs of a git blob. Synchronous for a blob that was just added.
+   *
+   * @throws {EngineError} GIT_CORRUPT when the repository lacks the blob
+   */
   contentOf(oid: string): readonly BlobRef[] | Promise<readonly BlobRef[]> {
     const known = this.#known(oid)
     return known === undefined ? this.#mustFind(oid) : blobsOf(oid, known)

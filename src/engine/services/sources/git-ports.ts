@@ -124,8 +124,10 @@ export interface CommitRequest {
 /** Writes commits. */
 export interface Committer {
   /**
-   * Rewrites only the trees along changed paths, stores the new objects, then pushes. Throws BRANCH_MOVED,
-   * with nothing sent, when the remote has the branch at another tip than `expectedTip`.
+   * Rewrites only the trees along changed paths, stores the new objects, then pushes.
+   *
+   * @throws {EngineError} BRANCH_MOVED when the remote has the branch at another tip than `expectedTip`; nothing is
+   *   sent
    */
   commit(request: CommitRequest): Promise<{ readonly commitId: string; readonly treeId: string }>
 }

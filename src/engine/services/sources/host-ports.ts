@@ -101,13 +101,18 @@ export interface HostTree {
 /** Directories of the host, at and below its roots. */
 export interface Host {
   /**
-   * The real path of a directory. HOST_PATH_NOT_ALLOWED when it is outside the roots, whether it exists or not;
-   * HOST_PATH_NOT_FOUND when there is no directory.
+   * The real path of a directory.
+   *
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when it is outside the roots, whether it exists or not
+   * @throws {EngineError} HOST_PATH_NOT_FOUND when there is no directory
    */
   check(path: string): Promise<string>
   /**
-   * Starts from the tree of the last scan and gives a sink the differences. Throws as {@link check}, and
-   * LIMIT_EXCEEDED, HOST_FAILED; the caller must then discard the contents of the sink.
+   * Starts from the tree of the last scan and gives a sink the differences. Throws as {@link check}, too. After an
+   * error the caller must discard the contents of the sink.
+   *
+   * @throws {EngineError} LIMIT_EXCEEDED when the directory is too large
+   * @throws {EngineError} HOST_FAILED when the file system returns an error
    */
   scan(request: { readonly path: string }, sink: TreeSink, context: ScanContext): Promise<ScanResult>
   /** Holds a directory open, which is made when it is missing. Throws as {@link check}. */

@@ -4,16 +4,19 @@ import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import type { JobLimits } from './jobs.js'
 
-/** How long imports may take, and how slowly a source may send. An import that fails this is DEADLINE_EXCEEDED. */
+/**
+ * How long imports may take, and how slowly a source may send. An import that exceeds this fails with
+ * `DEADLINE_EXCEEDED`.
+ */
 export interface ImportOptions {
   /** Seconds from the start of a job to its end; 6 hours by default, at most a week. */
   readonly deadlineSeconds?: number
   /**
-   * Bytes that a remote or an upload has to send for each second that the job waits for it; 1,024 by default, at most
-   * 2^30. Progress messages and the like do not count. 0: there is no minimum.
+   * Bytes that a remote or an upload must send for each second that the job waits for it; 1,024 by default, at most
+   * 2^30. Progress messages do not count. 0 means no minimum.
    */
   readonly minBytesPerSecond?: number
-  /** Seconds of waiting over which that is measured; 120 by default, at most an hour. */
+  /** Seconds of waiting over which the rate is measured; 120 by default, at most an hour. */
   readonly rateWindowSeconds?: number
 }
 
@@ -23,7 +26,7 @@ const importsShape = new Shape<ImportOptions>({
   rateWindowSeconds: true,
 })
 
-/** INVALID_ARGUMENT. */
+/** @throws {EngineError} INVALID_ARGUMENT when an option is invalid */
 export function parseImportOptions(options: ImportOptions = {}): JobLimits {
   const {
     deadlineSeconds = limits.importSeconds,

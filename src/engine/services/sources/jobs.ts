@@ -36,7 +36,11 @@ const jobShape = new Shape<ImportJob>({
   bytesTransferred: true,
 })
 
-/** A copy. INVALID_ARGUMENT. */
+/**
+ * A copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the reference is invalid
+ */
 export function parseJobReference(reference: JobReference): JobReference {
   const { sourceId, jobId } = jobShape.read(reference as ImportJob, 'job')
   return { sourceId, jobId }
@@ -73,7 +77,11 @@ export interface WatchOptions {
 
 const waitShape = new Shape<WaitOptions>({ signal: true, onProgress: true })
 
-/** A checked copy. INVALID_ARGUMENT. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
+ */
 export function parseWait(options: WaitOptions): WaitOptions {
   const copy = waitShape.read(options, 'options')
   const { signal, onProgress } = copy
@@ -85,7 +93,11 @@ export function parseWait(options: WaitOptions): WaitOptions {
 
 const watchShape = new Shape<WatchOptions>({ signal: true })
 
-/** A checked copy. INVALID_ARGUMENT. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
+ */
 export function parseWatch(options: WatchOptions): WatchOptions {
   const copy = watchShape.read(options, 'options')
   checkSignal(copy.signal)
@@ -280,7 +292,11 @@ export class Jobs {
     return importJobKind.parse(json)
   }
 
-  /** Resolves to the succeeded job; rejects with IMPORT_FAILED, whose cause is the original error. */
+  /**
+   * Resolves to the succeeded job.
+   *
+   * @throws {EngineError} IMPORT_FAILED when the job failed; its cause is the original error
+   */
   async wait(
     core: Core,
     reference: JobReference,

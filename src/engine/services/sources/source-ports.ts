@@ -35,8 +35,11 @@ export interface ReadContext {
 /** Reads and writes archives. */
 export interface Archives {
   /**
-   * Gives the tree of an archive to a sink: tar, gzip or not, or zip, recognised by its first bytes. Throws
-   * INVALID_ARCHIVE, UNSAFE_PATH, LIMIT_EXCEEDED; the caller must then discard the contents of the sink.
+   * Gives the tree of an archive to a sink: tar, optionally with gzip, or zip, recognised by its first bytes. After an
+   * error the caller must discard the contents of the sink.
+   *
+   * @throws {EngineError} INVALID_ARCHIVE, UNSAFE_PATH, LIMIT_EXCEEDED when the archive is damaged, unsafe or too
+   *   large
    */
   read(content: ContentIn, sink: TreeSink, context: ReadContext): Promise<void>
   /** A tar stream (pax) of a tree. */

@@ -136,7 +136,7 @@ export interface ParsedCreate {
   readonly labels: StringMap
 }
 
-/** INVALID_ARGUMENT, TOO_LARGE. */
+/** @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when the request is invalid */
 export function parseCreate(request: SourceCreateRequest): ParsedCreate {
   const copy = createShape.read(request)
   return {
@@ -211,7 +211,11 @@ const partOf = {
   [SourceKind.HOST_PATH]: undefined,
 } as const
 
-/** Call this before anything is awaited: the caller may change the request later. INVALID_ARGUMENT. */
+/**
+ * Call this before anything is awaited: the caller may change the request later.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
+ */
 export function parseImport(request: ImportStartRequest): ImportParts {
   const { git, uploadedSnapshot, uploadedGitBundle, signal } = importShape.read(request)
   checkSignal(signal)
@@ -223,7 +227,7 @@ export function parseImport(request: ImportStartRequest): ImportParts {
   }
 }
 
-/** INVALID_ARGUMENT for parts that do not belong to the source's kind. */
+/** @throws {EngineError} INVALID_ARGUMENT when parts do not belong to the source's kind */
 export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
   const wanted = partOf[source.kind]
   for (const name of ['git', 'uploadedSnapshot', 'uploadedGitBundle'] as const)
@@ -269,7 +273,11 @@ function parseSnapshot(
   return { files: copyFiles(files, 'uploadedSnapshot.files') }
 }
 
-/** A checked copy. INVALID_ARGUMENT. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
+ */
 export function parseRefresh(request: RefreshRequest): RefreshRequest {
   const copy = refreshShape.read(request)
   checkSignal(copy.signal)
@@ -277,7 +285,7 @@ export function parseRefresh(request: RefreshRequest): RefreshRequest {
   return copy
 }
 
-/** SOURCE_NOT_REFRESHABLE. */
+/** @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source was uploaded */
 export function refreshInput(source: SourceRecord, gitRef: string): ImportInput {
   const { sourceId, kind } = source
   if (kind === SourceKind.UPLOADED_SNAPSHOT || kind === SourceKind.UPLOADED_GIT_BUNDLE)

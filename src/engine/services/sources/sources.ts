@@ -65,7 +65,11 @@ export interface PromoteRequest {
 
 const promoteShape = new Shape<PromoteRequest>({ sessionId: true, revisionLabel: true, signal: true })
 
-/** A checked copy. INVALID_ARGUMENT, TOO_LARGE. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when the request is invalid
+ */
 export function parsePromote(request: PromoteRequest): PromoteRequest {
   const copy = promoteShape.read(request)
   checkSignal(copy.signal)
@@ -177,7 +181,11 @@ export class SourceService {
     return this.#startReading(core, sourceId, placed, signal)
   }
 
-  /** Reads a source again where it lives. SOURCE_NOT_REFRESHABLE. */
+  /**
+   * Reads a source again where it lives.
+   *
+   * @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source was uploaded
+   */
   async refresh(core: Core, sourceId: string, { signal, gitRef = '' }: RefreshRequest): Promise<ImportJob> {
     const input = refreshInput(await this.#mustGet(core, sourceId), gitRef)
     return this.#startReading(core, sourceId, input, signal)
@@ -336,8 +344,10 @@ export class SourceService {
   }
 
   /**
-   * Reserves a label, and returns the function that releases it. ALREADY_EXISTS, even for a label that a running job will
-   * set, and for the id of a revision, because such a label could never be found.
+   * Reserves a label, and returns the function that releases it.
+   *
+   * @throws {EngineError} ALREADY_EXISTS when a revision has the label, or a running job will set it. The label must
+   *   not be the id of a revision either, because it could never be found.
    */
   async #takeLabel(core: Core, sourceId: string, label: string): Promise<() => void> {
     if (label === '') return () => undefined
