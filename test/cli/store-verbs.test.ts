@@ -42,7 +42,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
 
   test('find nothing where nothing is wrong, copy it, and tell of a key that is not copied', async () => {
     expect(await outputHere(['check', store])).toMatch(
-      /^whole: 3 sessions, \d+ events, \d+ nodes, \d+ blobs$/,
+      /^intact: 3 sessions, \d+ events, \d+ nodes, \d+ blobs$/,
     )
     expect(await outputHere(['check', '--read-data', store])).toContain('of contents read')
     await writeFile(join(store, 'master.key'), 'key')
@@ -82,7 +82,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     expect(repair.code).toBe(1)
     expect(repair.stdout).toContain(`dropped session ${ids.second}  path /only.txt  session ${ids.second}: `)
     expect(repair.stdout.trimEnd().split('\n').at(-1)).toContain('3 sessions (1 rebuilt)')
-    expect(await outputHere(['check', '--read-data', target])).toMatch(/^whole/)
+    expect(await outputHere(['check', '--read-data', target])).toMatch(/^intact/)
     const json = await runHere(['repair', store, join(root, 'again'), '--json'])
     expect(JSON.parse(json.stdout)).toMatchObject({ remaining: [], sessions: 3, rebuiltSessions: 1 })
     expect(await filesOf(store)).toEqual(before)

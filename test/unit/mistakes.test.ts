@@ -245,7 +245,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a directory of the host outside the roots',
     () => engine.sources.create({ displayName: 'a', hostPath: { path: '/' } }),
-    'HOST_PATH_NOT_ALLOWED / is not at or below a root: add one to the option hostPaths.roots',
+    'HOST_PATH_NOT_ALLOWED / is outside the roots: add its directory to the option hostPaths.roots',
   ],
   [
     'a session that does not exist',
@@ -285,7 +285,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a file in place of a store',
     () => openEngine({ storage: levelStorage(import.meta.filename) }),
-    `STORE_FORMAT ${import.meta.filename}, the path of the store, is not a directory. Choose a directory`,
+    `STORE_FORMAT ${import.meta.filename}, the path of the store, is not a directory. Choose another path`,
   ],
   [
     'a check of a directory without a store',

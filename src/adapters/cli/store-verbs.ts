@@ -37,7 +37,7 @@ export async function checkFiles(
     for (const note of report.notes) await out.line(`note: ${printableText(note)}`, '')
     const looked = `${count(sessions, 'session')}, ${count(events, 'event')}, ${count(nodes, 'node')}, ${count(blobs, 'blob')}`
     const read = readData ? `, ${formatBytes(readBytes)} of contents read` : ''
-    await out.line(`${found === 0 ? 'whole' : count(found, 'finding')}: ${looked}${read}`, '')
+    await out.line(`${found === 0 ? 'intact' : count(found, 'finding')}: ${looked}${read}`, '')
   }
   await out.flush()
   return report.found === 0 ? 0 : 1

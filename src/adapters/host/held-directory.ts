@@ -75,7 +75,7 @@ export class HeldDirectory {
   /** Runs a step with a path to a name in this directory. */
   async at<T>(name: string, step: (path: string) => Promise<T>): Promise<T> {
     if (name.includes('/') || name.includes('\0') || name === '' || name === '.' || name === '..')
-      throw new EngineError('INTERNAL', 'a name that leads elsewhere')
+      throw new EngineError('INTERNAL', 'a name contains a slash or NUL, or is empty, "." or ".."')
     return this.#run(name, step)
   }
 

@@ -34,7 +34,10 @@ export async function unless<T>(codes: readonly string[], work: () => Promise<T>
 export const absent = ['ENOENT', 'ENOTDIR', 'ELOOP'] as const
 
 export function hostFailed(errno: string, path: string): EngineError {
-  return new EngineError('HOST_FAILED', `the host's file system refused ${path}: ${errno}`, { errno, path })
+  return new EngineError('HOST_FAILED', `the host's file system returned ${errno} for ${path}`, {
+    errno,
+    path,
+  })
 }
 
 export function hostPathNotFound(path: string): EngineError {
@@ -44,7 +47,7 @@ export function hostPathNotFound(path: string): EngineError {
 export function hostPathNotAllowed(path: string): EngineError {
   return new EngineError(
     'HOST_PATH_NOT_ALLOWED',
-    `${path} is not at or below a root: add one to the option hostPaths.roots`,
+    `${path} is outside the roots: add its directory to the option hostPaths.roots`,
     { path },
   )
 }

@@ -87,7 +87,7 @@ function parse<T>(text: string, path: string, is: Guard<T>): T {
     value = undefined
   }
   if (is(value)) return value
-  throw new EngineError('DATA_LOSS', `what was last seen of the directory ${path} is damaged`, { path })
+  throw new EngineError('DATA_LOSS', `the stored index of the directory ${path} is damaged`, { path })
 }
 
 function keyOf(path: string, number: number): string {

@@ -223,7 +223,7 @@ function checkPath(name: string, path: string): void {
 }
 
 function overLimit(limit: string, value: number, path?: string): EngineError {
-  return new EngineError('LIMIT_EXCEEDED', `the directory is over the limit on ${limit}: ${value}`, {
+  return new EngineError('LIMIT_EXCEEDED', `the directory exceeds the limit ${limit}, which is ${value}`, {
     limit: String(value),
     ...(path !== undefined && { path }),
   })

@@ -28,7 +28,7 @@ export function movedError(): EngineError {
   return new EngineError(
     'STORE_MOVED',
     'the directory of the store was moved, removed or replaced while it was open. ' +
-      'Put it back, or close the engine and open the store where it is now',
+      'Put it back, or close the engine and open the store at its new path',
   )
 }
 
@@ -43,12 +43,7 @@ export function openError(error: unknown): EngineError {
   const missing = /missing files; e\.g\.: .*?([^/\\]+)$/.exec(text)?.[1]
   if (missing !== undefined) return missingFiles([missing], { cause })
   if (code === 'LEVEL_CORRUPTION' || /does not exist|No such file/.test(text)) {
-    return new EngineError(
-      'DATA_LOSS',
-      `LevelDB finds its files in index/ damaged. ${restore}`,
-      {},
-      { cause },
-    )
+    return new EngineError('DATA_LOSS', `LevelDB reports damaged files in index/. ${restore}`, {}, { cause })
   }
   return systemError(cause, 'the store could not be opened')
 }

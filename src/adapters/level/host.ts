@@ -53,7 +53,7 @@ export async function requireOutside(field: string, target: string, store: strin
   const identity = fileIdentity(store)
   for (let path = await existingPart(target); ; path = dirname(path)) {
     if (fileIdentity(path) === identity)
-      throw invalid(field, 'is the directory of the store itself, or below it: name a directory outside')
+      throw invalid(field, 'is the directory of the store, or a directory in it: choose a directory outside')
     if (path === dirname(path)) return
   }
 }

@@ -218,7 +218,7 @@ async function makeDirectory(
     if (code === 'EEXIST' || code === 'ENOTDIR') {
       throw new EngineError(
         'STORE_FORMAT',
-        `${directory}, the path of the store, is not a directory. Choose a directory`,
+        `${directory}, the path of the store, is not a directory. Choose another path`,
         {},
         { cause: error },
       )

@@ -134,7 +134,7 @@ async function foreign(
   if (isStore) return missingFiles([markerName])
   return new EngineError(
     'STORE_FORMAT',
-    'the directory holds files and no store. Choose an empty directory, or that of a store',
+    'the directory has files but no store. Choose an empty directory, or the directory of a store',
     {
       supported: String(currentFormat),
     },

@@ -21,7 +21,7 @@ export function registerOpener(directory: string, lockFile: string): () => void 
   if (open.has(directory) || heldByOtherThread(lockFile)) {
     throw new EngineError(
       'STORE_LOCKED',
-      'the store is open in this process already. Use that engine, or close it first',
+      'the store is already open in this process. Use that engine, or close it first',
     )
   }
   open.add(directory)

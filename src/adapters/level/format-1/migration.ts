@@ -27,7 +27,7 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   const names = await disk.list(join(path, segmentsName))
   // A finished store of format 2: its marker was damaged.
   if (names.includes(manifestName)) {
-    const message = `forkspace.json is damaged: it says format 1, and the store has format 2. ${restoreOrRepair}`
+    const message = `forkspace.json is damaged: it says format 1, but the store has format 2. ${restoreOrRepair}`
     throw new EngineError('DATA_LOSS', message)
   }
   await requireWholeFiles(path, 'index')

@@ -41,7 +41,7 @@ export class EventSequence {
       if (seq < next) return false
       throw new EngineError(
         'INTERNAL',
-        `session ${sessionId}: the new event has the number ${seq}, and ${next} comes next. Please report this defect`,
+        `session ${sessionId}: the new event has the number ${seq} instead of ${next}. Please report this defect`,
       )
     }
     return true
@@ -59,7 +59,7 @@ export class EventSequence {
         if (seq >= 1 && (next === undefined ? this.#hasEvent(sessionId, seq) : seq < next)) continue
         throw new EngineError(
           'INTERNAL',
-          `session ${sessionId}: the event ${seq} is to be replaced, and is not stored. Please report this defect`,
+          `session ${sessionId}: the event ${seq} cannot be replaced, because it is not stored. Please report this defect`,
         )
       }
     } catch (error) {

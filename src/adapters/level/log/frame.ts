@@ -59,7 +59,7 @@ export class FrameBuilder {
 
   blob(hash: string, content: Uint8Array): void {
     const key = Buffer.from(hash, 'hex').toString('latin1')
-    if (key.length !== blobKeyBytes) throw new RangeError('the name of a blob is no SHA-256')
+    if (key.length !== blobKeyBytes) throw new RangeError('the name of a blob is not a SHA-256 hash')
     const headBytes = entryHeadLength(entryKind.blob, blobKeyBytes, content.length)
     const at = this.#begin(entryKind.blob, key, content.length, headBytes + content.length)
     this.#bytes.set(content, at + headBytes)

@@ -67,7 +67,7 @@ export class Segments {
     await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
       const message =
-        `segments/manifest belongs to store ${manifest.storeId}, and forkspace.json to store ${storeId}. ` +
+        `segments/manifest belongs to store ${manifest.storeId}, but forkspace.json to store ${storeId}. ` +
         restoreOrRepair
       throw new EngineError('DATA_LOSS', message, { file: 'segments/manifest' })
     }

@@ -27,7 +27,7 @@ export class SalvagedStore extends IndexedReads implements Store {
   }
 
   commit(): Promise<boolean> {
-    return Promise.reject(new EngineError('PERMISSION_DENIED', 'the store is open for reading only'))
+    return Promise.reject(new EngineError('PERMISSION_DENIED', 'the store is read-only'))
   }
 
   async *events(
