@@ -24,7 +24,10 @@ export interface ImportJob {
   readonly sourceId: string
   /** Whether the job is queued, running, or has ended. */
   readonly state: ImportJobState
-  /** The id of the revision; '' until the job succeeds. Equal contents give equal ids. */
+  /**
+   * The id of the revision; '' until the job succeeds. It is the commit id for git; other equal contents give equal
+   * ids.
+   */
   readonly revisionId: string
   /** RFC 3339 time in UTC. */
   readonly createdAt: string

@@ -40,7 +40,7 @@ export interface FileForceUnlockRequest {
   readonly reason?: string
 }
 
-/** A lock that is currently held. */
+/** A lock that is currently held. In a list, `lockId` is '' if the handle may not release the locks of others. */
 export interface FileLock extends FileLockReference {
   /** The principal that took the lock. */
   readonly ownerId: string

@@ -17,7 +17,7 @@ import { LockTable } from './posix-lock-table.js'
 
 /** The result of `session.posixLocks.get`. */
 export interface PosixLockConflict {
-  /** Whether `session.posixLocks.set` would fail with the same request. */
+  /** Whether `session.posixLocks.set`, or `flock` with `isFlock`, would fail with the same request. */
   readonly hasConflict: boolean
   /** The conflicting lock: the first that is held, or else a waiting request. Absent without a conflict. */
   readonly conflict?: PosixLock
