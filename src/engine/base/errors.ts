@@ -61,7 +61,7 @@ const registry = {
     code: 'INVALID_ARGUMENT',
     errno: 'ENAMETOOLONG',
     job: 'LIMIT_EXCEEDED',
-    meaning: 'A name is over 255 bytes, a path 4,096 bytes or 256 levels, or a symlink target 4,095 bytes.',
+    meaning: 'A name exceeds 255 bytes, a path 4,096 bytes or 256 levels, or a symlink target 4,095 bytes.',
   },
   TOO_LARGE: {
     code: 'INVALID_ARGUMENT',
@@ -92,7 +92,7 @@ const registry = {
   ALREADY_EXISTS: {
     code: 'ALREADY_EXISTS',
     errno: 'EEXIST',
-    meaning: 'The path exists already, or the label is taken.',
+    meaning: 'The path already exists, or the label is taken.',
   },
   PERMISSION_DENIED: {
     code: 'PERMISSION_DENIED',
@@ -215,7 +215,7 @@ const registry = {
   },
   QUOTA: {
     code: 'RESOURCE_EXHAUSTED',
-    meaning: 'The session has the most items of this kind that it can have; `details.limit` is their number.',
+    meaning: 'The session already has as many items of this kind as it can have: `details.limit`.',
   },
   BUDGET: {
     code: 'RESOURCE_EXHAUSTED',
@@ -225,7 +225,7 @@ const registry = {
   },
   SLOW_CONSUMER: {
     code: 'RESOURCE_EXHAUSTED',
-    meaning: 'The subscriber was too slow: too many messages or bytes were waiting for it.',
+    meaning: 'The subscriber was too slow: too many messages or bytes were queued for it.',
   },
   STORE_FULL: { code: 'RESOURCE_EXHAUSTED', errno: 'ENOSPC', meaning: 'The disk has no space left.' },
   STORE_LOCKED: {
@@ -264,7 +264,11 @@ const registry = {
     job: 'REMOTE_UNREACHABLE',
     meaning: 'The remote has a loopback or private address, and `git.allowPrivateAddresses` is not set.',
   },
-  GIT_UNREACHABLE: { code: 'UNAVAILABLE', job: 'REMOTE_UNREACHABLE', meaning: 'The remote does not answer.' },
+  GIT_UNREACHABLE: {
+    code: 'UNAVAILABLE',
+    job: 'REMOTE_UNREACHABLE',
+    meaning: 'The remote does not respond.',
+  },
   GIT_TIMEOUT: {
     code: 'UNAVAILABLE',
     job: 'REMOTE_UNREACHABLE',
@@ -273,7 +277,7 @@ const registry = {
   GIT_REMOTE_ERROR: {
     code: 'UNAVAILABLE',
     job: 'REMOTE_UNREACHABLE',
-    meaning: 'The remote answered with an error.',
+    meaning: 'The remote returned an error.',
   },
   GIT_NOT_A_REPOSITORY: {
     code: 'FAILED_PRECONDITION',
@@ -290,7 +294,7 @@ const registry = {
   GIT_AUTH_REQUIRED: {
     code: 'FAILED_PRECONDITION',
     job: 'AUTH_FAILED',
-    meaning: 'The remote asks for credentials (option `git.credentials`).',
+    meaning: 'The remote requires credentials (option `git.credentials`).',
   },
   GIT_AUTH_FAILED: {
     code: 'FAILED_PRECONDITION',
@@ -333,7 +337,7 @@ const registry = {
   },
   REMOTE_FAILED: {
     code: 'UNAVAILABLE',
-    meaning: 'The server of a client did not answer, or gave an invalid answer; see `details`.',
+    meaning: 'The server did not respond to the client, or its response was invalid; see `details`.',
   },
   DEADLINE_EXCEEDED: {
     code: 'DEADLINE_EXCEEDED',
