@@ -25,22 +25,23 @@ export async function checkOut(
 }
 
 /**
- * A session in a directory of the host: `update` writes the session's current files there, `sync` brings back files
- * changed there. Their cost is that of the differences: a file is read again only if its size, times or inode number
- * changed.
+ * A session in a directory of the host: `update` writes the current files of the session there, and `sync` brings
+ * back files changed there. The cost is that of the differences: a file is read again only if its size, times or
+ * inode number changed.
  *
- * Every file appears whole. `update` writes contents, targets of symlinks, permission bits without those above
- * 0o777, and the time of the last change; equal contents with another time count as equal. The directory itself
- * keeps its mode. Sockets, fifos, devices and names that are not UTF-8 are passed over.
+ * Every file appears whole. `update` writes contents, targets of symlinks, permission bits up to 0o777, and the time
+ * of the last change; equal contents with another time count as equal. The directory itself keeps its mode. `sync`
+ * leaves out sockets, fifos, devices and names that are not UTF-8.
  */
 export class Checkout {
-  /** The real path of the directory. */
+  /** The real path of the directory on the host. */
   readonly directory: string
-  /** What `session.checkout` did. */
+  /** The result of `session.checkout`. */
   readonly initial: CheckoutUpdate
   readonly #access: SessionAccess
   readonly #checkouts: Checkouts
 
+  /** @internal */
   constructor(access: SessionAccess, checkouts: Checkouts, directory: string, initial: CheckoutUpdate) {
     this.directory = directory
     this.initial = initial
@@ -50,9 +51,20 @@ export class Checkout {
 
   /**
    * Makes the directory equal to the session, also when another session was written there since, or a write was
-   * interrupted. All paths that differ are checked first: CHECKOUT_MODIFIED, with nothing changed, when one of them was
-   * changed in the directory since, unless `force`; UNSAFE_PATH as for `session.checkout`. HOST_FAILED, or an abort, in the middle leaves a directory that
-   * the next update makes whole.
+   * interrupted. It checks all paths that differ first. A host error or an abort in the middle leaves a directory
+   * that the next update completes.
+   *
+   * @throws {EngineError} CHECKOUT_MODIFIED when a path that differs was changed in the directory, without `force`.
+   * Nothing changed.
+   * @throws {EngineError} UNSAFE_PATH when the session has a path that git commits refuse, such as `/.git/config`,
+   * unless the engine has `allowGitNames`. Nothing changed.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the directory was moved outside `hostPaths.roots`.
+   * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
+   *
+   * @example
+   * const checkout = await session.checkout('/work/build')
+   * await session.files.write({ path: '/a.txt', content: 'two' })
+   * const { written, removed } = await checkout.update()
    */
   async update(options: CheckoutOptions = {}): Promise<CheckoutUpdate> {
     const copy = parseCheckout(this.directory, options)
@@ -64,11 +76,19 @@ export class Checkout {
   }
 
   /**
-   * Carries the changes made in the directory since over to the session: as one event, or none when nothing
-   * changed. CHECKOUT_MODIFIED, with nothing changed, when the session changed one of these paths too, and not to the
-   * same; and when another session was written to the directory since. UNSAFE_PATH, with nothing changed, for a path
-   * that was added or changed and has a name such as `.git`, unless the engine has `allowGitNames`. LIMIT_EXCEEDED for
-   * over 100,000 changed paths.
+   * Carries the changes in the directory since the last write over to the session, as one event, or none when nothing
+   * changed.
+   *
+   * @throws {EngineError} CHECKOUT_MODIFIED when the session changed one of these paths differently, or another
+   * session was written to the directory since. Nothing changed.
+   * @throws {EngineError} UNSAFE_PATH when an added or changed path has a name such as `.git`, unless the engine has
+   * `allowGitNames`. Nothing changed.
+   * @throws {EngineError} LIMIT_EXCEEDED when over 100,000 paths changed.
+   * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
+   *
+   * @example
+   * const checkout = await session.checkout('/work/build')
+   * const { added, modified, removed } = await checkout.sync()
    */
   async sync(options: SyncOptions = {}): Promise<CheckoutSync> {
     const copy = parseSync(options)

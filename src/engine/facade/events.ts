@@ -16,18 +16,21 @@ import {
 } from '../session/history/event-log.js'
 
 /**
- * The changes of a session, oldest first: successful changes only, each with its principal. No event is ever
- * changed or taken out, and a restore adds to it.
+ * The changes of a session, oldest first: only successful changes, each with its principal. No event is ever changed
+ * or removed, and a restore adds one.
  */
 export class SessionEvents {
   readonly #access: SessionAccess
 
+  /** @internal */
   constructor(access: SessionAccess) {
     this.#access = access
   }
 
   /**
-   * A page of the events, between times if any are given. INVALID_ARGUMENT for a malformed time or token.
+   * A page of the events, between two times if the request has any.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a time is malformed, or the page token is of another listing.
    *
    * @example
    * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
@@ -37,7 +40,12 @@ export class SessionEvents {
     return this.#access.run('listEvents', (live) => listEvents(this.#access.core, live, this.#access, copy))
   }
 
-  /** Every event that is stored, page by page. */
+  /**
+   * Every stored event, read page by page.
+   *
+   * @example
+   * for await (const { timestamp, eventType } of session.events) console.log(timestamp, eventType)
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<SessionEvent, void, undefined> {
     for (let pageToken: string | undefined; pageToken !== '';) {
       const page: EventPage = await this.list(pageToken === undefined ? {} : { pageToken })
@@ -47,11 +55,14 @@ export class SessionEvents {
   }
 
   /**
-   * Every event after `afterEventId`, or all, then those that are yet to come. Ends when the session is deleted
-   * or the engine closed; throws the signal's reason, or STORE_FAILED when a write failed.
+   * Every event after `afterEventId`, or all, and then each new one. Ends when the session is deleted or the engine
+   * closed, and fails with the signal's reason.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when `afterEventId` is not of this session.
+   * @throws {EngineError} STORE_FAILED when a write failed.
    *
    * @example
-   * for await (const { eventType, details } of session.events.follow({ signal })) show(eventType, details)
+   * for await (const { eventType, details } of session.events.follow()) console.log(eventType, details)
    */
   follow(options: EventFollowOptions = {}): AsyncGenerator<SessionEvent, void, undefined> {
     return this.#follow(parseAtCall(() => parseFollow(options)))
@@ -67,8 +78,12 @@ export class SessionEvents {
 
   /**
    * Reads the log from its beginning and checks that each event is linked to the one before it, and has the effects
-   * it was recorded with. DATA_LOSS, naming the first that is not. An event that was changed together with all
-   * later ones is found by comparing with an earlier result: for the same `lastEventId`, `headHash` must be the same.
+   * it was recorded with. A change of an event and all later ones shows only in a comparison with an earlier result:
+   * for the same `lastEventId`, `headHash` must be the same.
+   *
+   * @throws {EngineError} DATA_LOSS when an event is missing or changed; `details.seq` is the number of the first
+   * one.
+   * @throws {EngineError} INVALID_ARGUMENT when `lastEventId` is not of this session.
    *
    * @example
    * const kept = await session.events.verify()

@@ -35,21 +35,25 @@ import type { Resource } from '../session/access/permissions.js'
 import { openUsed, usedNow } from '../session/table/expiry.js'
 import type { ScopeAccess } from '../session/access/scope-access.js'
 
-/** A revision by its id or label, the latest by default, and a directory in it, the root by default. */
+/** The request of `engine.sources.exportTar`. */
 export interface RevisionExportRequest {
+  /** The id of the source. */
   readonly sourceId: string
+  /** The id or label of a revision; '' or absent: the latest. */
   readonly revisionId?: string
+  /** Absolute path of a directory in the revision, such as `/src`; `/` by default. */
   readonly path?: string
 }
 
 const exportShape = new Shape<RevisionExportRequest>({ sourceId: true, revisionId: true, path: true })
 
-/** The sources of an engine: durable baselines that sessions start from. */
+/** The sources of an engine: durable bases that sessions start from. */
 export class Sources {
   readonly #access: ScopeAccess
   readonly #service: SourceService
   readonly #exports: TreeExports
 
+  /** @internal */
   constructor(access: ScopeAccess, service: SourceService, exports: TreeExports) {
     this.#access = access
     this.#service = service
@@ -57,8 +61,14 @@ export class Sources {
   }
 
   /**
-   * Makes a source; nothing is fetched yet. INVALID_ARGUMENT, also for credentials in a URL,
-   * GIT_UNSUPPORTED_TRANSPORT, PERMISSION_DENIED or HOST_PATH_NOT_ALLOWED for a path outside the roots.
+   * Creates a source. It fetches nothing yet.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the request has the wrong form, or a URL has credentials.
+   * @throws {EngineError} GIT_UNSUPPORTED_TRANSPORT when the URL is not http or https.
+   * @throws {EngineError} GIT_ADDRESS_REFUSED when the remote is local, unless the engine has
+   * `git.allowPrivateAddresses`.
+   * @throws {EngineError} HOST_PATH_NOT_FOUND when the directory does not exist on the host.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the path is outside `hostPaths.roots`.
    *
    * @example
    * const source = await engine.sources.create({ displayName: 'app', gitRemote: { remoteUrl: 'https://example.org/app.git' } })
@@ -68,12 +78,26 @@ export class Sources {
     return this.#run('createSource', {}, (core) => this.#service.create(core, parsed))
   }
 
-  /** SOURCE_NOT_FOUND. */
+  /**
+   * The information about a source.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   *
+   * @example
+   * const { displayName, latestRevisionId } = await engine.sources.get(sourceId)
+   */
   get(sourceId: string): Promise<Source> {
     return this.#run('getSource', { sourceId }, (core) => this.#service.get(core, sourceId))
   }
 
-  /** A page of all sources in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
+  /**
+   * A page of all sources in order of creation.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the filter is malformed, or the page token is of another listing.
+   *
+   * @example
+   * const { sources } = await engine.sources.list({ filter: 'team=web' })
+   */
   async list(request: SourceListRequest = {}): Promise<SourcePage> {
     const copy = sourceListShape.read(request)
     return this.#run('listSources', {}, (core) => this.#service.list(core, copy))
@@ -81,21 +105,30 @@ export class Sources {
 
   /**
    * Hides a source at once and ends its jobs. Sessions on it stay as they are, and a revision that is named still
-   * starts sessions. SOURCE_NOT_FOUND.
+   * starts sessions.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   *
+   * @example
+   * await engine.sources.delete(sourceId)
    */
   delete(sourceId: string): Promise<void> {
     return this.#run('deleteSource', { sourceId }, (core) => this.#service.delete(core, sourceId))
   }
 
   /**
-   * Starts an import and resolves to the queued job; follow it with {@link waitForJob}. Jobs of one source
-   * run one after the other; calls for the same ref share a job until it has found the commit, and those for a host
-   * path until the scan begins. Bytes are taken as they are at the call. INVALID_ARGUMENT for fields of another
-   * kind of source and for files whose paths make no tree, NAME_TOO_LONG, SOURCE_NOT_FOUND; later errors
-   * are in the job.
+   * Starts an import and resolves to the queued job; follow it with {@link waitForJob}. Jobs of one source run one
+   * after the other. Calls for the same ref share a job until it has found the commit, and those for a host path
+   * until the scan begins. Bytes are copied at the call. Later errors are in the job.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} INVALID_ARGUMENT when the request has fields of another kind of source, or the paths of its
+   * files cannot form a tree.
+   * @throws {EngineError} NAME_TOO_LONG when a path of its files is too long.
    *
    * @example
-   * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: await readFile('app.tgz') } })
+   * const uploadedSnapshot = { files: { '/src/a.ts': 'export const a = 1' } }
+   * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot })
    */
   async startImport(sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
     const parts = parseImport(request)
@@ -103,8 +136,12 @@ export class Sources {
   }
 
   /**
-   * Starts to read a source again from its origin; unchanged data is neither fetched nor read, and gives the
-   * same revision. SOURCE_NOT_FOUND, SOURCE_NOT_REFRESHABLE of an uploaded one, INVALID_ARGUMENT for a ref of a directory.
+   * Starts to read a source again from its origin. Unchanged data is neither fetched nor read, and gives the same
+   * revision.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source is an uploaded one.
+   * @throws {EngineError} INVALID_ARGUMENT when the request has a ref and the source is a directory.
    *
    * @example
    * const { revisionId } = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
@@ -115,12 +152,15 @@ export class Sources {
   }
 
   /**
-   * Makes a session's current state a revision of a source of any kind: nothing is copied.
-   * SOURCE_NOT_FOUND, SESSION_NOT_FOUND, ALREADY_EXISTS when the source has a revision of this label or id,
-   * INVALID_ARGUMENT, TOO_LARGE for a label over 1,024 bytes.
+   * Makes the current state of a session a revision of a source of any kind, without copying.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} SESSION_NOT_FOUND when no session has this id.
+   * @throws {EngineError} ALREADY_EXISTS when the source has a revision with this label or id.
+   * @throws {EngineError} TOO_LARGE when the label is over 1,024 bytes.
    *
    * @example
-   * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId, revisionLabel: 'v2' }))
+   * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v2' }))
    * const next = await engine.sessions.create({ sourceRef: { sourceId, revisionId: 'v2' } })
    */
   async promoteSession(sourceId: string, request: PromoteRequest): Promise<ImportJob> {
@@ -133,8 +173,16 @@ export class Sources {
   }
 
   /**
-   * A revision as a tar, as {@link Session.exportTar} has it. Errors in the request are thrown at the first read:
-   * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, PATH_NOT_FOUND, NOT_A_DIRECTORY.
+   * A revision as a tar, like {@link Session.exportTar}. An invalid request fails at the first read.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} REVISION_NOT_FOUND when the source has no revision with this id or label.
+   * @throws {EngineError} SOURCE_WITHOUT_REVISION when the source has no revision yet.
+   * @throws {EngineError} PATH_NOT_FOUND when the directory does not exist.
+   * @throws {EngineError} NOT_A_DIRECTORY when the path is not a directory.
+   *
+   * @example
+   * for await (const piece of engine.sources.exportTar({ sourceId, path: '/src' })) process.stdout.write(piece)
    */
   exportTar(request: RevisionExportRequest): AsyncIterable<Uint8Array> {
     let directory: string | undefined
@@ -152,17 +200,29 @@ export class Sources {
     return this.#exports.tar(this.#access.core, state, directory)
   }
 
-  /** JOB_NOT_FOUND. */
+  /**
+   * The current state of a job.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no job with this id.
+   *
+   * @example
+   * const job = await engine.sources.refresh(sourceId)
+   * const { state, filesProcessed } = await engine.sources.getJob(job)
+   */
   async getJob(reference: JobReference): Promise<ImportJob> {
     const job = parseJobReference(reference)
     return this.#run('getJob', {}, (core) => this.#service.jobs.get(core, job))
   }
 
   /**
-   * Resolves when the job has succeeded; rejects with IMPORT_FAILED when it failed, the reason as `cause`. JOB_NOT_FOUND.
+   * Resolves when the job has succeeded.
+   *
+   * @throws {EngineError} IMPORT_FAILED when the job failed; `cause` is the error of the job.
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no job with this id.
    *
    * @example
-   * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (job) => bar.update(job.filesProcessed) })
+   * const job = await engine.sources.refresh(sourceId)
+   * const { revisionId } = await engine.sources.waitForJob(job, { onProgress: (now) => console.log(now.filesProcessed) })
    */
   async waitForJob(reference: JobReference, options: WaitOptions = {}): Promise<ImportJob> {
     const job = parseJobReference(reference)
@@ -171,10 +231,12 @@ export class Sources {
   }
 
   /**
-   * Yields the job now, then whenever it changes, and at last when it has ended. A slow reader misses
-   * intermediate states. JOB_NOT_FOUND.
+   * Yields the job now, whenever it changes, and last when it has ended. A slow reader misses intermediate states.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no job with this id.
    *
    * @example
+   * const job = await engine.sources.refresh(sourceId)
    * for await (const { state, bytesProcessed } of engine.sources.watchJob(job)) console.log(state, bytesProcessed)
    */
   watchJob(reference: JobReference, options: WatchOptions = {}): AsyncGenerator<ImportJob, void, undefined> {
@@ -189,15 +251,29 @@ export class Sources {
     yield* this.#service.jobs.watch(this.#access.core, job, options)
   }
 
-  /** Ends any caller's job, shared ones included, and resolves to it; an ended job stays as it is. JOB_NOT_FOUND. */
+  /**
+   * Aborts a job of any caller, also a shared one, and resolves to it. A job that has ended stays as it is.
+   *
+   * @throws {EngineError} JOB_NOT_FOUND when the source has no job with this id.
+   *
+   * @example
+   * const job = await engine.sources.refresh(sourceId)
+   * await engine.sources.abortJob(job)
+   */
   async abortJob(reference: JobReference): Promise<ImportJob> {
     const job = parseJobReference(reference)
     return this.#run('abortJob', {}, (core) => this.#service.jobs.abort(core, job))
   }
 
   /**
-   * Calls a listener with each job of the tenant's sources whenever it changed: queued, running, further on, ended.
-   * Errors of the listener are logged. Returns the function that removes it. INVALID_ARGUMENT unless a function.
+   * Calls a listener with each job of the sources of the tenant whenever it changes. Errors of the listener go to
+   * `log`. Returns the function that removes the listener.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the listener is not a function.
+   *
+   * @example
+   * const stop = engine.sources.onJob(({ jobId, state }) => console.log(jobId, state))
+   * stop()
    */
   onJob(listener: (job: ImportJob) => void): () => void {
     if (typeof listener !== 'function')
