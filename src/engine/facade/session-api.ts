@@ -28,18 +28,22 @@ import type { SessionSecrets } from './secrets.js'
 /** The public members of a class, which another class can implement too. */
 export type PublicOf<Class> = Pick<Class, keyof Class>
 
+/** The activity of a session, from its events. */
 export interface SessionAnalytics extends SessionCounts {
+  /** The id of the session. */
   readonly sessionId: string
-  /** As `session.health.get()` has it. */
+  /** The test status, as `session.health.get()` returns it. */
   readonly lastReportedHealth: Health
 }
 
 /** An event. A server does not say which principal caused it. */
 export type EventOfApi = Omit<SessionEvent, 'principal'> & Partial<Pick<SessionEvent, 'principal'>>
 
+/** A page of events. */
 export interface EventPageOfApi {
   /** Oldest first. */
   readonly events: readonly EventOfApi[]
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
 }
 
@@ -53,34 +57,155 @@ export interface EventPageOfApi {
  * }
  */
 export interface SessionApi {
+  /** The id of the session, unique in the store. */
   readonly id: string
+  /** The files, by the operations of the interface. */
   readonly files: PublicOf<SessionFiles>
+  /** Notes on files, for review. */
   readonly annotations: PublicOf<SessionAnnotations>
+  /** Requests for a decision. */
   readonly approvals: PublicOf<SessionApprovals>
+  /** Keys and values separate from the files. */
   readonly cache: PublicOf<SessionCache>
+  /** Locks on paths with a time to live. The store holds them. */
   readonly fileLocks: PublicOf<SessionFileLocks>
+  /** Locks on ranges and files in the manner of fcntl and flock. Memory holds them. */
   readonly posixLocks: PublicOf<SessionPosixLocks>
+  /** The test status of the session, from test reports. */
   readonly health: PublicOf<SessionHealth>
+  /** Encrypted values separate from the files. */
   readonly secrets: PublicOf<SessionSecrets>
+  /** Messages between the clients of the session. The newest are kept for later subscribers. */
   readonly bus: {
+    /**
+     * Publishes a message. Errors are those of {@link SessionBus.publish}.
+     *
+     * @example
+     * await session.bus.publish({ topic: 'tests:done', payload: 'ok' })
+     */
     publish(request: BusPublishRequest): Promise<unknown>
+    /**
+     * Messages published after this call. Errors are those of {@link SessionBus.subscribe}.
+     *
+     * @example
+     * for await (const { topic } of session.bus.subscribe({ topicPatterns: ['tests:*'] })) console.log(topic)
+     */
     subscribe(request?: BusSubscribeRequest): BusSubscription
   }
+  /** The events of the session, as an append-only log. */
   readonly events: AsyncIterable<EventOfApi> & {
+    /**
+     * A page of the events, oldest first. Errors are those of {@link SessionEvents.list}.
+     *
+     * @example
+     * const { events } = await session.events.list({ pageSize: 100 })
+     */
     list(request?: PageRequest): Promise<EventPageOfApi>
   }
+  /**
+   * Tags, status, times and fingerprint as of now. Errors are those of {@link Session.get}.
+   *
+   * @example
+   * const { status, tags } = await session.get()
+   */
   get(): Promise<SessionInfo>
+  /**
+   * The numbers of operations of the session, counted from its events. Errors are those of {@link Session.analytics}.
+   *
+   * @example
+   * const { lastReportedHealth } = await session.analytics()
+   */
   analytics(): Promise<SessionAnalytics>
+  /**
+   * Resolves when every change made by this handle is acknowledged. Errors are those of {@link Session.flush}.
+   *
+   * @example
+   * await session.flush()
+   */
   flush(): Promise<void>
+  /**
+   * Hides the session at once. Its forks keep all their data. Errors are those of {@link Session.delete}.
+   *
+   * @example
+   * await session.delete()
+   */
   delete(): Promise<void>
+  /**
+   * Creates a session on the current state, or on a checkpoint. Errors are those of {@link Session.fork}.
+   *
+   * @example
+   * const attempt = await session.fork({ newTags: { attempt: '1' } })
+   */
   fork(request?: ForkRequest): Promise<SessionApi>
+  /**
+   * Names the current state. Errors are those of {@link Session.checkpoint}.
+   *
+   * @example
+   * const { id } = await session.checkpoint({ checkpointLabel: 'before' })
+   */
   checkpoint(request?: CheckpointCreateRequest): Promise<Checkpoint>
+  /**
+   * A page of the checkpoints, oldest first. Errors are those of {@link Session.listCheckpoints}.
+   *
+   * @example
+   * const { checkpoints } = await session.listCheckpoints({ pageSize: 10 })
+   */
   listCheckpoints(request?: PageRequest): Promise<CheckpointPage>
+  /**
+   * Deletes a checkpoint and frees its label. Errors are those of {@link Session.deleteCheckpoint}.
+   *
+   * @example
+   * await session.deleteCheckpoint({ checkpointLabel: 'before' })
+   */
   deleteCheckpoint(request: CheckpointReference): Promise<void>
-  pruneCheckpoints(request: PruneRequest): Promise<{ deletedCount: number }>
+  /**
+   * Deletes all checkpoints but the newest `keepLast`. Errors are those of {@link Session.pruneCheckpoints}.
+   *
+   * @example
+   * const { deletedCount } = await session.pruneCheckpoints({ keepLast: 10 })
+   */
+  pruneCheckpoints(request: PruneRequest): Promise<{
+    /** The number of deleted checkpoints. */
+    deletedCount: number
+  }>
+  /**
+   * Changes the files back to their state at a checkpoint. Errors are those of {@link Session.restore}.
+   *
+   * @example
+   * await session.restore({ checkpointLabel: 'before' })
+   */
   restore(request: CheckpointReference): Promise<SessionInfo>
+  /**
+   * A page of the tree, with a hash of the whole tree. Errors are those of {@link Session.manifest}.
+   *
+   * @example
+   * const { nodes, manifestHash } = await session.manifest()
+   */
   manifest(request?: ManifestRequest): Promise<ManifestPage>
+  /**
+   * The changes from another state to the current state of this session; by default, from its base. Errors are those
+   * of {@link Session.diff}.
+   *
+   * @example
+   * for await (const { change, path } of session.diff()) console.log(change, path)
+   */
   diff(against?: StateReference | 'base'): PublicOf<Diff>
-  commit(request: SessionCommitRequest): Promise<{ commitId: string }>
+  /**
+   * Writes the current state as a git commit, and pushes it to a branch. Errors are those of {@link Session.commit}.
+   *
+   * @example
+   * const { commitId } = await session.commit({ message: 'Add a.ts' })
+   */
+  commit(request: SessionCommitRequest): Promise<{
+    /** The id of the git commit, in hex. */
+    commitId: string
+  }>
+  /**
+   * A description of the changes since the base of the session, and the changed files. Errors are those of {@link
+   * Session.generateCommitSummary}.
+   *
+   * @example
+   * const { summary, changedFiles } = await session.generateCommitSummary()
+   */
   generateCommitSummary(): Promise<CommitSummary>
 }

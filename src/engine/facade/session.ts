@@ -100,14 +100,15 @@ export async function endSession(core: Core, services: SessionServices, sessionI
   await services.secrets.forget(core, sessionId)
 }
 
-/** A state of the session, its newest by default, and a directory in it, the root by default. */
+/** A state of the session, its newest by default, and a directory in it. */
 export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> {
+  /** Absolute path of a directory in the state, such as `/src`; `/` by default. */
   readonly path?: string
 }
 
 const exportShape = new Shape<SessionExportRequest>({ ...stateNames, path: true })
 
-/** What `session.diff` compares with: another session's handle, any state by name, or this session's base. */
+/** The other side of `session.diff`: another session's handle, a state by name, or the base of this session. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
 
 let describe: (session: Session) => Promise<SessionInfo>
@@ -118,10 +119,12 @@ export function describeHandle(session: Session): Promise<SessionInfo> {
 }
 
 /**
- * A handle on one session. Handles are cheap and stateless: several of one session are the same session.
- * Every method throws SESSION_NOT_FOUND once the session was deleted.
+ * A handle on one session. Handles are cheap and stateless: several of one session are the same session. Every method
+ * fails with SESSION_NOT_FOUND once the session was deleted, with PERMISSION_DENIED when the caller may not do this,
+ * and with STORE_CLOSED after the engine was closed.
  */
 export class Session implements SessionApi {
+  /** The id of the session, unique in the store. */
   readonly id: string
   readonly #access: SessionAccess
   readonly #services: SessionServices
@@ -143,6 +146,7 @@ export class Session implements SessionApi {
   #secrets: SessionSecrets | undefined
   #fs: SessionFs | undefined
 
+  /** @internal */
   constructor(core: Core, slot: SessionSlot, services: SessionServices, permissions: Permissions) {
     this.id = slot.id
     this.#access = new SessionAccess(core, slot, permissions.open ? undefined : permissions)
@@ -150,7 +154,7 @@ export class Session implements SessionApi {
     this.#services = services
   }
 
-  /** Files by the operations of the interface. */
+  /** The files, by the operations of the interface. */
   get files(): SessionFiles {
     return (this.#files ??= new SessionFiles(this.#access))
   }
@@ -160,16 +164,22 @@ export class Session implements SessionApi {
     return (this.#events ??= new SessionEvents(this.#access))
   }
 
-  /** Files in the shape of node:fs, in all its forms; created on first use. */
+  /** The files in the shape of `node:fs`, in all its forms. The view is created on first use. */
   get fs(): SessionFs {
     return (this.#fs ??= createSessionFs(this.#access))
   }
 
   /**
-   * Resolves when every change made by this handle is acknowledged. After synchronous calls of
-   * `session.fs` on a store whose commits are not synchronous, the changes are durable from then on.
-   * Rejects when one of their commits failed; STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after
-   * the session was deleted.
+   * Resolves when every change made by this handle is acknowledged. On a store without synchronous commits, the
+   * changes of synchronous calls of `session.fs` are durable only then. Rejects when one of their commits failed.
+   *
+   * @throws {EngineError} STORE_FAILED when a write failed.
+   * @throws {EngineError} STORE_CLOSED after the engine was closed.
+   * @throws {EngineError} SESSION_NOT_FOUND after the session was deleted.
+   *
+   * @example
+   * session.fs.writeFileSync('/a.txt', 'one')
+   * await session.flush()
    */
   flush(): Promise<void> {
     return this.#access.flush()
@@ -190,34 +200,36 @@ export class Session implements SessionApi {
     return (this.#cache ??= new SessionCache(this.#access, this.#services.cache))
   }
 
-  /** Messages between current clients of the session; the newest are kept for later subscribers. */
+  /** Messages between the clients of the session. The newest are kept for later subscribers. */
   get bus(): SessionBus {
     return (this.#bus ??= new SessionBus(this.#access, this.#services.bus))
   }
 
-  /** Locks on ranges and files in the manner of fcntl and flock, in memory. */
+  /** Locks on ranges and files in the manner of fcntl and flock. Memory holds them. */
   get posixLocks(): SessionPosixLocks {
     return (this.#posixLocks ??= new SessionPosixLocks(this.#access, this.#services.posixLocks))
   }
 
-  /** Locks on paths with a time to live, stored. */
+  /** Locks on paths with a time to live. The store holds them. */
   get fileLocks(): SessionFileLocks {
     return (this.#fileLocks ??= new SessionFileLocks(this.#access, this.#services.fileLocks))
   }
 
-  /** What tests say of the session. */
+  /** The test status of the session, from test reports. */
   get health(): SessionHealth {
     return (this.#health ??= new SessionHealth(this.#access, this.#services.health))
   }
 
-  /** Values that are kept apart from files, encrypted. */
+  /** Encrypted values separate from the files. */
   get secrets(): SessionSecrets {
     return (this.#secrets ??= new SessionSecrets(this.#access, this.#services.secrets))
   }
 
   /**
-   * A handle on the same session that may do less: it, and every handle made from it, rejects operations that need
-   * one of the capabilities in `without` with PERMISSION_DENIED. INVALID_ARGUMENT for an unknown capability.
+   * A handle on the same session with fewer rights. It, and every handle made from it, rejects operations that need
+   * one of the capabilities in `without` with PERMISSION_DENIED.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a capability is unknown.
    *
    * @example
    * const forAgent = session.narrow({ without: ['approvals.decide', 'locks.force', 'commit', 'promote'] })
@@ -227,12 +239,23 @@ export class Session implements SessionApi {
     return new Session(this.#access.core, this.#access.slot, this.#services, permissions)
   }
 
-  /** Tags, status, times and fingerprint as of now. */
+  /**
+   * Tags, status, times and fingerprint as of now.
+   *
+   * @example
+   * const { status, tags } = await session.get()
+   */
   get(): Promise<SessionInfo> {
     return this.#access.run('getSession', (live) => Promise.resolve(describeSession(live, this.#permissions)))
   }
 
-  /** The operations of the session, counted from its events; right after reopening too. A fork starts anew. */
+  /**
+   * The numbers of operations of the session, counted from its events, also after the engine was opened again. A fork
+   * starts from zero.
+   *
+   * @example
+   * const { lastReportedHealth } = await session.analytics()
+   */
   analytics(): Promise<SessionAnalytics> {
     // Watching a session does not count as using it.
     return this.#access.run('getAnalytics', async (live) => ({
@@ -242,7 +265,12 @@ export class Session implements SessionApi {
     }))
   }
 
-  /** Hides the session at once; forks of it stay whole. */
+  /**
+   * Hides the session at once. Its forks keep all their data. The next `engine.collect()` frees the space.
+   *
+   * @example
+   * await session.delete()
+   */
   delete(): Promise<void> {
     return this.#access.traced('deleteSession', () => {
       this.#access.permit('deleteSession')
@@ -251,8 +279,12 @@ export class Session implements SessionApi {
   }
 
   /**
-   * A new session on the current state, or on a checkpoint; microseconds for a tree of any size.
-   * CHECKPOINT_NOT_FOUND.
+   * Creates a session on the current state, or on a checkpoint. It takes microseconds for a tree of any size. Neither
+   * session sees later changes of the other.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this label.
+   * @throws {EngineError} INVALID_ARGUMENT when a tag has the wrong form.
+   * @throws {EngineError} TOO_LARGE when there would be over 64 tags, or one is too long.
    *
    * @example
    * const attempt = await session.fork({ newTags: { attempt: '1' } })
@@ -267,7 +299,15 @@ export class Session implements SessionApi {
     return new Session(core, live.slot, this.#services, this.#permissions)
   }
 
-  /** Names the current state. ALREADY_EXISTS when the session has a checkpoint of this label. */
+  /**
+   * Names the current state, at the same cost for a tree of any size.
+   *
+   * @throws {EngineError} ALREADY_EXISTS when the session has a checkpoint with this label.
+   * @throws {EngineError} TOO_LARGE when the label is over 1,024 bytes.
+   *
+   * @example
+   * const { id } = await session.checkpoint({ checkpointLabel: 'before' })
+   */
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
     const { checkpointLabel } = checkpointCreateShape.read(request)
     return this.#access.run('createCheckpoint', (live) =>
@@ -275,15 +315,28 @@ export class Session implements SessionApi {
     )
   }
 
-  /** A page of the checkpoints, oldest first. */
+  /**
+   * A page of the checkpoints, oldest first.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { checkpoints } = await session.listCheckpoints({ pageSize: 10 })
+   */
   async listCheckpoints(request: PageRequest = {}): Promise<CheckpointPage> {
     const copy = pageShape.read(request)
     return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, copy))
   }
 
   /**
-   * Deletes the checkpoint and frees its label; files, events and forks stay as they are. The next `engine.collect()`
-   * frees data that only the checkpoint referred to. CHECKPOINT_NOT_FOUND.
+   * Deletes a checkpoint and frees its label. Files, events and forks stay as they are. The next `engine.collect()`
+   * frees data that only the checkpoint referred to.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this id or label.
+   *
+   * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
+   * await session.deleteCheckpoint({ checkpointLabel: 'before' })
    */
   async deleteCheckpoint(request: CheckpointReference): Promise<void> {
     const reference = checkpointShape.read(request)
@@ -293,18 +346,33 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Deletes all checkpoints but the newest `keepLast`; those with a label count like others.
+   * Deletes all checkpoints but the newest `keepLast`, whether they have a label or not.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when `keepLast` is not a whole number from 0.
    *
    * @example
    * await session.checkpoint()
-   * await session.pruneCheckpoints({ keepLast: 10 })
+   * const { deletedCount } = await session.pruneCheckpoints({ keepLast: 10 })
    */
-  async pruneCheckpoints(request: PruneRequest): Promise<{ deletedCount: number }> {
+  async pruneCheckpoints(request: PruneRequest): Promise<{
+    /** The number of deleted checkpoints. */
+    deletedCount: number
+  }> {
     const keepLast = parsePrune(request)
     return this.#access.run('deleteCheckpoint', (live) => pruneCheckpoints(this.#access.core, live, keepLast))
   }
 
-  /** Changes the files back to their state at the checkpoint. CHECKPOINT_NOT_FOUND. */
+  /**
+   * Changes the files back to their state at a checkpoint. The history continues, so that another restore can undo
+   * it.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this id or label.
+   *
+   * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
+   * await session.files.write({ path: '/a.txt', content: 'two' })
+   * await session.restore({ checkpointLabel: 'before' })
+   */
   async restore(request: CheckpointReference): Promise<SessionInfo> {
     const reference = checkpointShape.read(request)
     return this.#access.run('restoreCheckpoint', async (live) => {
@@ -313,7 +381,14 @@ export class Session implements SessionApi {
     })
   }
 
-  /** A page of the tree; its `manifestHash` names the state of the whole tree. */
+  /**
+   * A page of the tree. Its `manifestHash` identifies the state of the whole tree.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { nodes, manifestHash } = await session.manifest({ pathPrefix: '/src/' })
+   */
   async manifest(request: ManifestRequest = {}): Promise<ManifestPage> {
     const copy = manifestShape.read(request)
     return this.#access.look('getManifest', ({ tree }) =>
@@ -322,7 +397,8 @@ export class Session implements SessionApi {
   }
 
   /**
-   * What changed from another state to this session's current one; without an argument, since its base.
+   * The changes from another state to the current state of this session; by default, from its base. Both states are
+   * those of the call. An invalid argument fails at the first read.
    *
    * @example
    * for await (const { change, path } of fork.diff(session)) console.log(change, path)
@@ -348,16 +424,24 @@ export class Session implements SessionApi {
   }
 
   /**
-   * A state as a tar with pax headers. It has modes, times in seconds, extended attributes, symlinks and hard links;
-   * binary attributes are in base64, as libarchive has them. The same tree gives the same bytes. The state
-   * is that of the call, even when read later. Every name is in it, `.git` too: unpack it where no git runs, or check
-   * the names first. An invalid request fails at the first read, with
-   * CHECKPOINT_NOT_FOUND, PATH_NOT_FOUND or NOT_A_DIRECTORY. Each iteration writes the tar anew. For this,
-   * collections keep the state until the garbage collector of JavaScript has removed the result: drop your references
-   * to it when you need no further iteration.
+   * A state as a tar with pax headers: with permission bits, times in seconds, extended attributes, symlinks and hard
+   * links. Binary attributes are in base64, as in libarchive. The same tree gives the same bytes. The state is that
+   * of the call, also for a later read. The tar has every name, such as `.git`: unpack it where no git runs, or check
+   * the names first.
+   *
+   * Each iteration writes the tar anew. Collections therefore keep the state until the garbage collector of
+   * JavaScript has removed the result. Drop your references to it when you need no further iteration. An invalid
+   * request fails at the first read.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this id or label.
+   * @throws {EngineError} PATH_NOT_FOUND when the directory does not exist.
+   * @throws {EngineError} NOT_A_DIRECTORY when the path is not a directory.
    *
    * @example
-   * await pipeline(session.exportTar({ checkpointLabel: 'done' }), createGzip(), createWriteStream('done.tgz'))
+   * import { createWriteStream } from 'node:fs'
+   * import { pipeline } from 'node:stream/promises'
+   *
+   * await pipeline(session.exportTar({ path: '/src' }), createWriteStream('src.tar'))
    */
   exportTar(request: SessionExportRequest = {}): AsyncIterable<Uint8Array> {
     const { core } = this.#access
@@ -378,15 +462,18 @@ export class Session implements SessionApi {
   /**
    * Writes the session to a directory of the host, at or below one of `hostPaths.roots`. The first time the directory
    * must be missing or empty. Later calls write only the differences from the last time, also after another session
-   * was written there or the engine was reopened. CHECKOUT_MODIFIED, with nothing changed, when the directory holds
-   * other files the first time, or a path that differs was changed there since. With `force` differences are
-   * overwritten, and files that no session wrote stay unless they are in the way. UNSAFE_PATH, with nothing changed,
-   * for a path that git commits refuse too, such as `/.git/config`, unless the engine has `allowGitNames`.
-   * HOST_PATH_NOT_ALLOWED, HOST_FAILED.
+   * was written there or the engine was opened again. With `force` they overwrite changes in the directory, and keep
+   * files that no session wrote unless those are in the way.
+   *
+   * @throws {EngineError} CHECKOUT_MODIFIED when the directory has other files the first time, or a path that differs
+   * was changed there since, without `force`. Nothing changed.
+   * @throws {EngineError} UNSAFE_PATH when the session has a path that git commits refuse, such as `/.git/config`,
+   * unless the engine has `allowGitNames`. Nothing changed.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the directory is outside `hostPaths.roots`.
+   * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
    *
    * @example
    * const checkout = await session.checkout('/work/build')
-   * await run('make', { cwd: checkout.directory })
    * const { added, modified, removed } = await checkout.sync()
    */
   checkout(directory: string, options?: CheckoutOptions): Promise<Checkout> {
@@ -395,17 +482,17 @@ export class Session implements SessionApi {
 
   /**
    * The session with its history as one file in the CAR format (CARv1): its events with their links, its base, its
-   * newest state, every checkpoint with its state, tags, annotations, and approvals that were decided on. Not in it
-   * are cache, secrets, messages, locks, reports of tests, and commits. `sessions.importBundle` makes a session
-   * of it, here or elsewhere. Sessions that do not differ in any of this give the same bytes.
+   * newest state, every checkpoint with its state, tags, annotations, and decided approvals. The bundle has no cache,
+   * secrets, messages, locks, test reports or commits. `sessions.importBundle` creates a session from it, here or
+   * elsewhere. Sessions that do not differ in any of this give the same bytes.
    *
-   * The bundle has the session as of the call, despite deletions and collections meanwhile. It is read while
-   * the bytes are taken, and in bounded memory, but for a note of each directory and content; take them all, or stop
-   * early: until then nothing of it is freed. It needs the right to fork, and to see all
-   * of its log; annotations and approvals are in it where the handle may list them.
+   * The bundle has the session as of the call, despite later deletions and collections. Reading takes bounded memory,
+   * apart from a note for each directory and content. Read all bytes, or leave the loop: until then nothing of it is
+   * freed. The call needs the right to fork and to see the whole log. The bundle has annotations and approvals if the
+   * handle may list them.
    *
-   * SESSION_NOT_FOUND, on a storage that is not durable, where the session itself is deleted meanwhile.
-   * LIMIT_EXCEEDED where something of the session is too large for a bundle, such as one event over 16 MiB.
+   * @throws {EngineError} SESSION_NOT_FOUND when the session is deleted meanwhile, on a storage that is not durable.
+   * @throws {EngineError} LIMIT_EXCEEDED when a part is too large for a bundle, such as one event over 16 MiB.
    *
    * @example
    * import { createWriteStream } from 'node:fs'
@@ -430,20 +517,38 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Writes the current state as a commit on top of the imported one, and pushes it fast-forward when a
-   * branch is given. BRANCH_MOVED, with the remote unchanged, when another push came first. When the session's
-   * last commit on the branch has the same files, and the remote still has the branch there, the id of that commit is
-   * given and nothing is made; `allowEmpty` makes a commit even so.
+   * Writes the current state as a git commit on top of the imported one. With a branch it also pushes the commit, as
+   * a fast-forward. When the last commit of the session on the branch has the same files, and the remote branch is
+   * still there, the call returns the id of that commit; `allowEmpty` creates another one.
+   *
+   * @throws {EngineError} BRANCH_MOVED when the branch has a commit that the session does not build on. Nothing was
+   * pushed.
+   * @throws {EngineError} GIT_PUSH_REJECTED when the remote refused the push.
+   * @throws {EngineError} GIT_AUTH_REQUIRED when the remote asks for credentials and `git.credentials` returned none.
+   * @throws {EngineError} GIT_AUTH_FAILED when the remote refused the credentials.
+   * @throws {EngineError} GIT_UNREACHABLE when the remote does not answer.
+   * @throws {EngineError} GIT_UNSAFE_PATH when the session has a name that git refuses, such as `.git`.
+   * @throws {EngineError} DEADLINE_EXCEEDED when it took longer than `imports.deadlineSeconds`.
+   * @throws {EngineError} INVALID_ARGUMENT when the message is empty, or the branch name is not valid in git.
+   *
+   * @example
+   * const { commitId } = await session.commit({ message: 'Add a.ts', gitBranch: { branchName: 'main' } })
    */
-  async commit(request: SessionCommitRequest): Promise<{ commitId: string }> {
+  async commit(request: SessionCommitRequest): Promise<{
+    /** The id of the git commit, in hex. */
+    commitId: string
+  }> {
     const { core } = this.#access
     const commit = parseCommit(core.principal, request)
     return this.#access.run('commit', (live) => this.#services.commits.commit(core, live, commit))
   }
 
   /**
-   * A description of what changed since the session's base, made from the paths alone, and the changed files:
-   * usable as the details of a request for an approval.
+   * A description of the changes since the base of the session, made from the paths alone, and the changed files. It
+   * can be the details of a request for an approval.
+   *
+   * @example
+   * const { summary, changedFiles } = await session.generateCommitSummary()
    */
   generateCommitSummary(): Promise<CommitSummary> {
     return this.#access.look('generateCommitSummary', ({ baseline, tree }) =>
