@@ -148,7 +148,7 @@ export async function fromJSON(
  * @throws {EngineError} INVALID_ARGUMENT when the session is not a session.
  *
  * @example
- * expect(await toJSON(session, '/app/src')).toEqual({ '/app/src/a.ts': 'export const a = 1' })
+ * const files = await toJSON(session, '/app/src') // { '/app/src/a.ts': 'export const a = 1' }
  */
 export async function toJSON(session: Session, path = '/'): Promise<Record<string, string | null>> {
   const { promises } = viewOf(session)

@@ -372,8 +372,12 @@ export type ErrorDetails = Readonly<Record<string, string>>
  * specific cause. `details` has the facts, such as paths, hashes and limits, as strings.
  *
  * @example
- * try { await session.files.write({ path: '/a', content, expectedHash }) }
- * catch (error) { if (error instanceof EngineError && error.reason === 'HASH_MISMATCH') retry(error.details.actualHash) }
+ * try {
+ *   await session.files.write({ path: '/a.txt', content: 'one', expectedHash: '' })
+ * } catch (error) {
+ *   if (!(error instanceof EngineError) || error.reason !== 'HASH_MISMATCH') throw error
+ *   console.log('the file exists already, with', error.details.actualHash)
+ * }
  */
 export class EngineError extends Error {
   /** Always `'EngineError'`. */

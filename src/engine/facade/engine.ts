@@ -93,7 +93,7 @@ export function openFor(sessions: Sessions, action: Action, sessionId: string): 
   return reach(sessions, action, sessionId)
 }
 
-/** The sessions of an engine. */
+/** The sessions of an engine, of one tenant. */
 export class Sessions {
   readonly #core: Core
   readonly #services: EngineServices
@@ -110,6 +110,7 @@ export class Sessions {
     }
   }
 
+  /** @internal */
   constructor(access: ScopeAccess, services: EngineServices) {
     this.#core = access.core
     this.#services = services
@@ -117,7 +118,17 @@ export class Sessions {
   }
 
   /**
-   * SOURCE_NOT_FOUND, REVISION_NOT_FOUND, SOURCE_WITHOUT_REVISION, IMPORT_FAILED.
+   * Creates a session. It starts on a revision of a source, on a repository of this host, with files, or empty.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} REVISION_NOT_FOUND when the source has no revision with this id or label.
+   * @throws {EngineError} SOURCE_WITHOUT_REVISION when the source has no revision yet.
+   * @throws {EngineError} IMPORT_FAILED when the import of a `gitRepository` failed; `cause` is the error of the job.
+   * @throws {EngineError} HOST_PATH_NOT_FOUND when the path of a `gitRepository` does not exist on the host.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the path of a `gitRepository` is outside `hostPaths.roots`.
+   * @throws {EngineError} INVALID_ARGUMENT when the request has the wrong form, or its paths cannot form a tree.
+   * @throws {EngineError} NAME_TOO_LONG when a path in `files` is too long.
+   * @throws {EngineError} TOO_LARGE when there are over 64 tags, or one is too long.
    *
    * @example
    * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' }, initialTags: { task: '42' } })
@@ -147,17 +158,19 @@ export class Sessions {
   }
 
   /**
-   * A session from a bundle that `session.exportBundle` made, of this engine or another. It is a session of its own,
-   * with an id of its own; checkpoints, annotations and approvals keep theirs. Its log is the one of the bundle, link
-   * for link, so `events.verify()` gives the same `headHash`. Effects of the events are not in it, which is why only
-   * its newest state and its checkpoints can be gone back to.
+   * Creates a session from a bundle that `session.exportBundle` made, of this engine or another. The session has an
+   * id of its own; checkpoints, annotations and approvals keep theirs. Its log is the one of the bundle, link for
+   * link, so `events.verify()` gives the same `headHash`. The bundle has no effects of events, so a restore can reach
+   * only the newest state and the checkpoints.
    *
-   * It builds on a revision of a source only where the caller's tenant has that very revision; else its base is a
-   * tree without a past, and a commit starts a history of its own.
+   * The session builds on a revision of a source only if the caller's tenant has that revision. Otherwise its base is
+   * a tree without a past, and a commit starts a history of its own. The content must not change during the call.
+   * Errors of the content are passed on. The call needs the right to create a session.
    *
-   * INVALID_BUNDLE, with nothing of it visible, for content that is no bundle, of a later version, cut off, or
-   * damaged anywhere; FILE_TOO_LARGE and LIMIT_EXCEEDED over the limits of this engine. Errors of the content are
-   * thrown. It must not change meanwhile. Needs the right to create a session.
+   * @throws {EngineError} INVALID_BUNDLE when the content is not a bundle, of a later version, incomplete or damaged.
+   * Nothing of it is visible.
+   * @throws {EngineError} FILE_TOO_LARGE when a file is over the `maxFileBytes` of this engine.
+   * @throws {EngineError} LIMIT_EXCEEDED when the bundle is over another limit.
    *
    * @example
    * import { createReadStream } from 'node:fs'
@@ -179,21 +192,43 @@ export class Sessions {
     })
   }
 
-  /** A handle on an existing session. SESSION_NOT_FOUND. */
+  /**
+   * A handle on an existing session.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when no session of the tenant has this id.
+   *
+   * @example
+   * const { id } = await engine.sessions.create()
+   * const session = await engine.sessions.open(id)
+   */
   async open(sessionId: string): Promise<Session> {
     return this.#access.run('getSession', { sessionId }, async () =>
       this.#handle(await openUsed(this.#core, sessionId)),
     )
   }
 
-  /** The information about a session, without a handle. SESSION_NOT_FOUND. */
+  /**
+   * The information about a session, without a handle.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when no session of the tenant has this id.
+   *
+   * @example
+   * const { tags } = await engine.sessions.get(session.id)
+   */
   async get(sessionId: string): Promise<SessionInfo> {
     return this.#access.run('getSession', { sessionId }, async () =>
       describeSession(await openUsed(this.#core, sessionId), this.#access.permissions),
     )
   }
 
-  /** A page of all sessions in order of creation. INVALID_ARGUMENT for a malformed filter or page token. */
+  /**
+   * A page of all sessions in order of creation.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the filter is malformed, or the page token is of another listing.
+   *
+   * @example
+   * const { sessions } = await engine.sessions.list({ filter: 'task=42' })
+   */
   async list(request: SessionListRequest = {}): Promise<SessionPage> {
     const copy = sessionListShape.read(request)
     return this.#access.run('listSessions', {}, () =>
@@ -201,7 +236,14 @@ export class Sessions {
     )
   }
 
-  /** Hides a session at once; forks of it stay whole. SESSION_NOT_FOUND. */
+  /**
+   * Hides a session at once. Its forks keep all their data. The next `engine.collect()` frees the space.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when no session of the tenant has this id.
+   *
+   * @example
+   * await engine.sessions.delete(session.id)
+   */
   delete(sessionId: string): Promise<void> {
     return this.#access.run('deleteSession', { sessionId }, () =>
       endSession(this.#core, this.#services, sessionId),
@@ -237,14 +279,18 @@ export class Sessions {
   }
 }
 
-/** One principal's view of an engine, in one tenant: another tenant's ids are not found. */
+/** The view of one principal on an engine, in one tenant. The ids of other tenants are not found. */
 export class EngineScope implements EngineApi {
+  /** The sessions of the tenant. */
   readonly sessions: Sessions
+  /** The sources of the tenant. */
   readonly sources: Sources
+  /** The usage of the tenant. */
   readonly usage: TenantUsage
   readonly #access: ScopeAccess
   readonly #services: EngineServices
 
+  /** @internal */
   constructor(core: Core, services: EngineServices, permissions?: Permissions) {
     this.#access = new ScopeAccess(core, permissions)
     this.#services = services
@@ -254,18 +300,31 @@ export class EngineScope implements EngineApi {
   }
 
   /**
-   * The same view that may do less, as {@link Session.narrow} has it: so may the sessions that it opens and makes.
-   * INVALID_ARGUMENT for an unknown capability.
+   * The same view with fewer rights, as for {@link Session.narrow}. Sessions that it opens and creates have no more
+   * rights.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a capability is unknown.
    *
    * @example
-   * const forAgent = engine.as({ tenant, principal }).narrow({ without: ['sources', 'usage', 'promote'] })
+   * const forAgent = engine.as({ tenant: 'acme', principal: 'agent-1' }).narrow({ without: ['sources', 'usage', 'promote'] })
    */
   narrow(request: NarrowRequest): EngineScope {
     const { core, permissions } = this.#access
     return new EngineScope(core, this.#services, permissions.without(request))
   }
 
-  /** The changes from one state to another, of any two sessions, checkpoints or bases. */
+  /**
+   * The changes from one state to another, of any two sessions, checkpoints or bases. Both states are those of the
+   * call. Errors appear at the first read.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a reference has the wrong form.
+   * @throws {EngineError} SESSION_NOT_FOUND when a session does not exist.
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when a session has no such checkpoint.
+   *
+   * @example
+   * const changes = engine.diff({ from: { sessionId: session.id, base: true }, to: { sessionId: fork.id } })
+   * for await (const { change, path } of changes) console.log(change, path)
+   */
   diff(request: DiffRequest): Diff {
     let copy: DiffRequest | undefined
     const side = (name: 'from' | 'to') => (): StateReference => {
@@ -282,17 +341,17 @@ export class EngineScope implements EngineApi {
 }
 
 /**
- * Versioned, isolated workspaces in this process. Open one with `openEngine`, close it when done: closing
- * waits for everything that was accepted.
+ * Versioned, isolated workspaces in this process. Open an engine with `openEngine`, and close it when done.
  *
- * Its own sessions and sources are those of the tenant `local`, and its changes are made by the
- * principal `local`; {@link as} is the same engine for others.
+ * Its own sessions and sources belong to the tenant `local`, and the principal `local` makes its changes. {@link as}
+ * is the same engine for others.
  */
 export class Engine extends EngineScope {
   readonly #core: Core
   readonly #services: EngineServices
   #closing: Promise<void> | undefined
 
+  /** @internal */
   constructor(core: Core, services: EngineServices) {
     super(core, services)
     this.#core = core
@@ -300,9 +359,11 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * The engine as one principal of one tenant sees it; both are `local` when absent. The principal is recorded in
-   * its changes: events, annotations, approvals, locks, messages. Cheap, and needs no closing.
-   * INVALID_ARGUMENT for an empty name, TOO_LARGE for one over 1,024 bytes.
+   * The engine for one principal of one tenant; both are `local` when absent. Events, annotations, approvals, locks
+   * and messages record the principal. The view is cheap and needs no closing.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a name is empty.
+   * @throws {EngineError} TOO_LARGE when a name is over 1,024 bytes.
    *
    * @example
    * const session = await engine.as({ tenant: 'acme', principal: 'agent-1' }).sessions.create()
@@ -322,18 +383,21 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * Wraps the keys of all secrets in the storage, of every tenant, with the current master key; values are not
-   * touched. Afterwards the previous keys are no longer needed. Reads and changes go on meanwhile.
+   * Wraps the keys of all secrets in the storage, of every tenant, with the current master key. It does not read or
+   * write their values. Afterwards the previous keys are no longer needed. Reads and changes go on meanwhile. After
+   * an interruption, call it again.
    *
-   * NO_MASTER_KEY when a secret is under a key that the engine was not opened with, DATA_LOSS when one is
-   * damaged; all others are still wrapped. After an interruption, call it again.
+   * @throws {EngineError} NO_MASTER_KEY when the engine has no master key, or lacks the key of a secret. It still
+   * wraps all others.
+   * @throws {EngineError} DATA_LOSS when a secret is damaged. It still wraps all others.
    *
    * @example
-   * const secrets = { masterKey: { id: '2026', key }, previousKeys: [{ id: '2025', key: oldKey }] }
-   * const engine = await openEngine({ storage, secrets })
-   * await engine.rotateSecrets()
+   * const { rewrapped } = await engine.rotateSecrets()
    */
-  rotateSecrets(): Promise<{ rewrapped: number }> {
+  rotateSecrets(): Promise<{
+    /** The number of secrets that were under another key. */
+    rewrapped: number
+  }> {
     const rotated = this.#services.secrets.rotate(this.#core)
     inBackground(
       this.#core,
@@ -346,20 +410,21 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * Frees unreferenced data: data that only deleted sessions and checkpoints had, contents that were
-   * overwritten, what interrupted work left. Deleting hides at once, and this gives the space back. It works for all
-   * tenants, concurrently with other work, in slices of a few milliseconds; another call waits until one has ended.
+   * Frees unreferenced data: data of deleted sessions and checkpoints, overwritten contents, and remains of
+   * interrupted work. Deletions only hide data; this call returns the space. It works for all tenants, concurrently
+   * with other work, in slices of a few milliseconds. A second call waits for the first one.
    *
    * The effects of events are kept from the oldest state that can be named: the oldest checkpoint, or the newest
    * state of a session without one. The events themselves are always kept, and `events.verify()` finds them
    * unchanged. With `keepRedo` all effects are kept.
    *
-   * Interrupted at any point, by a signal, by `close()` or by a crash, it leaves garbage and loses nothing. DATA_LOSS,
-   * before anything unmarked was deleted, where a stored state is damaged. On a storage that is not durable it has
-   * nothing to do.
+   * An interruption by a signal, by `close()` or by a crash leaves garbage and loses nothing. On a storage that is
+   * not durable the call does nothing.
    *
-   * STORE_FORMAT, before anything was deleted, where the store has records of a kind that this version does not know.
-   * `details.prefix` is the first letter of their keys. Collect with the version that wrote them.
+   * @throws {EngineError} DATA_LOSS when a stored state is damaged, before anything unmarked was deleted.
+   * @throws {EngineError} STORE_FORMAT when the store has records of a kind that this version does not know, before
+   * anything was deleted. `details.prefix` is the first letter of their keys. Collect with the version that wrote
+   * them.
    *
    * @example
    * const { freedBytes } = await engine.collect({ signal: AbortSignal.timeout(60_000) })
@@ -369,10 +434,12 @@ export class Engine extends EngineScope {
   }
 
   /**
-   * Looks through all that is stored, of every tenant, and changes nothing: whether everything that sessions,
-   * revisions and events refer to is there and is unchanged. The report lists each fault by object, path and
-   * session. Everything else goes on meanwhile, but for collections, which wait. With `readData` every content is
-   * read too. On a storage that is not durable there is nothing to look at.
+   * Checks all stored data, of every tenant, and changes nothing: whether every object that sessions, revisions and
+   * events refer to exists and is unchanged. The report lists each fault by object, path and session. Other work goes
+   * on meanwhile, except collections, which wait. With `readData` the call also reads every content. On a storage
+   * that is not durable it does nothing.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when an option has the wrong form.
    *
    * @example
    * const { found, findings } = await engine.check({ readData: true })
@@ -386,12 +453,25 @@ export class Engine extends EngineScope {
     })
   }
 
-  /** Stops jobs and waits for locks, waits for every accepted write, and releases the storage. Idempotent. */
+  /**
+   * Stops jobs and waits for locks, waits for every accepted write, and releases the storage. Further calls return
+   * the same promise.
+   *
+   * @example
+   * const engine = await openEngine()
+   * await engine.close()
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
   }
 
+  /**
+   * Closes the engine at the end of an `await using` block.
+   *
+   * @example
+   * await using engine = await openEngine()
+   */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
