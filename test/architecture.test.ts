@@ -46,47 +46,47 @@ const services = [
   'usage',
 ]
 
-/** What files in other folders of the layer may import too. */
+/** Modules that files in other folders of the layer may import too. */
 const servicesShare = ['quota', 'host-ports', 'bundle-checks', 'bundle-facts']
 
-/** The packages that the engine loads, each behind the one file that wraps it. */
+/** The packages that the engine loads, each with the only file that wraps it. */
 const enginePackages: Readonly<Record<string, string>> = {
   mitt: 'engine/base/emitter.ts',
   'async-mutex': 'engine/base/keyed-mutex.ts',
 }
 
-/** Puts the engine together; the door gives it on. */
+/** Composes the engine; the engine's index exports it. */
 const composition = 'engine/create-engine.ts'
 
-/** The only files of the engine with zod: others take their types alone, so that it loads without. */
+/** The only engine files that import zod. Others import only their types, so that the engine loads without it. */
 const schemas = 'engine/operations/schemas/'
 
-/** Loads the schemas too. */
+/** Also loads the schemas. */
 const contract = 'engine/contract.ts'
 
-/** For clients, which have no engine; loads the schemas too. */
+/** For clients, which have no engine; also loads the schemas. */
 const wire = 'engine/client-contract.ts'
 
-/** Puts the package and its adapters together, as an embedder does. */
+/** Composes the package and its adapters, as an embedder does. */
 const commandLine = 'adapters/cli/'
 
 const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnostics_channel']
 
-/** What stands for the world: clocks, randomness and the process are passed in. */
+/** Access to clocks, randomness and the process, which must be passed in instead. */
 const worldly =
   /\bprocess\s*\.|\bDate\s*\.\s*now\b|\bnew\s+Date\s*\(\s*\)|\bMath\s*\.\s*random\b|\bperformance\s*\./
 
-/** Where `capabilities.durable` of a store is asked: elsewhere the parts that were chosen by it are called. */
+/** A check of a store's `capabilities.durable`. Other code calls the parts that were chosen by it. */
 const asksDurable = /\.\s*durable\b|\bdurable\b[^=;(]*\}\s*=(?!=)/
 const mayAskDurable = (name: string): boolean => name.startsWith('engine/storage/') || name === composition
 
-/** Adapters that are loaded when they are first needed. */
+/** Adapters that are loaded on demand. */
 const lazyAdapters = ['archive', 'git', 'host', 'junit']
 
-/** What an adapter builds on: git opens the files of local repositories as the host adapter opens files. */
+/** Adapters that may import another one: git opens files of local repositories through the host adapter. */
 const adapterOfAdapter: Readonly<Record<string, string>> = { 'adapters/git/': 'adapters/host/index.ts' }
 
-/** What may give types alone, and where. */
+/** Modules from which only types may be imported, and the files that may do so. */
 const typesOnly: Readonly<Record<string, RegExp>> = { 'node:fs': /^engine\/fs\// }
 
 interface Import {
@@ -122,26 +122,26 @@ describe('every file of src', () => {
     expect(engine.filter(({ name }) => place(name) === undefined).map(({ name }) => name)).toEqual([])
   })
 
-  test('imports only what it may', () => {
+  test('imports only what its layer allows', () => {
     expect(sources.flatMap(violations)).toEqual([])
   })
 
-  test('imports no file that imports it in turn, not even for a type', () => {
+  test('is in no import cycle, not even for a type', () => {
     expect(importCircles(sources)).toEqual([])
   })
 
-  test('of the engine leaves clocks, randomness and the process to others', () => {
+  test('of the engine does not use clocks, randomness or the process directly', () => {
     const found = sources.filter(({ name, code }) => name.startsWith('engine/') && worldly.test(code))
     expect(found.map(({ name }) => name)).toEqual([])
   })
 
-  test('of the engine leaves to its parts what a durable store is given', () => {
+  test('of the engine does not check for a durable store, except in composition', () => {
     const asking = sources.filter(({ name, code }) => name.startsWith('engine/') && asksDurable.test(code))
     expect(asking.map(({ name }) => name).filter((name) => !mayAskDurable(name))).toEqual([])
     expect(asking.map(({ name }) => name)).toContain(composition)
   })
 
-  test('has imports that can be read off: no computed import, no require', () => {
+  test('has only static imports: no computed import, no require', () => {
     const hidden = /\brequire\s*\(|\bcreateRequire\b|(?:await|return|=>|=|[(,:])\s*import\s*\((?!\s*['"])/
     expect(sources.filter(({ code }) => hidden.test(code)).map(({ name }) => name)).toEqual([])
   })
@@ -205,7 +205,7 @@ describe('the rules', () => {
     ['a package', 'index.ts', "import 'level'"],
     ['the inside of the engine', 'index.ts', "import { a } from './engine/base/hash.js'"],
     ['the inside of the engine for tests', 'testing.ts', "import { a } from './engine/base/hash.js'"],
-  ])('refuse %s', (_case, name, code) => {
+  ])('reject %s', (_case, name, code) => {
     expect(violations(parse(name, code))).toHaveLength(1)
   })
 
@@ -235,7 +235,7 @@ describe('the rules', () => {
     ['index.ts', "const { a } = await import('./adapters/archive/index.js')"],
     ['index.ts', "const { a } = await import('./adapters/car/index.js')"],
     ['index.ts', "import { a } from './adapters/system/index.js'"],
-  ])('let pass what %s imports', (name, code) => {
+  ])('accept the import in %s', (name, code) => {
     expect(violations(parse(name, code))).toEqual([])
   })
 
@@ -254,7 +254,7 @@ describe('the rules', () => {
       },
       'engine/base/b.ts → engine/tree/c.ts → engine/base/b.ts',
     ],
-  ])('find a circle of %s', (_case, imported, circle) => {
+  ])('find a cycle of %s', (_case, imported, circle) => {
     const files = Object.entries(imported).map(([name, from]) =>
       parse(name, `import type { A } from '${from}'`),
     )
@@ -262,7 +262,7 @@ describe('the rules', () => {
   })
 
   test.each(['process.env', 'Date.now()', 'new Date()', 'Math.random()', 'performance.now()'])(
-    'see %s',
+    'detect %s',
     (code) => {
       expect(worldly.test(code)).toBe(true)
       expect(worldly.test(parse('x.ts', `// ${code}\n/** ${code} */`).code)).toBe(false)
@@ -270,18 +270,18 @@ describe('the rules', () => {
   )
 })
 
-describe('a question whether a store is durable', () => {
+describe('a check for a durable store', () => {
   test.each([
     'core.store.capabilities.durable',
     'const { durable } = store.capabilities',
     'if (a.durable) b()',
-  ])('is seen in %s', (code) => {
+  ])('is detected in %s', (code) => {
     expect(asksDurable.test(code)).toBe(true)
     expect(asksDurable.test(parse('x.ts', `// ${code}`).code)).toBe(false)
   })
 
   test.each(['new Pins({ durable: true })', 'constructor({ durable }: { durable: boolean }) {}'])(
-    'is not seen in %s',
+    'is not detected in %s',
     (code) => expect(asksDurable.test(code)).toBe(false),
   )
 })
@@ -304,14 +304,14 @@ describe('loading the package', () => {
     },
   )
 
-  test('the built index.js, of bundled chunks, loads none of these either', async () => {
+  test('the built index.js with bundled chunks loads none of these either', async () => {
     const built = pathToFileURL(resolve(root, '../dist/index.js')).href
     const loaded = await load(`import ${JSON.stringify(built)}`)
     expect(loaded.modules.some((url) => url.includes('/dist/chunks/engine-'))).toBe(true)
     expect(heavyParts(loaded)).toEqual([])
   })
 
-  test('would be seen to load each of these', async () => {
+  test('detects each of these when it is loaded', async () => {
     const specifiers = ['classic-level', 'isomorphic-git', 'zod', 'saxes', 'multiformats', 'node:http']
     const parts = heavyParts(
       await load(specifiers.map((name) => `import ${JSON.stringify(name)}`).join('\n')),
@@ -320,7 +320,7 @@ describe('loading the package', () => {
     expect(parts).toEqual(expect.arrayContaining(['addon', 'builtin http']))
   })
 
-  test('would be seen to load each adapter', async () => {
+  test('detects each adapter when it is loaded', async () => {
     const adapters = [...lazyAdapters, 'level']
     const entries = adapters.map(
       (name) => `import ${JSON.stringify(compiled.url(`adapters/${name}/index.js`))}`,
@@ -329,7 +329,7 @@ describe('loading the package', () => {
     expect(parts).toEqual(expect.arrayContaining(adapters.map((name) => `adapter ${name}`)))
   })
 
-  /** Runs an entry in a process of its own and lists everything that this loaded. */
+  /** Runs an entry in a separate process and lists everything that it loaded. */
   async function load(code: string): Promise<Loaded> {
     const { directory } = compiled
     const files = { hooks: join(directory, 'hooks.mjs'), entry: join(directory, `entry-${++entries}.mjs`) }
@@ -369,7 +369,7 @@ describe('loading the package', () => {
 let entries = 0
 
 interface Loaded {
-  /** URLs of ES modules and of what they import, and paths of CommonJS modules. */
+  /** URLs of ES modules and of their imports, and paths of CommonJS modules. */
   readonly modules: string[]
   readonly builtins: string[]
   readonly addons: string[]
@@ -383,7 +383,7 @@ const hooks = `
     return next(url, context)
   }`
 
-/** Runs last in the entry, when everything imported has been evaluated. */
+/** Runs last in the entry, after all imports have been evaluated. */
 const report = `
   setTimeout(async () => {
     const { _cache } = (await import('node:module')).default
@@ -397,7 +397,7 @@ const report = `
   }, 50)`
 
 function parse(name: string, text: string): SourceFile {
-  // Neither form of comment stands inside a string anywhere in src that also holds an import.
+  // No line in src that contains an import has either kind of comment inside a string.
   const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/(^|[\s;])\/\/.*$/gm, '$1')
   const imports: Import[] = []
   for (const [, types, specifier] of code.matchAll(
@@ -414,7 +414,7 @@ function parse(name: string, text: string): SourceFile {
   return { name, code, imports }
 }
 
-/** One line for each circle of imports that a search in depth comes upon. */
+/** One line for each import cycle that a depth-first search finds. */
 function importCircles(files: readonly SourceFile[]): string[] {
   const byName = new Map(files.map((file) => [file.name, file]))
   const done = new Set<string>()
@@ -455,7 +455,7 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
     return false
   if (name.startsWith('engine/')) return inEngine && allowedInEngine(name, target)
   if (name.startsWith(commandLine)) {
-    // At once it loads none of them: it has to be quick with what needs none.
+    // A static import may load none of them, so that the command starts fast when it needs none.
     const isEntry = target === 'index.ts' || /^adapters\/[a-z-]+\/index\.ts$/.test(target)
     if (isEntry || isEngineDoor(target)) return dynamic || types || target === 'engine/ports.ts'
     return target.startsWith(commandLine)

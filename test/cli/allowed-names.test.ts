@@ -1,4 +1,4 @@
-/** The options of the command that let in what is refused by default. */
+/** Options of the command that allow names which are rejected by default. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ async function sessionOf(files: Readonly<Record<string, string>>): Promise<strin
 describe('--allow-git-names', () => {
   const config = { '/.git/config': 'x', '/a': 'y' }
 
-  test('lets a checkout write names that are refused without it', async () => {
+  test('lets a checkout write otherwise rejected names', async () => {
     const session = await sessionOf(config)
     const refused = await run('checkout', session, 'out')
     expect(refused.code).toBe(1)
@@ -61,7 +61,7 @@ describe('--allow-git-names', () => {
     expect(await output('cat', `${session}:/.git/config`)).toBe('changed')
   })
 
-  test('lets an archive with such names in', async () => {
+  test('accepts an archive with such names', async () => {
     await writeFile(join(directory, 'in.tar'), tarOf({ name: '.git/config', content: 'x' }))
     const refused = await run('source', 'add', 'in.tar')
     expect(refused.code).toBe(1)
@@ -71,7 +71,7 @@ describe('--allow-git-names', () => {
     expect(await output('cat', `${session}:/.git/config`)).toBe('x')
   })
 
-  test('is an option of the server, and refused beside one', async () => {
+  test('is an option of the server, and rejected together with --server', async () => {
     const archive = join(directory, 'in.tar')
     await writeFile(archive, tarOf({ name: '.git/config', content: 'x' }))
     for (const option of [[], ['--allow-git-names']]) {
@@ -96,7 +96,7 @@ describe('--allow-git-names', () => {
 })
 
 describe('--allow-empty', () => {
-  test('makes a commit where the last one has the same files', async () => {
+  test('makes a commit even if the last one has the same files', async () => {
     const session = await sessionOf({ '/a': 'x' })
     const first = await output('commit', session, '-m', 'One')
     expect(await output('commit', session, '-m', 'Two')).toBe(first)

@@ -1,4 +1,4 @@
-/** Remotes that ask who comes. */
+/** Git remotes that require credentials. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import type { Finished } from '../support/command.js'
 
 const password = 'canary-password'
 
-describe.skipIf(!hasGit)('a git remote that asks', () => {
+describe.skipIf(!hasGit)('a git remote that requires credentials', () => {
   let directory: string
   let server: GitServer
   let repository: GitRepository
@@ -42,7 +42,7 @@ describe.skipIf(!hasGit)('a git remote that asks', () => {
     await rm(directory, { recursive: true })
   })
 
-  test('is told a token, for imports and for commits', async () => {
+  test('gets the token for imports and commits', async () => {
     const added = await run(['source', 'add', url, '--password-env', 'GIT_TOKEN'])
     expect(added).toMatchObject({ code: 0 })
     const source = added.stdout.trim()
@@ -63,10 +63,10 @@ describe.skipIf(!hasGit)('a git remote that asks', () => {
   })
 
   test.each([
-    ['nobody', []],
-    ['the wrong one', ['--password-env', 'WRONG']],
-    ['another name', ['--username', 'other', '--password-env', 'GIT_TOKEN']],
-  ])('refuses %s', async (_who, options) => {
+    ['no credentials', []],
+    ['a wrong password', ['--password-env', 'WRONG']],
+    ['another user name', ['--username', 'other', '--password-env', 'GIT_TOKEN']],
+  ])('rejects %s', async (_who, options) => {
     const { code, stderr } = await run(['source', 'add', url, ...options])
     expect(code).toBe(1)
     expect(stderr).toContain('AUTH_FAILED')
@@ -74,27 +74,27 @@ describe.skipIf(!hasGit)('a git remote that asks', () => {
   })
 
   test.each([
-    ['a name alone', ['--username', 'a'], 2, /needs --password-env/],
+    ['only a user name', ['--username', 'a'], 2, /needs --password-env/],
     [
       'two passwords',
       ['--password-env', 'GIT_TOKEN', '--password-file', 'password'],
       2,
       /cannot be combined/,
     ],
-    ['a name with a colon', ['--username', 'a:b', '--password-env', 'GIT_TOKEN'], 2, /colon/],
-    ['a variable that is not there', ['--password-env', password], 2, /name of a variable/],
-    ['a variable of nothing', ['--password-env', 'EMPTY'], 2, /name of a variable/],
-    ['a file that is not there', ['--password-file', 'none'], 1, /there is no file none/],
-    ['a file that is a directory', ['--password-file', '.'], 1, /cannot be read: EISDIR/],
-    ['a file of several lines', ['--password-file', 'two-lines'], 1, /one line/],
-  ])('is not asked with %s', async (_what, options, code, message) => {
+    ['a user name with a colon', ['--username', 'a:b', '--password-env', 'GIT_TOKEN'], 2, /colon/],
+    ['an unset variable', ['--password-env', password], 2, /name of a variable/],
+    ['an empty variable', ['--password-env', 'EMPTY'], 2, /name of a variable/],
+    ['a missing file', ['--password-file', 'none'], 1, /there is no file none/],
+    ['a directory as the file', ['--password-file', '.'], 1, /cannot be read: EISDIR/],
+    ['a file with several lines', ['--password-file', 'two-lines'], 1, /one line/],
+  ])('is not contacted with %s', async (_what, options, code, message) => {
     const refused = await run(['source', 'add', url, ...options])
     expect(refused).toMatchObject({ code, stdout: '' })
     expect(refused.stderr).toMatch(message)
     expect(refused.stderr).not.toContain(password)
   })
 
-  test('is not for commands on a server', async () => {
+  test('credentials are rejected for commands on a server', async () => {
     const args = [
       'source',
       'add',

@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-/** Fills a new session in this process, which is quicker than a command for each file. */
+/** Fills a new session in this process, which is faster than a command for each file. */
 async function sessionOf(files: Readonly<Record<string, string | Uint8Array>>): Promise<string> {
   const engine = await openEngine({ storage: levelStorage(store) })
   try {
@@ -35,7 +35,7 @@ async function sessionOf(files: Readonly<Record<string, string | Uint8Array>>): 
 }
 
 describe('export', () => {
-  test('gives the same tar on standard output and in a file', async () => {
+  test('writes the same tar to standard output and to a file', async () => {
     const session = await sessionOf({ '/a.txt': 'one', '/d/b': 'two' })
     const { bytes, stderr } = await runCommand(['export', session, '--store', store])
     expect(stderr).toBe('')
@@ -45,7 +45,7 @@ describe('export', () => {
     expect((await readdir(directory)).filter((name) => name.includes('part'))).toEqual([])
   })
 
-  test('gives revisions, and bundles that are sessions again', async () => {
+  test('writes revisions, and bundles that can be imported', async () => {
     const session = await sessionOf({ '/a.txt': 'one' })
     const tar = (await run(['export', session])).bytes
     const added = await run(['source', 'add', '-'], tar)
@@ -69,7 +69,7 @@ describe('export', () => {
     }
   })
 
-  test('keeps the file that was there when it fails', async () => {
+  test('keeps an existing file when it fails', async () => {
     await writeFile(join(directory, 'kept'), 'kept')
     const failed = await run(['export', 'f'.repeat(36), '-o', 'kept'])
     expect(failed.code).toBe(1)
@@ -77,7 +77,7 @@ describe('export', () => {
   })
 })
 
-test('checkout and sync go back and forth', async () => {
+test('checkout and sync transfer changes in both directions', async () => {
   const session = await sessionOf({ '/a.txt': 'one', '/d/b': 'two' })
   expect(await output(['checkout', session, 'out'])).toBe('3 written, 0 removed')
   await writeFile(join(directory, 'out/a.txt'), 'changed')
@@ -109,7 +109,7 @@ test('checkout and sync go back and forth', async () => {
 })
 
 describe('a patch', () => {
-  test.runIf(hasGit)(`is one that git applies (FORKSPACE_SEED=${seed})`, async () => {
+  test.runIf(hasGit)(`can be applied by git (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed)
     const line = (): string => `${'line '.repeat(random() % 3)}${random() % 40}`
     const text = (): string =>
@@ -136,12 +136,12 @@ describe('a patch', () => {
     expect(applied.stderr.toString()).toBe('')
     const source = await output(['source', 'add', 'work', '--kind', 'directory'])
     const result = await output(['session', 'create', '--source', source])
-    // Directories without files are nothing to git.
+    // Git does not record directories without files.
     const left = (await output(['diff', result, to])).split('\n').filter((text) => text !== '')
     expect(left.filter((text) => /\.txt"?$/.test(text))).toEqual([])
   })
 
-  test('shows the base, checkpoints, modes, symlinks and what is no text', async () => {
+  test('shows the base, checkpoints, modes, symlinks and binary files', async () => {
     const tree = join(directory, 'tree')
     await mkdir(tree)
     for (const [name, text] of [

@@ -1,4 +1,4 @@
-/** Errors of the engine name options of the library; the command shows them as the flags that it has for them. */
+/** Errors of the engine name library options; the command shows them as its flags. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ test.each<readonly [string, readonly string[], string]>([
   ['--message', ['commit', 'SESSION', '-m', ''], 'message'],
   ['--branch', ['commit', 'SESSION', '-m', 'x', '--branch', 'a..b'], 'gitBranch.branchName'],
   ['--author', ['commit', 'SESSION', '-m', 'x', '--author', `${long} <a@b>`], 'author'],
-])('an error about %s names it', async (flag, args, libraryName) => {
+])('an error about %s names the flag', async (flag, args, libraryName) => {
   const here = args.map((arg) => arg.replace('SESSION', session))
   const { code, stderr } = await runHere(here, { env, cwd: directory })
   expect(code).toBe(1)

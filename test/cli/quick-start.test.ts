@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { serveCommand } from '../support/command.js'
 
-test('the quick start with curl does what its page says', async () => {
+test('the quick start with curl works as documented', async () => {
   const page = await readFile(new URL('../../docs/cli.md', import.meta.url), 'utf8')
   const script = Array.from(page.matchAll(/```sh curl\n([\s\S]*?)```/gu), ([, part]) => part).join('')
   const served = await serveCommand(['--storage', 'memory'], { env: { FORKSPACE_TOKEN: 'quick-start' } })

@@ -29,7 +29,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** In this process, which is quicker. */
+/** Runs in this process, which is faster. */
 async function serve(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
   const served = await serveHere(args, options)
   stops.add(() => served.stop())
@@ -68,8 +68,8 @@ async function call(
   return { status: response.statusCode!, body: JSON.parse(text) as Record<string, unknown> }
 }
 
-describe('what is printed', () => {
-  test('begins with the address; a token that was made stands beside it once, and lets in', async () => {
+describe('the output', () => {
+  test('starts with the address, and shows a generated token once', async () => {
     const served = await serveInProcess([])
     expect(served.lines[0]).toMatch(/^forkspace listening on http:\/\/127\.0\.0\.1:\d+$/)
     const line = await served.until(/^forkspace token /)
@@ -83,7 +83,7 @@ describe('what is printed', () => {
     expect(served.stderr().split(token).length).toBe(2)
   })
 
-  test('is one object a line for programs, and the token is not among them', async () => {
+  test('is one JSON object per line with --log json, without the token', async () => {
     const served = await serve(['--log', 'json', '--storage', store])
     const line = await served.until(/^forkspace token /)
     expect(served.lines[1]).toBe(line)
@@ -104,7 +104,7 @@ describe('what is printed', () => {
     expect(served.stderr()).not.toContain((await readFile(join(store, 'master.key'), 'utf8')).trim())
   })
 
-  test('names an IPv6 address as urls do', async () => {
+  test('writes an IPv6 address as in URLs', async () => {
     const failed = await runHere(['serve', '--host', '::1', '--port', '70000'])
     expect(failed.code).toBe(2)
     const served = await serve(['--host', '::1', '--token', 'tok']).catch(() => undefined)
@@ -116,7 +116,7 @@ describe('what is printed', () => {
 })
 
 describe('tokens', () => {
-  test('act for who stands behind them', async () => {
+  test('act as their callers', async () => {
     const served = await serve(['--token', 'ann-token@acme/ann@example.org', '--token', 'plain'], {
       env: { FORKSPACE_TOKEN: 'bob-token@other/bob' },
     })
@@ -147,7 +147,7 @@ describe('tokens', () => {
     ['with an empty principal', 'canary@acme/'],
     ['with an empty tenant', 'canary@/ann'],
     ['with a line end', 'canary\n'],
-  ])('%s are refused, and not repeated', async (_case, token) => {
+  ])('%s are rejected and not repeated', async (_case, token) => {
     const { code, stdout, stderr } = await runHere(['serve', '--token', token])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(/^forkspace: --token: .*\n$/)
@@ -159,7 +159,7 @@ describe('tokens', () => {
     expect(other.stderr).not.toContain('canary')
   })
 
-  test('decide on their own requests, but with --no-self-approval', async () => {
+  test('may decide on their own requests, except with --no-self-approval', async () => {
     const tokens = { ann: 'a'.repeat(32), bob: 'b'.repeat(32) }
     const grants = Object.entries(tokens).flatMap(([name, token]) => ['--token', `${token}@acme/${name}`])
     for (const [option, status] of [
@@ -178,7 +178,7 @@ describe('tokens', () => {
     }
   })
 
-  test('for two callers are refused', async () => {
+  test('for two callers are rejected', async () => {
     const { code, stderr } = await runHere(['serve', '--token', 'canary@a/b', '--token', 'canary@a/c'])
     expect([code, stderr]).toEqual([2, 'forkspace: the same token is given for different callers\n'])
   })
@@ -186,7 +186,7 @@ describe('tokens', () => {
 
 describe('a signal', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s ends streams and waits, and what was done is kept',
+    '%s ends streams and waits, and keeps completed changes',
     async (signal) => {
       const served = await serveInProcess(['--storage', store, '--token', 'tok', '--log', 'json'])
       const { body } = await call(served, '/v1/sessions', 'tok', { method: 'POST', body: {} })
@@ -197,7 +197,7 @@ describe('a signal', () => {
         body: { operations },
       })
       expect(written.status).toBe(200)
-      // A stream, a wait for a lock, an idle connection, and half a request.
+      // A stream, a wait for a lock, an idle connection, and an incomplete request.
       const { hostname, port } = new URL(served.url)
       const stream = request({
         host: hostname,
@@ -237,7 +237,7 @@ describe('a signal', () => {
     },
   )
 
-  test('that comes second ends at once, and what was done is kept', async () => {
+  test('that comes second ends immediately, and keeps completed changes', async () => {
     const served = await serveInProcess(['--storage', store, '--token', 'tok'])
     const { body } = await call(served, '/v1/sessions', 'tok', {
       method: 'POST',
@@ -246,7 +246,7 @@ describe('a signal', () => {
     served.process.kill('SIGSTOP')
     served.process.kill('SIGTERM')
     served.process.kill('SIGCONT')
-    // Whichever is first: closing is done, or the signal ends it.
+    // Either closing finishes first, or the signal ends it.
     await served.until(/closing/)
     const { code, signal } = await served.stop('SIGTERM')
     expect([code, signal]).toEqual(signal === null ? [0, null] : [null, 'SIGTERM'])
@@ -255,10 +255,10 @@ describe('a signal', () => {
 })
 
 describe('a second opener', () => {
-  test('is told who holds the store, and since when', async () => {
+  test('sees the owner of the store and the time of its opening', async () => {
     const before = new Date().toISOString()
     const served = await serveInProcess(['--storage', store, '--token', 'tok'])
-    // At once: a verb waits for the store.
+    // Concurrently, because a verb waits for the store.
     const attempts = await Promise.all([
       runCommand(['serve', '--storage', store]),
       runHere(['session', 'ls', '--store', store]),
@@ -277,7 +277,7 @@ describe('a second opener', () => {
     await outputHere(['session', 'ls', '--store', store])
   })
 
-  test('gets in when the first was killed', async () => {
+  test('succeeds after the first one was killed', async () => {
     const served = await serveInProcess(['--storage', store, '--token', 'tok'])
     await served.stop('SIGKILL')
     expect(await readdir(store)).toContain('owner.json')
@@ -296,7 +296,7 @@ describe('the master key', () => {
   const start = (args: readonly string[] = [], env: Record<string, string> = {}): Promise<Served> =>
     serve(['--storage', store, '--token', 'tok', ...args], { env })
 
-  test('is made once beside the store, for its owner alone, and used from then on', async () => {
+  test('is created once in the store with owner-only permissions, and then reused', async () => {
     let served = await start()
     const id = await newSession(served)
     expect(await putSecret(served, id)).toMatchObject({ status: 200 })
@@ -313,7 +313,7 @@ describe('the master key', () => {
     await served.stop()
     expect(served.stderr() + served.lines.join('\n')).not.toMatch(/canary/)
 
-    // Given in other places and forms, it is the same key.
+    // The same key in other places and formats.
     const bytes = Buffer.from(key.trim(), 'hex')
     await rm(file)
     const raw = join(directory, 'raw.key')
@@ -329,7 +329,7 @@ describe('the master key', () => {
     }
     expect(await readdir(store)).not.toContain('master.key')
 
-    // Another one is told from it, and a new one is not made where it is missing.
+    // A different key is detected, and a missing one is not replaced.
     served = await start([], { FORKSPACE_MASTER_KEY: randomBytes(32).toString('hex') })
     expect(await getSecret(served, id)).toMatchObject({ status: 400 })
     await served.stop()
@@ -339,7 +339,7 @@ describe('the master key', () => {
     expect(await readdir(store)).toEqual(['forkspace.json', 'index', 'segments'])
   })
 
-  test('that was left half made is made anew, and a damaged one is not replaced', async () => {
+  test('is recreated if its creation was interrupted, and not replaced if damaged', async () => {
     const file = join(store, 'master.key')
     await outputHere(['session', 'create', '--store', store])
     await writeFile(`${file}.new`, 'half', { mode: 0o644 })
@@ -353,7 +353,7 @@ describe('the master key', () => {
     expect(await readFile(file, 'utf8')).toBe('canary')
   })
 
-  test('that others can read is told of', async () => {
+  test('that others can read causes a warning', async () => {
     const file = join(directory, 'key')
     await writeFile(file, randomBytes(32).toString('base64'))
     await chmod(file, 0o644)
@@ -362,7 +362,7 @@ describe('the master key', () => {
   })
 
   test.each(['canary', 'ab'.repeat(31), 'ab'.repeat(33), `${'A'.repeat(42)}B`, `${'A'.repeat(42)}!`])(
-    'that is none is refused, and not repeated: %s',
+    'that is invalid is rejected and not repeated: %s',
     async (key) => {
       const { code, stderr } = await runHere(['serve'], { env: { FORKSPACE_MASTER_KEY: key } })
       expect([code, stderr]).toEqual([
@@ -372,12 +372,12 @@ describe('the master key', () => {
     },
   )
 
-  test('is read from a file that is there', async () => {
+  test('is read only from an existing file', async () => {
     const { code, stderr } = await runHere(['serve', '--master-key-file', join(directory, 'no')])
     expect([code, stderr]).toEqual([1, `forkspace: there is no file ${join(directory, 'no')}\n`])
   })
 
-  test('is no concern of memory', async () => {
+  test('is not needed in memory', async () => {
     const served = await serve(['--token', 'tok'])
     const id = await newSession(served)
     expect(await putSecret(served, id)).toMatchObject({ status: 200 })
@@ -388,7 +388,7 @@ describe('the master key', () => {
 })
 
 describe('the network', () => {
-  test('a port in use, or an address that is not this host’s, is told in one line', async () => {
+  test('reports a port in use, or a foreign address, in one line', async () => {
     const served = await serve(['--token', 'tok'])
     const { port } = new URL(served.url)
     const busy = await runHere(['serve', '--storage', store, '--port', port])
@@ -400,11 +400,11 @@ describe('the network', () => {
       stdout: '',
       stderr: 'forkspace: 192.0.2.1 is not an address of this host\n',
     })
-    // Neither left the store locked.
+    // Neither attempt left the store locked.
     expect(await outputHere(['session', 'ls', '--store', store])).toBe('')
   })
 
-  test('other hosts are warned of, and names are let in by hand', async () => {
+  test('warns when it serves other hosts, and allows listed host names', async () => {
     const served = await serve(['--host', '0.0.0.0', '--token', 'tok', '--allow-host', 'build.example'])
     await served.until(/ warn .*HTTP does not encrypt/)
     const { port } = new URL(served.url)
@@ -421,7 +421,7 @@ describe('the network', () => {
     expect(loopback.stderr()).not.toMatch(/ warn /)
   })
 
-  test('directories of the host are closed but for those that were opened', async () => {
+  test('keeps host directories closed except the allowed ones', async () => {
     const open = join(directory, 'open')
     await mkdir(open)
     const served = await serve(['--token', 'tok', '--allow-host-path', open])
@@ -440,7 +440,7 @@ describe('the network', () => {
     expect(job['errorMessage']).toMatch(/git\.allowPrivateAddresses allows it/)
   })
 
-  test('a directory that is missing, or is none, is refused', async () => {
+  test('rejects a missing directory or a file for --allow-host-path', async () => {
     const file = join(directory, 'file')
     await writeFile(file, '')
     for (const path of [join(directory, 'missing'), file]) {

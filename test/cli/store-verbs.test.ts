@@ -20,7 +20,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
 
   afterAll(() => rm(root, { recursive: true, force: true }))
 
-  test('end with 2 where there is no store, or nothing to go to', async () => {
+  test('exit with 2 if there is no store, or no valid target', async () => {
     for (const args of [
       ['check', join(root, 'missing')],
       ['check', root],
@@ -40,7 +40,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     expect(JSON.parse(stderr)).toMatchObject({ error: { reason: 'STORE_FORMAT' } })
   })
 
-  test('find nothing where nothing is wrong, copy it, and tell of a key that is not copied', async () => {
+  test('find nothing in an intact store, copy it, and report a key that is not copied', async () => {
     expect(await outputHere(['check', store])).toMatch(
       /^intact: 3 sessions, \d+ events, \d+ nodes, \d+ blobs$/,
     )
@@ -61,7 +61,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     for (const id of Object.values(ids)) expect(sessions).toContain(id as string)
   })
 
-  test('tell of each thing on a line of its own, and save the rest', async () => {
+  test('report each finding on its own line, and repair the rest', async () => {
     const entries = await entriesOf(store)
     const hash = sha256('only here')
     const entry = entries.find(({ key }) => key === `b${Buffer.from(hash, 'hex').toString('latin1')}`)!

@@ -10,7 +10,7 @@ import { openEngine } from '../../src/index.js'
 import { commandFile, outputOf } from '../support/command.js'
 import { outputHere } from '../support/command-here.js'
 
-/** Connects a command to a terminal of its own. */
+/** Connects a command to its own terminal. */
 const pty = 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)'
 
 let directory: string
@@ -36,7 +36,7 @@ async function onTerminal(args: readonly string[], env: Record<string, string> =
   return stdout.replaceAll('\r\n', '\n')
 }
 
-// Python's pty module is for Unix.
+// Python's pty module needs Unix.
 describe.runIf(platform !== 'win32')('on a terminal', () => {
   test('diff --patch escapes the control characters of contents', async () => {
     const shown = await onTerminal(['diff', session, '--patch'], { NO_COLOR: '1' })
@@ -49,7 +49,7 @@ describe.runIf(platform !== 'win32')('on a terminal', () => {
   })
 })
 
-test('diff and log have colours on what says that it is a terminal, unless NO_COLOR is set', async () => {
+test('diff and log use colours on a terminal, unless NO_COLOR is set', async () => {
   const shown = (args: readonly string[], env: Record<string, string> = {}): Promise<string> => {
     const all = { TERM: 'xterm-256color', FORKSPACE_STORE: join(directory, 'store'), ...env }
     return outputHere(args, { env: all, isTerminal: true })
@@ -64,11 +64,11 @@ describe('in a pipe', () => {
   const inPipe = (args: readonly string[], env: Record<string, string> = {}): Promise<string> =>
     outputHere(args, { env: { FORKSPACE_STORE: join(directory, 'store'), ...env } })
 
-  test('diff --patch has the bytes of the files', async () => {
+  test('diff --patch writes the raw bytes of the files', async () => {
     expect(await inPipe(['diff', session, '--patch'])).toContain('+a \u001b[2J\u009b31m\u202e\r\tb\u00e9')
   })
 
-  test('there are colours only where FORCE_COLOR asks for them', async () => {
+  test('colours appear only with FORCE_COLOR', async () => {
     const env = { FORKSPACE_STORE: join(directory, 'store') }
     expect(await outputOf(['diff', session], { env })).toBe('M /a.txt')
     expect(await inPipe(['diff', session], { FORCE_COLOR: '1' })).toBe('\u001b[33mM /a.txt\u001b[39m')

@@ -43,14 +43,14 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true }))
 
 describe('help', () => {
-  test('of the command names every verb, and the exit codes', async () => {
+  test('of the command names every verb and the exit codes', async () => {
     const { code, stdout, stderr } = await runCommand(['--help'])
     expect([code, stderr]).toEqual([0, ''])
     for (const [verb] of verbs) expect(stdout).toMatch(new RegExp(`^  ${verb!}\\b`, 'm'))
     expect(stdout).toContain('0 success, 1 failure, 2 usage error')
   })
 
-  test.each(verbs.map((verb) => [verb.join(' ')]))('of %s says what it takes', async (verb) => {
+  test.each(verbs.map((verb) => [verb.join(' ')]))('of %s lists its arguments', async (verb) => {
     const { code, stdout } = await runHere([...verb.split(' '), '--help'])
     expect(code).toBe(0)
     // A name is followed by its first alias.
@@ -61,13 +61,13 @@ describe('help', () => {
     expect(/--store <directory> +\S/.test(stdout)).toBe(hasPlace)
   })
 
-  test('without arguments is a usage error that shows it', async () => {
+  test('without arguments is a usage error that shows the help', async () => {
     const { code, stdout, stderr } = await runCommand([])
     expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toContain('Usage: forkspace')
   })
 
-  test('tells the version of the package', async () => {
+  test('--version prints the version of the package', async () => {
     const { version } = JSON.parse(
       readFileSync(resolve(import.meta.dirname, '../../package.json'), 'utf8'),
     ) as { version: string }
@@ -75,19 +75,27 @@ describe('help', () => {
   })
 })
 
-describe('what cannot be meant', () => {
+describe('invalid usage', () => {
   const id = 'x'.repeat(36)
   test.each<readonly [string, readonly string[], RegExp]>([
     ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'; "forkspace --help" lists the verbs/],
-    ['a verb that is mistyped', ['sessoin'], /Did you mean session/],
+    ['a mistyped verb', ['sessoin'], /Did you mean session/],
     ['an unknown option', ['session', 'ls', '--frobnicate'], /unknown option '--frobnicate'/],
     ['a missing argument', ['cat'], /missing required argument/],
-    ['an argument too many', ['cat', 'a:/b', 'c'], /too many arguments/],
+    ['an extra argument', ['cat', 'a:/b', 'c'], /too many arguments/],
     ['a missing value', ['session', 'ls', '--store'], /argument missing/],
-    ['no place', ['session', 'ls'], /pass --store <directory> or --server/],
-    ['two places', ['session', 'ls', '--store', 'a', '--server', 'http://localhost'], /cannot be combined/],
-    ['an empty place', ['session', 'ls', '--store', ''], /--store takes a directory/],
-    ['a server that is no url', ['session', 'ls', '--server', 'localhost', '--token', 't'], /--server takes/],
+    ['no store or server', ['session', 'ls'], /pass --store <directory> or --server/],
+    [
+      'both a store and a server',
+      ['session', 'ls', '--store', 'a', '--server', 'http://localhost'],
+      /cannot be combined/,
+    ],
+    ['an empty store path', ['session', 'ls', '--store', ''], /--store takes a directory/],
+    [
+      'a server that is not a URL',
+      ['session', 'ls', '--server', 'localhost', '--token', 't'],
+      /--server takes/,
+    ],
     ['a server without a token', ['session', 'ls', '--server', 'http://localhost'], /needs a token/],
     ['a token for a store', ['session', 'ls', '--store', 'a', '--token', 't'], /--token is for a server/],
     [
@@ -102,7 +110,11 @@ describe('what cannot be meant', () => {
       ['source', 'add', 'x.tar', '--store', 'a', '--label', '=x'],
       /--label takes key=value/,
     ],
-    ['a revision of nothing', ['session', 'create', '--store', 'a', '--revision', 'x'], /needs --source/],
+    [
+      'a revision without a source',
+      ['session', 'create', '--store', 'a', '--revision', 'x'],
+      /needs --source/,
+    ],
     ['a commit without a message', ['commit', id, '--store', 'a'], /required option '-m/],
     [
       'an author without an address',
@@ -110,18 +122,18 @@ describe('what cannot be meant', () => {
       /Name <email>/,
     ],
     ['a file without a path', ['cat', id, '--store', 'a'], /<session>:<path>/],
-    ['a file that is the root', ['put', '-', `${id}:/`, '--store', 'a'], /<session>:<path>/],
-    ['a file of no session', ['cat', ':/a', '--store', 'a'], /id of a session is missing/],
-    ['a mode that is none', ['put', '-', `${id}:/a`, '--mode', '9', '--store', 'a'], /octal/],
+    ['the root as a file', ['put', '-', `${id}:/`, '--store', 'a'], /<session>:<path>/],
+    ['a file without a session', ['cat', ':/a', '--store', 'a'], /id of a session is missing/],
+    ['an invalid mode', ['put', '-', `${id}:/a`, '--mode', '9', '--store', 'a'], /octal/],
     ['three checkpoints', ['diff', id, '--checkpoint', 'a', 'b', 'c', '--store', 'a'], /one or two labels/],
-    ['a kind that is none', ['source', 'add', '.', '--kind', 'x', '--store', 'a'], /--kind is one of/],
+    ['an unknown kind', ['source', 'add', '.', '--kind', 'x', '--store', 'a'], /--kind is one of/],
     ['another protocol', ['source', 'add', 'ssh://h/x', '--store', 'a'], /only http and https/],
-    ['a port that is none', ['serve', '--port', '65536'], /from 0 to 65535/],
+    ['an invalid port', ['serve', '--port', '65536'], /from 0 to 65535/],
     ['a port with a fraction', ['serve', '--port', '80.5'], /from 0 to 65535/],
-    ['a form of logs that is none', ['serve', '--log', 'xml'], /json or pretty/],
+    ['an unknown log format', ['serve', '--log', 'xml'], /json or pretty/],
     ['no storage', ['serve', '--storage', ''], /--storage takes/],
-    ['a shell that is none', ['completion', 'fish'], /bash or zsh/],
-  ])('%s is refused in one line, with code 2', async (_case, args, message) => {
+    ['an unknown shell', ['completion', 'fish'], /bash or zsh/],
+  ])('%s is rejected in one line, with code 2', async (_case, args, message) => {
     const { code, stdout, stderr } = await runHere(args, { cwd: directory })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(message)
@@ -129,7 +141,7 @@ describe('what cannot be meant', () => {
     expect(await readdir(directory)).toEqual([])
   })
 
-  test('both places in the environment are too many, and an option decides', async () => {
+  test('a store and a server in the environment conflict, and an option decides', async () => {
     const env = { FORKSPACE_STORE: store, FORKSPACE_SERVER: 'http://127.0.0.1:1', FORKSPACE_TOKEN: 't' }
     const both = await runHere(['session', 'ls'], { env })
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('both set') as string })
@@ -152,7 +164,7 @@ describe('what cannot be meant', () => {
   })
 })
 
-test('a verb that only reads makes no store', async () => {
+test('a verb that only reads creates no store', async () => {
   for (const args of [
     ['session', 'ls'],
     ['source', 'ls'],
@@ -165,7 +177,7 @@ test('a verb that only reads makes no store', async () => {
   expect(await readdir(directory)).toEqual([])
 })
 
-test('the script of completion is one that bash takes', async () => {
+test('bash accepts the completion script', async () => {
   const { stdout } = await runHere(['completion', 'bash'])
   const script = `${stdout}
     COMP_WORDS=(forkspace source ''); COMP_CWORD=2; _forkspace; echo "\${COMPREPLY[*]}"

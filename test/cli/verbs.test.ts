@@ -15,7 +15,7 @@ import { outputHere, runHere } from '../support/command-here.js'
 const idForm = /^[0-9a-z]{36}$/
 const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** The same verbs on a directory, and on a server that runs on one; in this process, which is quicker. */
+/** The same verbs on a directory, and on a server with one, in this process, which is faster. */
 describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   let directory: string
   let served: Served | undefined
@@ -33,7 +33,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as unknown)
 
-  /** A session with files, made without a command for each of them. */
+  /** Creates a session with files, without a command for each of them. */
   const sessionOf = async (files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> => {
     if (served !== undefined) {
       const client = connect({ baseUrl: served.url, token: 'canary-token' })
@@ -65,7 +65,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   })
 
   describe('files', () => {
-    test('come back byte for byte', async () => {
+    test('are returned byte for byte', async () => {
       const session = await output(['session', 'create'])
       const bytes = randomBytes(70_000)
       await writeFile(join(directory, 'in.bin'), bytes)
@@ -75,13 +75,13 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect((await run(['cat', `${session}:/from-stdin`])).bytes).toEqual(bytes.subarray(0, 1000))
       await output(['put', '-', `${session}:empty`], '')
       expect((await run(['cat', `${session}:empty`])).bytes.length).toBe(0)
-      // Of no size, and with content.
+      // Files that report size 0 but have content.
       if (process.platform !== 'linux') return
       await output(['put', '/proc/version', `${session}:version`])
       expect((await run(['cat', `${session}:version`])).bytes).toEqual(await readFile('/proc/version'))
     })
 
-    test('of many MiB are written in one step, and keep their mode', { timeout: 120_000 }, async () => {
+    test('of many MiB are written in one step and keep their mode', { timeout: 120_000 }, async () => {
       const session = await sessionOf({ '/real': 'small' })
       const bytes = randomBytes(2 ** 20)
       const hash = createHash('sha256')
@@ -104,7 +104,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       await rm(join(directory, 'large.bin'))
     })
 
-    test('are listed: names, all of them, one of them, and everything of each', async () => {
+    test('are listed: names, recursively, one file, and in long form', async () => {
       const session = await sessionOf({ '/b.txt': 'b.txt', '/a/x': 'a/x', '/a/y/z': 'a/y/z' })
       expect(await output(['ls', session])).toBe('a/\nb.txt')
       expect(await output(['ls', `${session}:`, '-R'])).toBe('a/\na/x\na/y/\na/y/z\nb.txt')
@@ -138,7 +138,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       })
     })
 
-    test('are moved as mv does, within one session', async () => {
+    test('are moved like mv, within one session', async () => {
       const session = await sessionOf({ '/a/x': 'x', '/b': 'b' })
       await output(['mv', `${session}:/a/x`, '/c'])
       await output(['mv', `${session}:b`, 'd'])
@@ -167,7 +167,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['ls', session, '-R'])).toBe('c\ne/\ne/d')
     })
 
-    test('are removed, directories with -r alone', async () => {
+    test('are removed, directories only with -r', async () => {
       const session = await sessionOf({ '/a/x': 'x', '/b': 'b', '/c': 'c', '/d': 'd' })
       await output(['rm', `${session}:/b`, `${session}:c`])
       expect(await output(['ls', session])).toBe('a/\nd')
@@ -188,7 +188,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['ls', session])).toBe('')
     })
 
-    test('are managed by other names of the verbs too', async () => {
+    test('are managed through the aliases of verbs too', async () => {
       const session = await output(['sessions', 'new'])
       expect(await output(['session', 'list'])).toBe(await output(['session', 'ls']))
       expect(await output(['source', 'list'])).toBe(await output(['source', 'ls']))
@@ -197,7 +197,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await run(['session', 'get', session])).toMatchObject({ code: 1 })
     })
 
-    test('take permission bits, and a guard', async () => {
+    test('accept permission bits and a guard', async () => {
       const session = await sessionOf()
       await output(['put', '-', `${session}:tool`, '--mode', '4755', '--expect', ''], 'one')
       expect(await output(['ls', `${session}:tool`, '-l'])).toMatch(/^-rwsr-xr-x /)
@@ -210,7 +210,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['ls', `${session}:tool`, '-l'])).toMatch(/^-rwsr-xr-x /)
     })
 
-    test('of strange names are shown on one line each, and found again', async () => {
+    test('with unusual names are shown on one line each and can be found again', async () => {
       const names = [
         '-rf',
         '--',
@@ -239,7 +239,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       }
     })
 
-    test('of the host may have strange names too', async () => {
+    test('of the host may have unusual names too', async () => {
       const session = await sessionOf()
       await writeFile(join(directory, '--help'), 'no help')
       await output(['put', '--', '--help', `${session}:--help`])
@@ -271,7 +271,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   })
 
   describe('history', () => {
-    test('goes on, back, and side by side', async () => {
+    test('supports checkpoints, restores and forks', async () => {
       const session = await output(['session', 'create', '--tag', 'task=42', '--tag', '__proto__=x'])
       await output(['put', '-', `${session}:a`], '1')
       const first = await output(['checkpoint', session, 'one'])
@@ -355,7 +355,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await run(['session', 'show', session])).toMatchObject({ code: 1 })
     })
 
-    test('labels may look like options', async () => {
+    test('accepts labels that look like options', async () => {
       const session = await sessionOf()
       await output(['checkpoint', session, '--', '--label'])
       await output(['put', '-', `${session}:a`], '')
@@ -365,7 +365,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   })
 
   describe('ids', () => {
-    test('are completed from what is unique, and listed where it is not', async () => {
+    test('can be abbreviated if unique, and are listed if ambiguous', async () => {
       const [one, two] = [await sessionOf(), await sessionOf()]
       const sessions = (await output(['session', 'ls'])).split('\n')
       const others = sessions.filter((line) => !line.includes(one))
@@ -388,7 +388,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   })
 
   describe('failures', () => {
-    test('name commands, and no calls of the library', async () => {
+    test('name commands instead of library calls', async () => {
       const session = await sessionOf()
       const fork = await run(['session', 'fork', session, '--checkpoint', 'nope'])
       expect(fork.stderr).toBe(
@@ -403,7 +403,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(imported.stderr).toContain('Pass a file that "forkspace export --bundle" wrote.')
     })
 
-    test.runIf(place !== 'server')('of places on this host name what was given', async () => {
+    test.runIf(place !== 'server')('of host paths name the given argument', async () => {
       const session = await sessionOf()
       await writeFile(join(directory, 'plain'), 'x')
       const refusals: readonly (readonly [args: readonly string[], message: string])[] = [
@@ -433,7 +433,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         expect(await run([...args])).toMatchObject({ code: 1, stdout: '', stderr: `forkspace: ${message}\n` })
     })
 
-    test('an empty id names nothing, whatever there is', async () => {
+    test('reject an empty id', async () => {
       await sessionOf()
       for (const args of [
         ['session', 'rm', ''],
@@ -448,14 +448,14 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       }
     })
 
-    test('a failed import tells its cause once', async () => {
+    test('of an import show their cause once', async () => {
       const file = join(directory, 'no-archive')
       await writeFile(file, 'x'.repeat(2000))
       const { stderr } = await run(['source', 'add', file])
       expect(stderr.split('is not a tar').length - 1).toBe(1)
     })
 
-    test('are JSON for programs', async () => {
+    test('are JSON with --json', async () => {
       const session = await sessionOf()
       const { code, stdout, stderr } = await run(['cat', `${session}:/no`, '--json'])
       expect([code, stdout]).toEqual([1, ''])
@@ -483,7 +483,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       await symlink('src/a.ts', join(tree, 'link'))
     })
 
-    test('come from archives', async () => {
+    test('can be added from archives', async () => {
       execFileSync('tar', ['czf', join(directory, 'tree.tgz'), '-C', tree, '.'])
       const added = await run(['source', 'add', 'tree.tgz', '--label', 'kind=tar'])
       expect(added).toMatchObject({ code: 0 })
@@ -522,7 +522,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['ls', session])).toContain('README')
     })
 
-    test('that are no archives fail, and the source is named', async () => {
+    test("fail with the source's name if they are not archives", async () => {
       const failed = await run(['source', 'add', '-', '--name', 'junk'], randomBytes(2000))
       expect(failed).toMatchObject({ code: 1, stdout: '' })
       expect(failed.stderr).toMatch(
@@ -532,7 +532,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       await output(['source', 'rm', source])
     })
 
-    test('come from directories, and are read again', async () => {
+    test('can be added from directories and refreshed', async () => {
       const source = await output(['source', 'add', 'tree', '--name', 'the tree'])
       const session = await output(['session', 'create', '--source', source])
       expect(await output(['ls', session, '-R'])).toBe('README\nlink\nsrc/\nsrc/a.ts')
@@ -547,7 +547,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(missing).toMatchObject({ code: 1, stderr: 'forkspace: there is no file or directory nowhere\n' })
     })
 
-    test.runIf(hasGit)('come from git, and go back to it', async () => {
+    test.runIf(hasGit)('can be added from git and pushed back', async () => {
       const root = join(directory, 'git')
       const repository = GitRepository.create(join(root, 'app.git'))
       repository.stage([['100644', 'a.txt', 'one\n']])
@@ -555,7 +555,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const server = await serveGit(root)
       try {
         const url = `${server.url}/app.git`
-        // The server was started so that it is allowed.
+        // The server was started with the option that allows it.
         const refused = await run(['source', 'add', url])
         expect(refused.stderr.includes('GIT_ADDRESS_REFUSED')).toBe(place === 'store')
         const allow = place === 'store' ? ['--allow-private-git'] : []
@@ -581,7 +581,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  test.runIf(place === 'server')('what needs the store says so', async () => {
+  test.runIf(place === 'server')('reports verbs that need a store', async () => {
     const session = await sessionOf()
     for (const args of [
       ['export', session],
@@ -595,7 +595,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     }
   })
 
-  test('tokens and secrets stand nowhere', () => {
+  test('tokens and secrets appear nowhere', () => {
     expect(`${served?.stderr()}${served?.lines.join('\n')}`).not.toContain('canary-token')
   })
 })

@@ -9,7 +9,7 @@ import { EngineError } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
 import { seed } from '../support/seed.js'
 
-/** Lets connections through to a server, until they are cut. */
+/** Forwards connections to a server until they are cut. */
 class Proxy {
   readonly #sockets = new Set<Socket>()
   readonly #server = createProxy((socket) => this.#accept(socket))
@@ -81,7 +81,7 @@ describe('a subscription', () => {
 
   const text = (payload: Uint8Array): string => new TextDecoder().decode(payload)
 
-  test('gives every message once and in order, however often its connection is cut', async () => {
+  test('delivers every message once and in order across cut connections', async () => {
     const session = await remote.client.sessions.create()
     const engine = connect({ baseUrl: url, token: 'ann-token' })
     const messages = engine.sessions.open(session.id).then(({ bus }) => bus.subscribe({ topics: ['t'] }))
@@ -107,7 +107,7 @@ describe('a subscription', () => {
     await engine.close()
   })
 
-  test('that was cut before its first message misses nothing, whatever was to be replayed', async () => {
+  test('cut before its first message misses nothing, whatever the replay', async () => {
     const session = await remote.client.sessions.create()
     const { id: first } = { id: '00000001' }
     for (const payload of ['1', '2', '3']) await session.bus.publish({ topic: 't', payload })
@@ -144,7 +144,7 @@ describe('a subscription', () => {
     await engine.close()
   })
 
-  test('fails when its server stays away', async () => {
+  test('fails when its server stays unreachable', async () => {
     const session = await remote.client.sessions.create()
     const engine = connect({ baseUrl: url, token: 'ann-token', reconnectMs: 300 })
     const subscription = (await engine.sessions.open(session.id)).bus.subscribe()
@@ -157,7 +157,7 @@ describe('a subscription', () => {
     await engine.close()
   })
 
-  test('is told what is wrong, and ends with its session and its client', async () => {
+  test('rejects invalid requests, and ends with its session and its client', async () => {
     const session = await remote.client.sessions.create()
     for (const request of [{ topics: [''] }, { replayAfterMessageId: '?' }, { topics: 5 as unknown as [] }]) {
       const wrong = session.bus.subscribe(request)
@@ -176,7 +176,7 @@ describe('a subscription', () => {
     await expect(session.bus.subscribe().next()).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
   })
 
-  test('that is too slow is told so', async () => {
+  test('that is too slow fails with SLOW_CONSUMER', async () => {
     const session = await remote.client.sessions.create()
     const slow = session.bus.subscribe()
     await slow.opened
@@ -190,7 +190,7 @@ describe('a subscription', () => {
     await expect(all).rejects.toMatchObject({ code: 'RESOURCE_EXHAUSTED', reason: 'SLOW_CONSUMER' })
   })
 
-  test('goes on at a server that was started anew', async () => {
+  test('continues after its server was restarted', async () => {
     const handler = createHttpHandler(remote.engine, {
       authenticate: staticTokens({ 'ann-token': { tenant: 'acme', principal: 'ann' } }),
     })
@@ -220,7 +220,7 @@ describe('a subscription', () => {
     server.close()
   })
 
-  test('goes on when the engine behind its server was closed and another one follows', async () => {
+  test('continues after the engine of its server was replaced', async () => {
     const handler = createHttpHandler(remote.engine, {
       authenticate: staticTokens({ 'ann-token': { tenant: 'acme', principal: 'ann' } }),
     })

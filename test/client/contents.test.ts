@@ -39,7 +39,7 @@ test.each([
   expect(Buffer.compare(await read(stream), bytes.subarray(5, 5 + 20 * MiB))).toBe(0)
 })
 
-test('a stream that is left ends its request', async () => {
+test('leaving a stream ends its request', async () => {
   await session.files.patchSegments({ mutations: [{ path: '/hole', segments: [], logicalSize: 100 * MiB }] })
   for await (const piece of await session.files.readStream({ path: '/hole' })) {
     expect(piece.byteLength).toBeGreaterThan(0)
@@ -48,7 +48,7 @@ test('a stream that is left ends its request', async () => {
   expect((await session.files.stat({ path: '/hole' })).sizeBytes).toBe(100 * MiB)
 })
 
-test('errors are those of the engine', async () => {
+test('errors equal those of the engine', async () => {
   const content = piecesOf(Buffer.from('a'))
   await expect(session.files.readStream({ path: '/none' })).rejects.toMatchObject({
     reason: 'PATH_NOT_FOUND',
@@ -68,7 +68,7 @@ test('errors are those of the engine', async () => {
   await expect(session.files.stat({ path: '/failed' })).rejects.toMatchObject({ reason: 'PATH_NOT_FOUND' })
 })
 
-test('an archive is uploaded from a stream', async () => {
+test('uploads an archive from a stream', async () => {
   const here = await remote.engine.as({ tenant: 'acme', principal: 'ann' }).sessions.create({
     files: { '/a.txt': 'packed', '/big': randomBytes(20 * MiB) },
   })
