@@ -1,4 +1,4 @@
-/** What goes wrong: errors as in process, failures of the network, time limits, aborts, tenants. */
+/** Failures: errors as in process, network failures, time limits, aborts, tenants. */
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
@@ -101,7 +101,7 @@ describe('an error is the same as in process', () => {
         const error: unknown = await failing[name]!(engine, session.id).catch((thrown: unknown) => thrown)
         expect(error).toBeInstanceOf(EngineError)
         const { code, reason, status, details, message } = error as EngineError
-        // What is no value of its kind is found by whoever looks first, who says so in his own words.
+        // The first validation to see an invalid value reports it, in its own words.
         return plainly(
           reason === 'INVALID_ARGUMENT' ? { code, reason } : { code, reason, status, details, message },
         )
@@ -111,7 +111,7 @@ describe('an error is the same as in process', () => {
   })
 })
 
-test('nobody sees what is another tenant’s', async () => {
+test('resources of other tenants are not visible', async () => {
   const { id } = await remote.client.sessions.create()
   const bob = remote.connect({ token: 'bob-token' })
   await expect(bob.sessions.open(id)).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
@@ -125,7 +125,7 @@ test('nobody sees what is another tenant’s', async () => {
   expect(annotation.reviewerId).toBe('bob')
 })
 
-test('a token that is not known is refused, and one may be asked for each time', async () => {
+test('an unknown token is rejected, and a token function is called for each request', async () => {
   await expect(remote.connect({ token: 'no' }).sessions.list()).rejects.toMatchObject({
     reason: 'UNAUTHENTICATED',
     code: 'UNAUTHENTICATED',
@@ -136,7 +136,7 @@ test('a token that is not known is refused, and one may be asked for each time',
   await client.sessions.list()
 })
 
-test('options that make no sense are refused', () => {
+test('rejects invalid options', () => {
   const wrong: readonly Partial<ClientOptions>[] = [
     { baseUrl: 'nowhere' },
     { baseUrl: 'ftp://127.0.0.1' },
@@ -151,7 +151,7 @@ test('options that make no sense are refused', () => {
   for (const options of wrong) expect(() => remote.connect(options)).toThrow(EngineError)
 })
 
-describe('a server that misbehaves', () => {
+describe('a faulty server', () => {
   let server: Server
   let answer: RequestListener
   let requests: string[]
@@ -179,7 +179,7 @@ describe('a server that misbehaves', () => {
   const failed = (details: object = {}): unknown =>
     expect.objectContaining({ reason: 'REMOTE_FAILED', code: 'UNAVAILABLE', ...details })
 
-  test('is asked again for what is only read, and never for a change', async () => {
+  test('gets retries for reads, and never for changes', async () => {
     requests = []
     answer = (request) => request.socket.destroy()
     await expect(client.sessions.list()).rejects.toEqual(failed())
@@ -205,20 +205,20 @@ describe('a server that misbehaves', () => {
   })
 
   test.each([
-    ['no JSON', 200, 'hello'],
-    ['JSON of another kind', 200, '{"sessions":5}'],
-    ['a page of a proxy', 502, '<html>'],
-    ['an error of no reason', 503, '{"code":14,"message":"gone","details":[]}'],
-    ['a name that every object has', 404, '{"code":5,"message":"?","details":[{"reason":"toString"}]}'],
-    ['a reason that is not known', 404, '{"code":5,"message":"?","details":[{"reason":"ROUTE_NOT_FOUND"}]}'],
-  ])('is not understood by %s', async (_name, status, body) => {
+    ['invalid JSON', 200, 'hello'],
+    ['unexpected JSON', 200, '{"sessions":5}'],
+    ["a proxy's HTML page", 502, '<html>'],
+    ['an error without a reason', 503, '{"code":14,"message":"gone","details":[]}'],
+    ['a property name of every object', 404, '{"code":5,"message":"?","details":[{"reason":"toString"}]}'],
+    ['an unknown reason', 404, '{"code":5,"message":"?","details":[{"reason":"ROUTE_NOT_FOUND"}]}'],
+  ])('is reported for a response with %s', async (_name, status, body) => {
     requests = []
     answer = (_, response) => response.writeHead(status).end(body)
     await expect(client.sessions.list()).rejects.toEqual(failed())
     expect(requests).toHaveLength(1)
   })
 
-  test('may lead nowhere else, or break off', async () => {
+  test('may neither redirect nor break off', async () => {
     requests = []
     answer = (_, response) => response.writeHead(307, { location: remote.server.url }).end()
     await expect(client.sessions.create()).rejects.toEqual(failed())
@@ -229,7 +229,7 @@ describe('a server that misbehaves', () => {
     await expect(client.sessions.list()).rejects.toEqual(failed())
   })
 
-  test('that is silent is left when the time is over, or the caller says so', async () => {
+  test('that does not respond fails after the timeout, or on an abort', async () => {
     requests = []
     answer = () => undefined
     const hasty = connectTo({ timeoutMs: 50 })
@@ -247,7 +247,7 @@ describe('a server that misbehaves', () => {
     await expect(ended.sources.watchJob({ sourceId: 'a', jobId: 'b' }).next()).rejects.toThrow('enough')
   })
 
-  test('that is not there is told of', async () => {
+  test('that is unreachable is reported', async () => {
     const other = createServer()
     other.listen(0, '127.0.0.1')
     await once(other, 'listening')
@@ -282,7 +282,7 @@ test('a content that ends before its length is a failure', async () => {
   await client.close()
 })
 
-describe('a stream that is sent is let go of', () => {
+describe('a stream that is being sent is closed', () => {
   let returned = 0
   const content: AsyncIterable<Uint8Array> = {
     [Symbol.asyncIterator]: () => ({
@@ -309,7 +309,7 @@ describe('a stream that is sent is let go of', () => {
     await vi.waitFor(() => expect(returned).toBe(1))
   })
 
-  test('when its server goes away', async () => {
+  test('when its server disconnects', async () => {
     returned = 0
     const { id } = await remote.client.sessions.create()
     const server = createServer((request) => request.once('data', () => request.socket.destroy()))
@@ -329,7 +329,7 @@ describe('a stream that is sent is let go of', () => {
   })
 })
 
-test('a stream goes on behind the time in which its answer has to begin', async () => {
+test('a stream may outlast the response timeout', async () => {
   const client = remote.connect({ timeoutMs: 1000 })
   const { bus } = await client.sessions.create()
   const messages = bus.subscribe({ topicPatterns: ['*'] })
@@ -341,9 +341,9 @@ test('a stream goes on behind the time in which its answer has to begin', async 
   await client.close()
 })
 
-test('messages that came together are not handed over after the abort of their signal', async () => {
+test('messages that arrived together are not delivered after an abort', async () => {
   const payloads = ['1', '2', '3']
-  /** Gives the messages of a subscription as one piece. */
+  /** Delivers the messages of a subscription in one piece. */
   const together: typeof fetch = async (...request) => {
     const response = await fetch(...request)
     if (!response.headers.has('forkspace-starts-after')) return response
@@ -372,7 +372,7 @@ test('messages that came together are not handed over after the abort of their s
   await client.close()
 })
 
-test('a wait for a lock ends with its signal, and leaves nothing behind', async () => {
+test('a wait for a lock ends with its signal, and leaves no lock', async () => {
   const session = await remote.client.sessions.create({ files: { '/a': '' } })
   const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
   await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'one' } })
@@ -388,37 +388,34 @@ test('a wait for a lock ends with its signal, and leaves nothing behind', async 
   await session.posixLocks.setBlocking({ path: '/a', kind, owner: { ownerId: 'three' } })
 })
 
-test.each([false, true])(
-  'a lock that is granted to an aborted wait is given back, flock: %s',
-  async (isFlock) => {
-    const session = await remote.client.sessions.create({ files: { '/a': '' } })
-    const take = ({ posixLocks }: RemoteSession, ownerId: string, signal?: AbortSignal): Promise<void> => {
-      const request = { path: '/a', owner: { ownerId } }
-      const options = signal === undefined ? {} : { signal }
-      return isFlock
-        ? posixLocks.flock({ ...request, blocking: true }, options)
-        : posixLocks.setBlocking({ ...request, kind: 'POSIX_LOCK_KIND_EXCLUSIVE' }, options)
-    }
-    await take(session, 'one')
-    const abort = new AbortController()
-    // The server sees the abort too late.
-    const late: typeof fetch = async (url, init) => {
-      if (!/Blocking$|:flock$/.test(url as string)) return fetch(url, init)
-      const answer = fetch(url, { ...init, signal: null })
-      abort.abort(new Error('enough'))
-      await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'one' }, isFlock })
-      await answer
-      throw init!.signal!.reason as Error
-    }
-    const hasty = await remote.connect({ fetch: late }).sessions.open(session.id)
-    await expect(take(hasty, 'two', abort.signal)).rejects.toThrow('enough')
-    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
-    const asked = { path: '/a', kind, owner: { ownerId: 'three' }, isFlock } as const
-    expect(await session.posixLocks.get(asked)).toEqual({ hasConflict: false })
-  },
-)
+test.each([false, true])('a lock granted to an aborted wait is released, flock: %s', async (isFlock) => {
+  const session = await remote.client.sessions.create({ files: { '/a': '' } })
+  const take = ({ posixLocks }: RemoteSession, ownerId: string, signal?: AbortSignal): Promise<void> => {
+    const request = { path: '/a', owner: { ownerId } }
+    const options = signal === undefined ? {} : { signal }
+    return isFlock
+      ? posixLocks.flock({ ...request, blocking: true }, options)
+      : posixLocks.setBlocking({ ...request, kind: 'POSIX_LOCK_KIND_EXCLUSIVE' }, options)
+  }
+  await take(session, 'one')
+  const abort = new AbortController()
+  // The server notices the abort too late.
+  const late: typeof fetch = async (url, init) => {
+    if (!/Blocking$|:flock$/.test(url as string)) return fetch(url, init)
+    const answer = fetch(url, { ...init, signal: null })
+    abort.abort(new Error('enough'))
+    await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'one' }, isFlock })
+    await answer
+    throw init!.signal!.reason as Error
+  }
+  const hasty = await remote.connect({ fetch: late }).sessions.open(session.id)
+  await expect(take(hasty, 'two', abort.signal)).rejects.toThrow('enough')
+  const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+  const asked = { path: '/a', kind, owner: { ownerId: 'three' }, isFlock } as const
+  expect(await session.posixLocks.get(asked)).toEqual({ hasConflict: false })
+})
 
-test('closing waits for what was asked for', async () => {
+test('closing waits for pending calls', async () => {
   const engine = remote.connect()
   const making = engine.sessions.create({ initialTags: { last: 'yes' } })
   await engine.close()
@@ -426,7 +423,7 @@ test('closing waits for what was asked for', async () => {
   await making
 })
 
-test('the properties of a handle do not lead to the transport of its client, which has the token', async () => {
+test("the properties of a handle do not expose the client's transport, which has the token", async () => {
   const pending: [at: string, value: unknown][] = [['session', await remote.client.sessions.create()]]
   const seen = new Set<unknown>()
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {

@@ -1,4 +1,4 @@
-/** The handles of the client and of the engine have one shape, but for what is listed here. */
+/** The handles of the client have the same shape as those of the engine, except for the differences listed here. */
 import { expectTypeOf, test } from 'vitest'
 import type { RemoteEngine, RemoteFs, RemoteSession } from '../../src/adapters/client/index.js'
 import type { EngineScope, Session, SessionFs } from '../../src/index.js'
@@ -6,21 +6,21 @@ import type { EngineScope, Session, SessionFs } from '../../src/index.js'
 /** The names that only the engine's handle has. */
 type Missing<Here, There> = Exclude<keyof Here, keyof There>
 
-/** The names whose methods cannot stand for the engine's: other arguments, or other results. */
+/** The names whose methods are incompatible with the engine's: other arguments or results. */
 type Differing<Here, There> = {
   [Name in keyof Here & keyof There]: Shape<There[Name]> extends Shape<Here[Name]> ? never : Name
 }[keyof Here & keyof There]
 
-/** Without what is private, by which classes differ. */
+/** Without private members, which make classes incompatible. */
 type Shape<T> = T extends (...parameters: never) => unknown ? T : { [Name in keyof T]: T[Name] }
 
-/** Nothing that the engine's handle does not have. */
+/** Names that only the client's handle has. */
 type Additional<Here, There> = Exclude<keyof There, keyof Here>
 
 test('of an engine', () => {
-  // A handle that may do less is what a token is for.
+  // Tokens replace narrowed handles.
   expectTypeOf<Missing<EngineScope, RemoteEngine>>().toEqualTypeOf<'narrow'>()
-  // Closing is the whole engine's.
+  // Closing applies to the whole engine.
   expectTypeOf<Additional<EngineScope, RemoteEngine>>().toEqualTypeOf<'close' | typeof Symbol.asyncDispose>()
   // `sent` is for adapters.
   expectTypeOf<Missing<EngineScope['usage'], RemoteEngine['usage']>>().toEqualTypeOf<'sent'>()
@@ -30,9 +30,9 @@ test('of an engine', () => {
 test('of sessions', () => {
   type Here = EngineScope['sessions']
   type There = RemoteEngine['sessions']
-  // What streams.
+  // Streams.
   expectTypeOf<Missing<Here, There>>().toEqualTypeOf<'importBundle'>()
-  // They give handles. A repository of the host and a time to live are for engines in process.
+  // These return handles. Host repositories and times to live are for engines in process.
   expectTypeOf<Differing<Here, There>>().toEqualTypeOf<'create' | 'open'>()
   type CreateRequest = Parameters<Here['create']>[0]
   expectTypeOf<Omit<NonNullable<CreateRequest>, 'gitRepository' | 'ttlSeconds'>>().toEqualTypeOf<
@@ -43,22 +43,22 @@ test('of sessions', () => {
 test('of sources', () => {
   type Here = EngineScope['sources']
   type There = RemoteEngine['sources']
-  // What streams, and listeners.
+  // Streams and listeners.
   expectTypeOf<Missing<Here, There>>().toEqualTypeOf<'exportTar' | 'onJob'>()
   expectTypeOf<Differing<Here, There>>().toEqualTypeOf<never>()
 })
 
 test('of a session', () => {
-  // A handle that may do less is what a token is for; checkouts and archives are on the host, or stream.
+  // Tokens replace narrowed handles; checkouts and archives are on the host, or are streams.
   expectTypeOf<Missing<Session, RemoteSession>>().toEqualTypeOf<
     'narrow' | 'checkout' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
-  // What holds or gives handles; no principal in events, no id of a published message.
+  // These contain or return handles; events have no principal, published messages have no id.
   expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<'fs' | 'fork' | 'diff' | 'events' | 'bus'>()
 })
 
-test('of what a session has', () => {
+test('of the services of a session', () => {
   expectTypeOf<Missing<Session['events'], RemoteSession['events']>>().toEqualTypeOf<'follow' | 'verify'>()
   expectTypeOf<Differing<Session['events'], RemoteSession['events']>>().toEqualTypeOf<
     'list' | typeof Symbol.asyncIterator
@@ -69,9 +69,9 @@ test('of what a session has', () => {
   expectTypeOf<Missing<Diffs[0], Diffs[1]>>().toEqualTypeOf<never>()
 })
 
-test('of the view in the shape of node:fs', () => {
+test('of the node:fs view', () => {
   type Promises = SessionFs['promises']
-  // What is open between calls, and what tells of changes.
+  // Open files and watchers.
   expectTypeOf<Missing<Promises, RemoteFs['promises']>>().toEqualTypeOf<
     'glob' | 'lchmod' | 'mkdtempDisposable' | 'open' | 'opendir' | 'statfs' | 'watch'
   >()

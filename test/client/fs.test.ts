@@ -1,4 +1,4 @@
-/** `session.fs.promises` of a session on a server against that of one in process. */
+/** Compares `session.fs.promises` of a session on a server with one in process. */
 import { inspect, isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { RemoteFsPromises, RemoteSession } from '../../src/adapters/client/index.js'
@@ -159,7 +159,7 @@ describe('a call', () => {
     there = await remote.client.sessions.open((await template.fork()).id)
   })
 
-  /** The result, and what the session is then: on the server, and in process. */
+  /** The result of a call and the resulting state of the session, on the server and in process. */
   async function both(call: Call): Promise<readonly [there: Seen, here: Seen]> {
     const sides = [there, here].map(async (session) => ({
       outcome: await outcome(call, session.fs.promises),
@@ -168,7 +168,7 @@ describe('a call', () => {
     return Promise.all(sides) as Promise<[Seen, Seen]>
   }
 
-  /** The differences of many calls; one that changes nothing leaves the sessions to the next. */
+  /** The calls with differing results. Reuses the sessions after a call that changed nothing. */
   async function differences(calls: readonly (readonly [label: string, call: Call])[]): Promise<unknown[]> {
     const found: unknown[] = []
     const untouched = await stateOf(scope, template.id)
@@ -182,7 +182,7 @@ describe('a call', () => {
     return found
   }
 
-  test.each(Object.entries(onOnePath))('%s does the same to every path', async (_name, call) => {
+  test.each(Object.entries(onOnePath))('%s does the same for every path', async (_name, call) => {
     const calls = paths.map((path): [string, Call] => [
       inspect(path).slice(0, 40),
       (fs: RemoteFsPromises) => call(fs, path),
@@ -191,7 +191,7 @@ describe('a call', () => {
   })
 
   const ends = ['/file', '/none', '/none/x', '/dir', '/empty', '/link', '/dirlink', '/broken', '/dir/same']
-  test.each(Object.entries(onTwoPaths))('%s does the same to any two paths', async (_name, call) => {
+  test.each(Object.entries(onTwoPaths))('%s does the same for any two paths', async (_name, call) => {
     const calls = ends.flatMap((from) =>
       ends.map((to): [string, Call] => [
         `from ${from} to ${to}`,
@@ -201,12 +201,12 @@ describe('a call', () => {
     expect(await differences(calls)).toEqual([])
   })
 
-  test.each(Object.keys(wrong))('%s is told of in the same words', async (name) => {
+  test.each(Object.keys(wrong))('%s fails with the same error', async (name) => {
     const [remotely, locally] = await both(wrong[name]!)
     expect(remotely).toEqual(locally)
   })
 
-  test('gives large files and directories whole', async () => {
+  test('transfers large files and directories completely', async () => {
     const content = Buffer.alloc(20 * 2 ** 20, 'forkspace ')
     await there.fs.promises.writeFile('/large', content)
     expect((await there.fs.promises.readFile('/large')).equals(content)).toBe(true)
@@ -217,14 +217,14 @@ describe('a call', () => {
     expect(await fs.readdir('/', { recursive: true })).toHaveLength(10_051)
   })
 
-  test('makes directories of their own names', async () => {
+  test('makes directories with unique names', async () => {
     const made = await Promise.all([1, 2, 3].map(() => there.fs.promises.mkdtemp('/dir/t-')))
     expect(new Set(made).size).toBe(3)
     for (const path of made) expect((await there.fs.promises.stat(path)).mode & 0o777).toBe(0o700)
   })
 })
 
-/** What a call gives, or how it fails. */
+/** The result of a call, or its error. */
 async function outcome(call: Call, fs: object): Promise<unknown> {
   try {
     return { result: shown(await call(fs as RemoteFsPromises)) }
@@ -236,7 +236,7 @@ async function outcome(call: Call, fs: object): Promise<unknown> {
   }
 }
 
-/** Numbers of files and times differ from session to session. */
+/** Replaces inode numbers and times, which differ between sessions. */
 function shown(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return value
   if (Array.isArray(value)) return value.map(shown)

@@ -28,7 +28,7 @@ async function linesOf(text: string, size: number): Promise<string[]> {
   return lines
 }
 
-test('lines come whole, wherever their bytes are cut', async () => {
+test('lines are complete wherever their bytes are split', async () => {
   for (const size of [1, 2, 3, 5, 100])
     expect([size, await linesOf('é one\n\n\u{1f600}\r\nthree\n', size)]).toEqual([
       size,
@@ -42,7 +42,7 @@ test('a body that ends within a line is a failure', async () => {
   expect(await linesOf('one\n \n ', 100)).toEqual(['one'])
 })
 
-test('a body whose lines are left is cancelled', async () => {
+test('leaving the lines of a body cancels it', async () => {
   for await (const line of readLines(bodyOf([Buffer.from('one\n'), Buffer.from('two\n')]))) {
     expect(line).toBe('one')
     break
@@ -50,7 +50,7 @@ test('a body whose lines are left is cancelled', async () => {
   expect(cancelled).toBe(1)
 })
 
-test('a deadline that has ended listens to no signal, and aborts at no time', async () => {
+test('a deadline that has ended listens to no signal and never aborts', async () => {
   const abort = new AbortController()
   const deadline = new Deadline([abort.signal], 20)
   deadline.end()

@@ -1,4 +1,4 @@
-/** What the client loads, and that it works where there is nothing of Node's. */
+/** The modules that the client loads, and its independence from Node. */
 import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => remote.close())
 
-/** Runs code in a process of its own; `globalThis.loaded` are the URLs of the modules. */
+/** Runs code in a separate process; `globalThis.loaded` lists the URLs of the modules. */
 async function run(code: string): Promise<unknown> {
   const { directory } = compiled
   const hooks = `
@@ -45,7 +45,7 @@ async function run(code: string): Promise<unknown> {
 
 const entry = (): string => JSON.stringify(compiled.url('adapters/client/index.js'))
 
-test('loads no engine, nothing of Node’s, and of packages zod alone', async () => {
+test('loads no engine, no Node builtins, and no package but zod', async () => {
   const loaded = (await run(`
     import ${entry()}
     setTimeout(() => console.log(JSON.stringify(globalThis.loaded)), 50)`)) as string[]
@@ -62,7 +62,7 @@ test('loads no engine, nothing of Node’s, and of packages zod alone', async ()
 test('works without Buffer', async () => {
   const program = `
     const { log } = console
-    // Node's own fetch needs it: it is back when the client has looked for it.
+    // Node's own fetch needs Buffer, so it is restored after the client has looked for it.
     const { Buffer } = globalThis
     globalThis.Buffer = undefined
     const { connect } = await import(${entry()})

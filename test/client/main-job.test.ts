@@ -1,11 +1,11 @@
-/** The demonstration of the main job, by a client: as it stands, but for where its engine comes from. */
+/** The demonstration of the main job with a client, unchanged except for the origin of its engine. */
 import { afterAll, expect, test, vi } from 'vitest'
 import type { EngineOptions } from '../../src/index.js'
 import type * as Package from '../../src/index.js'
 import { hasGit } from '../support/git-repository.js'
 import { openRemote } from '../support/remote.js'
 
-// The one line: `openEngine` is a client's `connect`, to a server that is opened for it.
+// Replaces `openEngine` with a client's `connect` to a server that is started for it.
 vi.mock('forkspace', async (original) => ({
   ...(await original<typeof Package>()),
   openEngine: async (options: EngineOptions) => {
@@ -18,7 +18,7 @@ vi.mock('forkspace', async (original) => ({
 afterAll(() => vi.restoreAllMocks())
 
 test.skipIf(!hasGit)(
-  'the main job by a client, in memory and over LevelDB',
+  'runs the main job through a client, in memory and on LevelDB',
   { timeout: 240_000 },
   async () => {
     const lines: string[] = []
@@ -26,7 +26,7 @@ test.skipIf(!hasGit)(
       lines.push(line)
     })
     const failed = vi.spyOn(console, 'error')
-    // The demonstration takes a repository there.
+    // The demonstration reads a repository from this argument.
     process.argv.length = 2
     await import('../../examples/main-job.js')
     expect(failed).not.toHaveBeenCalled()

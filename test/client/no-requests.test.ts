@@ -1,4 +1,4 @@
-/** What is no request is refused as in process: by the promise, with the same reason and field. */
+/** Invalid requests are rejected as in process: by the promise, with the same reason and field. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   connect,
@@ -17,7 +17,7 @@ afterAll(() => remote.close())
 
 type AnyEngine = EngineScope | RemoteEngine
 type AnySession = Session | RemoteSession
-/** Handles as JavaScript sees them. */
+/** Handles as untyped JavaScript sees them. */
 type Untyped = Readonly<Record<string, (...given: unknown[]) => unknown>>
 
 const ofSession: Readonly<Record<string, readonly string[]>> = {
@@ -76,7 +76,7 @@ test.each(calls)('%s', async (_name, act) => {
   const told: unknown[] = []
   for (const engine of [remote.engine.as({ tenant: 'acme', principal: 'ann' }), remote.client]) {
     const session = await engine.sessions.create({ files: { '/a': 'x' } })
-    // What throws at once, instead of rejecting, ends the test.
+    // An error thrown synchronously, instead of a rejection, fails the test.
     const failure = await Promise.resolve(act(engine, session)).then(
       () => undefined,
       (error: unknown) => error,
@@ -90,7 +90,7 @@ test.each(calls)('%s', async (_name, act) => {
 })
 
 test.each(['a b', 'line\nbreak', 'é', '\0'])(
-  'a token that no header carries is refused: %j',
+  'rejects a token that no header can carry: %j',
   async (token) => {
     const baseUrl = remote.server.url
     const refused = expect.objectContaining({

@@ -1,4 +1,4 @@
-/** A value without what differs from run to run: ids by the order in which they appear, no times. */
+/** A value without data that differs between runs: ids are numbered in order of appearance, and times are removed. */
 export function plainly(value: unknown): unknown {
   const ids = new Map<string, string>()
   const plain = (one: unknown, key = ''): unknown => {

@@ -1,4 +1,4 @@
-/** One program, in process and on a server: what it is told is the same. */
+/** One program, in process and on a server, with the same results. */
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RemoteEngine } from '../../src/adapters/client/index.js'
@@ -12,7 +12,7 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const junit = '<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>'
 const owner = { ownerId: 'agent', pid: 7, clientId: 'c' }
 
-/** What each step gives, in order. */
+/** The result of each step, in order. */
 async function files(engine: AnyEngine): Promise<unknown[]> {
   const session = await engine.sessions.create({
     files: { '/src/a.ts': 'one\n', '/bin': new Uint8Array([0, 255, 128]) },
@@ -229,7 +229,7 @@ async function sources(engine: AnyEngine): Promise<unknown[]> {
   return told
 }
 
-/** An archive of one file, without what only real ones need. */
+/** An archive of one file, without fields that only real archives need. */
 function tar(name: string, text: string): Uint8Array {
   const header = Buffer.alloc(512)
   const fields: readonly (readonly [at: number, text: string])[] = [
@@ -251,7 +251,7 @@ function tar(name: string, text: string): Uint8Array {
   return Buffer.concat([header, data, Buffer.alloc(1024)])
 }
 
-describe('a program is told the same', () => {
+describe('a program gets the same results', () => {
   let remote: Remote
   beforeAll(async () => {
     remote = await openRemote()
@@ -264,7 +264,7 @@ describe('a program is told the same', () => {
     ['services', services],
     ['the bus', bus],
     ['sources', sources],
-  ])('of %s', async (_name, program) => {
+  ])('from %s', async (_name, program) => {
     const here = await program(remote.engine.as({ tenant: 'here', principal: 'ann' }))
     const there = await program(remote.client)
     expect(plainly(there)).toEqual(plainly(here))

@@ -22,7 +22,7 @@ const tree = {
   'src/a/loop': '-> ..',
 }
 
-/** Options by the names that all three libraries know. */
+/** Options by the names that all three libraries share. */
 interface Case {
   readonly patterns: string | string[]
   readonly ignore?: string[]
@@ -43,7 +43,7 @@ const cases: Readonly<Record<string, Case>> = {
   'no match': { patterns: 'nothing/**' },
 }
 
-/** Each library in each of its forms; they give relative paths with forward slashes, in any order. */
+/** Each library in each of its forms; they return relative paths with forward slashes, in any order. */
 const libraries: Readonly<Record<string, (place: Place, one: Case) => Promise<string[]>>> = {
   'fast-glob, promises': ({ fs, root }, { patterns, ...options }) =>
     fastGlob(patterns, { ...options, fs, cwd: root, followSymbolicLinks: false }),
@@ -84,7 +84,7 @@ const libraries: Readonly<Record<string, (place: Place, one: Case) => Promise<st
 }
 
 describe.each(Object.keys(libraries))('%s', (library) => {
-  test.each(Object.keys(cases))('finds in a session what it finds on the host: %s', async (name) => {
+  test.each(Object.keys(cases))('finds the same in a session as on the host: %s', async (name) => {
     const { host, session } = await inBoth(async (place) => {
       await writeTree(place, tree)
       const found = await libraries[library]!(place, cases[name]!)

@@ -8,7 +8,7 @@ import { copyOut, inBoth, type Fs, type Place } from './places.js'
 
 const author = { name: 'Ada Author', email: 'ada@example.org', timestamp: 1_700_000_000, timezoneOffset: 0 }
 
-/** The two ways in which isomorphic-git takes a file system. */
+/** The two forms of file system that isomorphic-git accepts. */
 const forms: Record<string, (fs: Fs) => FsClient> = {
   callbacks: (fs) => {
     const { readFile, writeFile, unlink, readdir, mkdir, rmdir, stat, lstat, readlink, symlink, chmod } = fs
@@ -27,11 +27,11 @@ const forms: Record<string, (fs: Fs) => FsClient> = {
     }
     return methods
   },
-  // Of a whole node:fs it takes the promises.
+  // From a complete node:fs it uses the promises.
   promises: (fs) => fs,
 }
 
-/** 40 files in 8 directories, one of them an executable, and a symlink. */
+/** 40 files in 8 directories, one of them executable, and a symlink. */
 async function writeFiles({ fs, root }: Place): Promise<void> {
   for (let i = 0; i < 40; i++) {
     const directory = `${root}/src/d${i % 8}`
@@ -43,7 +43,7 @@ async function writeFiles({ fs, root }: Place): Promise<void> {
   await fs.promises.symlink('src/d0/f0.txt', `${root}/link`)
 }
 
-/** Two branches that both change, merged. Gives all that isomorphic-git says of it. */
+/** Changes two branches and merges them. Returns the results of isomorphic-git. */
 async function work(place: Place, fs: FsClient): Promise<object> {
   const { root: dir } = place
   const { promises } = place.fs
@@ -109,7 +109,7 @@ async function describeEntry(
   filepath: string,
   entries: (git.WalkerEntry | null)[],
 ): Promise<{ filepath: string; equal: boolean } | null | undefined> {
-  // Not walked any deeper: the files of the repository itself.
+  // Skips the files of the repository itself.
   if (filepath === '.git') return null
   const types = await Promise.all(entries.map(async (entry) => entry?.type()))
   // The index has no directories.
@@ -125,7 +125,7 @@ async function exists({ fs, root }: Place, name: string): Promise<boolean> {
   )
 }
 
-/** What native git makes of the repository. */
+/** The results of native git for the repository. */
 async function checkWithGit(place: Place): Promise<object> {
   const directory = await nodeFs.promises.mkdtemp(join(tmpdir(), 'compat-git-'))
   try {
@@ -144,7 +144,7 @@ async function checkWithGit(place: Place): Promise<object> {
 }
 
 describe.each(Object.keys(forms))('isomorphic-git, given %s', (form) => {
-  test('does the same in a session as on the host, and as native git has it', async () => {
+  test('works the same in a session as on the host, and as native git reads it', async () => {
     const { host, session } = await inBoth(async (place) => ({
       said: await work(place, forms[form]!(place.fs)),
       native: hasGit ? await checkWithGit(place) : undefined,

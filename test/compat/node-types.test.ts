@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-/** What the compiler says of a program that uses the built package with a package of Node's types. */
+/** The compiler's errors for a program that uses the built package with a package of Node's types. */
 async function check(types: string, program: string): Promise<string> {
   await writeFile(join(directory, 'program.ts'), program)
   const config = {
@@ -42,7 +42,7 @@ test.each(['@types/node', 'node-types-current'])(
     export const fs: typeof import('node:fs') = session
     export const promises: typeof import('node:fs/promises') = session.promises`
     expect(await check(types, program)).toBe('')
-    // The check sees what is not assignable.
+    // Confirms that the check detects an incompatible type.
     expect(await check(types, `${program}\nexport const wrong: { readonly none: 1 } = session`)).toContain(
       'none',
     )

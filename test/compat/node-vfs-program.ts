@@ -41,7 +41,7 @@ const files = {
 
 const engine = await openEngine()
 
-/** Everything a check needs: a session, mounted. */
+/** The context of a check: a mounted session. */
 class Mounted {
   readonly session: forkspace.Session
   readonly vfs: Mount
@@ -63,7 +63,7 @@ class Mounted {
 }
 
 const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
-  'the provider is what node:vfs serves': ({ vfs, session }) => {
+  'the provider works with node:vfs': ({ vfs, session }) => {
     assert.equal((vfs.provider as { supportsWatch: boolean }).supportsWatch, true)
     assert.throws(() => sessionProvider(undefined as never), { reason: 'INVALID_ARGUMENT' })
     assert.notEqual(sessionProvider(session), sessionProvider(session))
@@ -256,7 +256,7 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     fork.vfs.unmount()
   },
 
-  'a session on disk, of which nothing is loaded, is mounted': async () => {
+  'an unloaded session on disk can be mounted': async () => {
     const directory = fs.mkdtempSync(join(tmpdir(), 'mounted-'))
     const options = { storage: levelStorage(directory, { durability: 'relaxed' }) }
     try {
@@ -279,7 +279,7 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     }
   },
 
-  'watchers see what the session writes': async (one) => {
+  'watchers see writes of the session': async (one) => {
     const watcher = fs.watch(one.path('lib'))
     const changed = once(watcher, 'change')
     await one.session.files.write({ path: '/lib/seen.js', content: '' })
@@ -287,7 +287,7 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     watcher.close()
   },
 
-  'a watched file tells of changes': async (one) => {
+  'watchFile reports changes': async (one) => {
     const sizes = await new Promise((resolve) => {
       fs.watchFile(one.path('a.txt'), { interval: 10 }, (now, before) => resolve([before.size, now.size]))
       fs.writeFileSync(one.path('a.txt'), 'longer than hello')
@@ -347,7 +347,7 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
     await new Promise((resolve) => compiler.close(resolve))
   },
 
-  'watchers that are iterated see what is written': async (one) => {
+  'iterated watchers see writes': async (one) => {
     const stop = new AbortController()
     const changes = fs.promises.watch(one.path('lib'), { signal: stop.signal })[Symbol.asyncIterator]()
     const next = changes.next()
@@ -357,7 +357,7 @@ const checks: Record<string, (one: Mounted) => void | Promise<void>> = {
   },
 }
 
-// Whatever is still to be answered when nothing is left to wait for, the results are told.
+// Reports the results when nothing is left to wait for, even if some checks have not ended.
 const results = new Map<string, string | null>()
 process.once('exit', () => process.stdout.write(`${JSON.stringify([...results])}\n`))
 for (const [name, check] of Object.entries(checks)) {

@@ -3,24 +3,24 @@ import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { openEngine } from '../../src/index.js'
 
-/** All of node:fs, as far as the libraries go that are tested. */
+/** The parts of node:fs that the tested libraries use. */
 export type Fs = typeof nodeFs
 
-/** A directory of its own that a library is let loose on. */
+/** A separate directory for a library to work in. */
 export interface Place {
   readonly fs: Fs
   readonly root: string
   remove(): Promise<void>
 }
 
-/** A temporary directory of the host: what Node itself answers. */
+/** A temporary directory of the host, where Node itself responds. */
 export async function hostPlace(): Promise<Place> {
   const directory = await nodeFs.promises.mkdtemp(join(tmpdir(), 'compat-'))
   const root = await nodeFs.promises.realpath(directory)
   return { fs: nodeFs, root, remove: () => nodeFs.promises.rm(root, { recursive: true }) }
 }
 
-/** A directory of a session. No such path is on the host, so that nothing can be found there by mistake. */
+/** A directory of a session. The path does not exist on the host, so nothing is found there by mistake. */
 export async function sessionPlace(): Promise<Place> {
   const engine = await openEngine()
   const root = '/session-only/repo'
@@ -29,7 +29,7 @@ export async function sessionPlace(): Promise<Place> {
   return { fs: session.fs as unknown as Fs, root, remove: () => engine.close() }
 }
 
-/** Runs something in both places and gives both results. */
+/** Runs a function in both places and returns both results. */
 export async function inBoth<T>(run: (place: Place) => Promise<T>): Promise<{ session: T; host: T }> {
   return { host: await inPlace(hostPlace, run), session: await inPlace(sessionPlace, run) }
 }

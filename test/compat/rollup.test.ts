@@ -45,7 +45,7 @@ async function run(code: string): Promise<unknown> {
   return module.default
 }
 
-test('rollup bundles a project of a session as it does one of the host', async () => {
+test('rollup bundles a project in a session like one on the host', async () => {
   const { host, session } = await inBoth(bundle)
   expect(session).toEqual(host)
   expect(session.result).toBe('hello world!42?')
@@ -54,7 +54,7 @@ test('rollup bundles a project of a session as it does one of the host', async (
   expect(session.watched).toContain('/common/linked.js')
 })
 
-test('rollup says what is missing in a session', async () => {
+test('rollup reports a missing file in a session', async () => {
   const { host, session } = await inBoth(async (place) => {
     await writeTree(place, { 'main.js': "import './none.js'" })
     const fs = place.fs.promises as unknown as RollupFsModule

@@ -11,7 +11,7 @@ import { inBoth, sessionPlace, writeTree, type Fs, type Place } from './places.j
 
 test('graceful-fs works on a session as on the host', async () => {
   const { host, session } = await inBoth(async ({ fs, root }) => {
-    // The module of the host must stay as it is.
+    // The module of the host must not be changed.
     const graceful = gracefulFs.gracefulify(fs === nodeFs ? { ...nodeFs } : fs)
     const target = graceful.createWriteStream(`${root}/file`)
     target.end('streamed')
@@ -41,7 +41,7 @@ test('graceful-fs works on a session as on the host', async () => {
   expect(session.streamed).toBe('reamed')
 })
 
-test('unionfs takes a session without a cast, and layers it over the host', async () => {
+test('unionfs accepts a session without a cast, and layers it over the host', async () => {
   const place = await sessionPlace()
   place.fs.writeFileSync(`${place.root}/inside`, 'of the session')
   const union = new Union().use(nodeFs).use(place.fs)
@@ -64,7 +64,7 @@ test('undici sends a file of a session in a form', async () => {
   expect(session).toEqual(['upload.txt', 'text/plain', 'uploaded'])
 })
 
-/** What ts-morph asks of a file system, by the functions of node:fs. */
+/** The file system functions that ts-morph needs, based on node:fs. */
 function hostOf(fs: Fs): FileSystemHost {
   const isA = (path: string, kind: 'isFile' | 'isDirectory'): boolean =>
     fs.statSync(path, { throwIfNoEntry: false })?.[kind]() ?? false
@@ -142,7 +142,7 @@ test('webpack builds from a session into it', async () => {
     })
     await new Promise((resolve) => compiler.close(resolve))
     const module = { exports: undefined as unknown }
-    // oxlint-disable-next-line typescript/no-implied-eval -- what webpack wrote is run.
+    // oxlint-disable-next-line typescript/no-implied-eval -- runs the output of webpack.
     new Function('module', fs.readFileSync(`${root}/dist/out.js`, 'utf8'))(module)
     return [errors, module.exports]
   })

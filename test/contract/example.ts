@@ -1,12 +1,12 @@
-/** What an operation was asked, and what it answered. */
+/** The request of an operation and its response. */
 export interface OperationExample {
   readonly operation: string
-  /** A few words. */
+  /** A short name. */
   readonly name: string
-  /** Of path and query. */
+  /** Path and query parameters. */
   readonly parameters: Readonly<Record<string, unknown>>
   readonly body?: object
   readonly status: number
-  /** Of a stream, its first item. */
+  /** The first item for a stream. */
   readonly response: object
 }

@@ -3,17 +3,17 @@ import { wireJsonSchemaByNames } from '../../src/engine/contract.js'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** A request or response as an object: its fields, and which of them are required. */
+/** A request or response as an object: its fields, and the required ones. */
 export interface Fields {
   readonly properties: Readonly<Record<string, JsonSchema>>
   readonly required: readonly string[]
 }
 
-/** Gathers the schemas that others refer to by their names. */
+/** Collects the named schemas that others refer to. */
 export class Components {
   readonly #schemas = new Map<string, JsonSchema>()
 
-  /** The schema, or a reference to it where it has a name. */
+  /** The schema, or a reference to it if it has a name. */
   of(schema: z.ZodType): JsonSchema {
     const { $schema: _dialect, $defs = {}, ...json } = wireJsonSchemaByNames(schema)
     for (const [name, definition] of Object.entries($defs))
@@ -26,7 +26,7 @@ export class Components {
     return { properties: properties as Fields['properties'], required: required as string[] }
   }
 
-  /** A reference to a schema that gets this name. */
+  /** Adds a schema under a name and returns a reference to it. */
   add(name: string, schema: JsonSchema): JsonSchema {
     this.#schemas.set(name, schema)
     return { $ref: reference(name) }
@@ -41,7 +41,7 @@ function reference(name: string): string {
   return `#/components/schemas/${name}`
 }
 
-/** References lead to the components, and bounds that say nothing are left out. */
+/** Points references to the components, and removes redundant bounds. */
 function tidied<T>(json: T): T {
   if (Array.isArray(json)) return json.map(tidied) as T
   if (typeof json !== 'object' || json === null) return json

@@ -22,7 +22,7 @@ const callsPerVictim = 120
 /** Flips bits and bytes in copies of a store, and reads all of their contents. */
 export async function runBitrot(options: BitrotOptions): Promise<BitrotResult> {
   const random = randomWords(options.seed)
-  const result: BitrotResult = { flips: 0, copies: { refused: 0, told: 0, harmless: 0, wrong: 0 } }
+  const result: BitrotResult = { flips: 0, copies: { refused: 0, reported: 0, harmless: 0, wrong: 0 } }
   while (result.flips < options.flips) {
     const victim = await Victim.make(random, { calls: callsPerVictim })
     for (let copies = 0; copies < copiesPerVictim && result.flips < options.flips; copies++) {

@@ -9,7 +9,7 @@ import { Verifier } from './verifier.js'
 import { Workload } from './workload.js'
 
 /** The outcome of damaging a copy of a store. */
-export type Fate = 'refused' | 'told' | 'harmless' | 'wrong'
+export type Fate = 'refused' | 'reported' | 'harmless' | 'wrong'
 
 const cacheEntries = 20
 const reads = ['sessions', 'tree', 'contents', 'checkpoints', 'cache', 'annotations'] as const
@@ -76,15 +76,15 @@ export class Victim {
     }
     try {
       const found = await readAll(engine)
-      let told = ''
+      let loss = ''
       for (const [what, text] of this.#truth) {
         const other = found.get(what) ?? (found.get('sessions') === lost ? lost : undefined)
         if (other === text) continue
         if (other !== lost) return { fate: 'wrong', text: `${what}: ${difference(text, other)}` }
-        told ||= what
+        loss ||= what
       }
-      if (told === '') await requireChecked(engine).catch(() => (told = 'check'))
-      return told === '' ? { fate: 'harmless', text: '' } : { fate: 'told', text: told }
+      if (loss === '') await requireChecked(engine).catch(() => (loss = 'check'))
+      return loss === '' ? { fate: 'harmless', text: '' } : { fate: 'reported', text: loss }
     } finally {
       await engine.close().catch(() => undefined)
     }

@@ -40,7 +40,7 @@ const changes: Record<string, Change> = {
 /** Applies each change to each file of a store. The store must be rejected, be intact, or report its losses. */
 export async function runFileChanges(options: FilesOptions): Promise<FilesResult> {
   const random = randomWords(options.seed)
-  const result: FilesResult = { changes: 0, copies: { refused: 0, told: 0, harmless: 0, wrong: 0 } }
+  const result: FilesResult = { changes: 0, copies: { refused: 0, reported: 0, harmless: 0, wrong: 0 } }
   for (let stores = 0; stores < options.stores; stores++) {
     const older = await mkdtemp(join(tmpdir(), 'older-'))
     const onHalf = (directory: string): Promise<void> => cp(directory, older, { recursive: true })

@@ -142,8 +142,8 @@ export const loops = {
   },
 } satisfies Record<string, Loop>
 
-function fatesOf({ refused, told, harmless, wrong }: Record<Fate, number>): string {
-  return `${count(refused)} refused, ${count(told)} told of, ${count(harmless)} harmless, ${count(wrong)} silently wrong`
+function fatesOf({ refused, reported, harmless, wrong }: Record<Fate, number>): string {
+  return `${count(refused)} refused, ${count(reported)} reported, ${count(harmless)} harmless, ${count(wrong)} silently wrong`
 }
 
 export function isLoop(name: string): name is LoopName {

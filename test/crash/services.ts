@@ -139,10 +139,10 @@ async function check(
       }
     }
     const reports = calls.made('report')
-    const told = reports.findLast((n) => calls.isDone(n))
+    const reported = reports.findLast((n) => calls.isDone(n))
     const { testsPassed } = (await session.health.get()).health
-    if (told !== undefined && !reports.some((n) => n >= told && casesOf(n) === testsPassed))
-      lose(`report ${told}: ${testsPassed} passed`)
+    if (reported !== undefined && !reports.some((n) => n >= reported && casesOf(n) === testsPassed))
+      lose(`report ${reported}: ${testsPassed} passed`)
     await session.events.verify()
   } finally {
     await engine.close()

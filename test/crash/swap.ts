@@ -84,14 +84,14 @@ class Attack {
     try {
       await Promise.all(children.map((child) => child.ready))
       const session = await this.#session(engine)
-      let told = 0
+      let lastReported = 0
       for (let round = 0; this.#tries < this.#options.tries; round++) {
         await this.#scan()
         await this.#tree()
         await this.#checkout(engine, session, round)
         await this.#look()
-        if (this.#tries - told < 5000) continue
-        told = this.#tries
+        if (this.#tries - lastReported < 5000) continue
+        lastReported = this.#tries
         this.#options.onProgress(`${this.#tries} tries, ${this.#met} met a swap, ${this.#escapes} escapes`)
       }
       return {

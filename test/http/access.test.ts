@@ -1,4 +1,4 @@
-/** Who may ask: hosts, origins, tokens; and what is told when something fails that should not. */
+/** Access control: hosts, origins and tokens, and the errors that callers see for internal failures. */
 import { describe, expect, test } from 'vitest'
 import { createHttpHandler, staticTokens, type HttpHandlerOptions } from '../../src/adapters/http/index.js'
 import { memoryStorage, openEngine, type LogEntry, type Storage } from '../../src/index.js'
@@ -38,14 +38,14 @@ describe('a host', () => {
     '1127.0.0.1',
     'localhost.',
     '[::1',
-  ])('of elsewhere is not: %s', async (host) => {
+  ])('of another machine is rejected: %s', async (host) => {
     await using server = await openServer()
     const answer = await server.raw(get(host))
     expect(answer).toMatch(/^HTTP\/1.1 403 /)
     expect(answer).toContain('"reason":"HOST_NOT_ALLOWED"')
   })
 
-  test('that is listed is allowed, and no other', async () => {
+  test('in allowedHosts is allowed, and no other', async () => {
     await using server = await openServer({
       handler: { allowedHosts: ['Example.com', 'other.example:8080', '[2001:db8::1]'] },
     })
@@ -56,7 +56,7 @@ describe('a host', () => {
       expect([host, await status(host)]).toEqual([host, '403'])
   })
 
-  test('is looked at before everything, for the contract too', async () => {
+  test('is checked first, even for the contract', async () => {
     await using server = await openServer()
     const answer = await server.raw(
       'GET /openapi.json HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n\r\n',
@@ -64,7 +64,7 @@ describe('a host', () => {
     expect(answer).toMatch(/^HTTP\/1.1 403 /)
   })
 
-  test('of a Request without the header is that of its URL', async () => {
+  test('of a Request without the header is taken from its URL', async () => {
     await using server = await openServer()
     const { handler } = server
     const headers = { authorization: `Bearer ${token}` }
@@ -79,7 +79,7 @@ test.each([
   ['authorization', 'authorization: Bearer other'],
   ['authorization', 'AUTHORIZATION: x'],
   ['content-type', 'content-type: text/plain'],
-])('a second header is refused: %s', async (field, second) => {
+])('rejects a second header: %s', async (field, second) => {
   await using there = await openServer()
   const json = ['content-type: application/json', 'content-length: 2', 'connection: close']
   for (const headers of [
@@ -93,7 +93,7 @@ test.each([
   expect((await there.engine.as(caller).sessions.list()).sessions).toEqual([])
 })
 
-test('a probe is answered without a token and by any name', async () => {
+test('answers a probe without a token and for any host', async () => {
   await using there = await openServer()
   for (const head of ['GET /healthz HTTP/1.1\r\nhost: 10.1.2.3', 'GET /healthz?x=1 HTTP/1.0']) {
     const answer = await there.raw(`${head}\r\nconnection: close\r\n\r\n`)
@@ -110,7 +110,7 @@ test('a probe is answered without a token and by any name', async () => {
 })
 
 describe('an origin', () => {
-  test('of a web page is refused, the same one too', async () => {
+  test("of a web page is rejected, even the server's own", async () => {
     await using server = await openServer()
     for (const origin of ['http://evil.example', 'null', server.url, '']) {
       const answer = await server.call('GET', '/v1/sessions', undefined, { origin })
@@ -119,7 +119,7 @@ describe('an origin', () => {
     }
   })
 
-  test('that is listed passes, is told so, and may ask beforehand', async () => {
+  test('in allowedOrigins passes, gets CORS headers, and may send a preflight request', async () => {
     const origin = 'https://app.example'
     await using server = await openServer({ handler: { allowedOrigins: [origin] } })
     const answer = await server.call('GET', '/v1/sessions', undefined, { origin })
@@ -150,7 +150,7 @@ describe('an origin', () => {
 })
 
 describe('a token', () => {
-  test('that is missing, malformed or wrong is answered the same, before anything else is looked at', async () => {
+  test('that is missing, malformed or wrong gets the same response, before any other check', async () => {
     await using server = await openServer()
     const seen = new Set<string>()
     for (const authorization of [
@@ -183,7 +183,7 @@ describe('a token', () => {
     expect(seen.size).toBe(1)
   })
 
-  test('has a scheme in any case', async () => {
+  test('accepts the scheme in any case', async () => {
     await using server = await openServer()
     for (const scheme of ['Bearer', 'bearer', 'BEARER'])
       expect(
@@ -191,7 +191,7 @@ describe('a token', () => {
       ).toBe(200)
   })
 
-  test('that no header can carry is refused beforehand', () => {
+  test('that no header can carry is rejected in advance', () => {
     for (const bad of ['', 'a b', 'a\n', 'ä', '=a', 'a=b'])
       expect(() => staticTokens({ [bad]: caller })).toThrow(
         expect.objectContaining({ reason: 'INVALID_ARGUMENT' }),
@@ -199,7 +199,7 @@ describe('a token', () => {
     expect(staticTokens({ ['__proto__x']: caller })).toBeTypeOf('function')
   })
 
-  test('says who acts', async () => {
+  test('identifies the caller', async () => {
     await using server = await openServer({
       handler: {
         authenticate: staticTokens({
@@ -221,15 +221,15 @@ describe('a token', () => {
 
 describe('a hook', () => {
   const cases: readonly (readonly [string, HttpHandlerOptions['authenticate'], number])[] = [
-    ['gives a caller', () => caller, 200],
-    ['gives one later', () => Promise.resolve(caller), 200],
-    ['gives none', () => undefined, 401],
-    ['gives none later', () => Promise.resolve(undefined), 401],
+    ['returns a caller', () => caller, 200],
+    ['resolves with a caller', () => Promise.resolve(caller), 200],
+    ['returns undefined', () => undefined, 401],
+    ['resolves with undefined', () => Promise.resolve(undefined), 401],
     ['throws', () => fail(), 500],
     ['rejects', () => Promise.reject(new Error('private detail')), 500],
-    ['gives nonsense', () => ({ tenant: '' }) as never, 500],
-    ['gives an empty name', () => ({ tenant: '', principal: 'x' }), 500],
-    ['gives null', () => null as never, 401],
+    ['returns an invalid caller', () => ({ tenant: '' }) as never, 500],
+    ['returns an empty name', () => ({ tenant: '', principal: 'x' }), 500],
+    ['returns null', () => null as never, 401],
   ]
 
   test.each(cases)('that %s', async (_what, authenticate, status) => {
@@ -247,7 +247,7 @@ describe('a hook', () => {
     expect(told.every(({ error }) => error instanceof Error)).toBe(true)
   })
 
-  test('is given the request, without its body', async () => {
+  test('receives the request without its body', async () => {
     const seen: unknown[] = []
     await using server = await openServer({
       handler: {
@@ -275,7 +275,7 @@ describe('a hook', () => {
     expect((await server.call('GET', '/v1/sessions')).status).toBe(500)
   })
 
-  test('for permissions decides, and nothing of what it throws is told', async () => {
+  test('for permissions decides, and its errors are not revealed', async () => {
     await using server = await openServer({
       engine: {
         authorize: (principal, action) => {
@@ -308,7 +308,7 @@ test('a closed engine is unavailable', async () => {
 test.each([
   ['ENOSPC', 507, 8, 'STORE_FULL'],
   ['EIO', 503, 14, 'STORE_FAILED'],
-])('a store that fails with %s says so, and not where', async (code, status, rpc, reason) => {
+])('a store that fails with %s reports the code without a path', async (code, status, rpc, reason) => {
   const { EngineError } = await import('../../src/index.js')
   let failing = false
   const storage: Storage = {
@@ -337,7 +337,7 @@ test.each([
   expect(answer.text).not.toContain('secret')
 })
 
-test('a handler takes no engine’s place, and options have a form', async () => {
+test('createHttpHandler rejects invalid engines and options', async () => {
   const engine = await openEngine()
   try {
     const authenticate = staticTokens({})
@@ -364,7 +364,7 @@ function fail(): never {
   throw new Error('private detail')
 }
 
-test('callers whose names read the same in a row are still two', async () => {
+test('distinguishes callers whose names concatenate to the same text', async () => {
   const engine = await openEngine()
   const tokens = {
     one: { tenant: 'a b', principal: 'c' },
