@@ -1,4 +1,4 @@
-/** Contents that are sent and received as bytes instead of base64 in JSON. */
+/** Contents sent and received as bytes instead of base64 in JSON. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -41,7 +41,7 @@ describe.each(['through a server', 'through fetch'])('%s:', (through) => {
   const call: TestServer['call'] = (...request) =>
     through === 'through a server' ? there.call(...request) : there.fetch(...request)
 
-  test('a content larger than any JSON is written and read', async () => {
+  test('writes and reads a content larger than any JSON body', async () => {
     const bytes = randomBytes(40 * MiB + 3)
     const path = `/large ${through}`
     const written = await call('PUT', place({ path, mode: '384' }), streamOf(bytes), bytesType)
@@ -57,7 +57,7 @@ describe.each(['through a server', 'through fetch'])('%s:', (through) => {
     expect(Buffer.compare(Buffer.from(await response.arrayBuffer()), bytes)).toBe(0)
   })
 
-  test('an empty content is written', async () => {
+  test('writes an empty content', async () => {
     const path = `/empty ${through}`
     expect((await call('PUT', place({ path }))).status).toBe(200)
     expect(await session.files.stat({ path })).toMatchObject({ sizeBytes: 0 })
@@ -67,7 +67,7 @@ describe.each(['through a server', 'through fetch'])('%s:', (through) => {
     ['JSON', { 'content-type': 'application/json' }, 'content-type'],
     ['a type with parameters', { 'content-type': 'application/octet-stream; a=b' }, 'content-type'],
     ['compressed', { ...bytesType, 'content-encoding': 'gzip' }, 'content-encoding'],
-  ])('a body that is %s is refused', async (_what, headers, field) => {
+  ])('rejects a body that is %s', async (_what, headers, field) => {
     const answer = await call('PUT', place({ path: '/refused' }), '{}', headers)
     expect(refusalIn(answer)).toMatchObject({ status: 415, reason: 'UNSUPPORTED_MEDIA_TYPE', field })
     await expect(session.files.stat({ path: '/refused' })).rejects.toMatchObject({ reason: 'PATH_NOT_FOUND' })
@@ -76,10 +76,10 @@ describe.each(['through a server', 'through fetch'])('%s:', (through) => {
   test.each([
     ['no path', {}, { status: 400, reason: 'INVALID_ARGUMENT', field: 'path' }],
     ['a bad mode', { path: '/a', mode: 'x' }, { status: 400, reason: 'INVALID_ARGUMENT', field: 'mode' }],
-    ['a guard that does not hold', { path: '/file', expectedHash: '' }, { reason: 'HASH_MISMATCH' }],
-    ['a file that is there', { path: '/file', exclusive: 'true' }, { reason: 'ALREADY_EXISTS' }],
+    ['a guard that does not match', { path: '/file', expectedHash: '' }, { reason: 'HASH_MISMATCH' }],
+    ['an existing file', { path: '/file', exclusive: 'true' }, { reason: 'ALREADY_EXISTS' }],
     ['a missing parent', { path: '/no/a', createParents: 'false' }, { reason: 'PATH_NOT_FOUND' }],
-  ])('a write with %s is refused', async (_what, query, refusal) => {
+  ])('rejects a write with %s', async (_what, query, refusal) => {
     const answer = await call('PUT', place(query), 'content', bytesType)
     expect(refusalIn(answer)).toMatchObject(refusal)
     expect(await session.fs.promises.readFile('/file', 'utf8')).toBe('0123456789')
@@ -96,11 +96,11 @@ describe.each(['through a server', 'through fetch'])('%s:', (through) => {
       { path: '/file', length: 'x' },
       { status: 400, field: 'length' },
     ],
-  ])('a read of %o is refused', async (query, refusal) => {
+  ])('rejects a read of %o', async (query, refusal) => {
     expect(refusalIn(await call('GET', place(query)))).toMatchObject(refusal)
   })
 
-  test('a session of another tenant is not found', async () => {
+  test('does not find a session of another tenant', async () => {
     const other = await there.engine.as({ tenant: 'other', principal: 'x' }).sessions.create()
     for (const method of ['GET', 'PUT']) {
       const body = method === 'PUT' ? 'x' : undefined
@@ -114,14 +114,14 @@ test.each([
   [{ offset: '3' }, '3456789'],
   [{ offset: '3', length: '2' }, '34'],
   [{ offset: '10' }, ''],
-])('a part is read: %o', async (part, text) => {
+])('reads a range: %o', async (part, text) => {
   const response = await get(place({ path: '/file', ...part }))
   expect(await response.text()).toBe(text)
   expect(response.headers.get('content-length')).toBe(String(text.length))
   expect(response.headers.get('forkspace-size-bytes')).toBe('10')
 })
 
-test('HEAD gives the headers alone', async () => {
+test('HEAD returns only the headers', async () => {
   const head = there.head('HEAD', place({ path: '/file', length: '4' }), 'connection: close')
   const answer = await there.raw(head)
   expect(answer).toMatch(/^HTTP\/1.1 200 /)
@@ -129,7 +129,7 @@ test('HEAD gives the headers alone', async () => {
   expect(answer).toMatch(/\r\n\r\n$/)
 })
 
-test('an upload that waits for 100 Continue is told to go on', async () => {
+test('an upload that waits for 100 Continue is accepted', async () => {
   const socket = await there.open()
   socket.write(
     there.head(
@@ -165,7 +165,7 @@ describe('a client that', () => {
     ['sends nothing', 0],
     ['sends too little', 10],
     ['stops in the middle', 5 * MiB],
-  ])('%s of its upload is refused, and holds nothing', async (_what, sent) => {
+  ])('%s of its upload is rejected and releases its slot', async (_what, sent) => {
     await using server = await openServer({ handler: { limits } })
     const { id, files } = await server.session()
     const socket = await server.open()
@@ -181,7 +181,7 @@ describe('a client that', () => {
     await expect(files.stat({ path: '/slow' })).rejects.toMatchObject({ reason: 'PATH_NOT_FOUND' })
   })
 
-  test('sends slowly, but enough, is waited for', async () => {
+  test('sends slowly but steadily is not cut off', async () => {
     await using server = await openServer({
       handler: { limits: { stalledUploadMs: 400 } },
       server: { requestTimeoutMs: 100 },
@@ -199,7 +199,7 @@ describe('a client that', () => {
     expect(await files.stat({ path: '/slow' })).toMatchObject({ sizeBytes: 2 * MiB })
   })
 
-  test('leaves in the middle of its upload changes nothing, and holds nothing', async () => {
+  test('disconnects during its upload changes nothing and releases its slot', async () => {
     await using server = await openServer({ handler: { limits } })
     const { id, files } = await server.session({ '/file': 'before' })
     const socket = await server.open()
@@ -211,7 +211,7 @@ describe('a client that', () => {
     expect(Buffer.from(await files.read({ path: '/file' })).toString()).toBe('before')
   })
 
-  test('does not read its answer is cut off, and holds nothing', async () => {
+  test('does not read its response is disconnected and releases its slot', async () => {
     await using server = await openServer({ handler: { limits } })
     const { id } = await server.session({ '/large': new Uint8Array(30 * MiB) as never })
     const socket = await server.open()
@@ -226,7 +226,7 @@ describe('a client that', () => {
   })
 })
 
-test('an upload waits for room, up to the time that a request may take', async () => {
+test('an upload waits for response space up to the request time limit', async () => {
   const limits = { allResponseBytes: 10 * MiB, requestMs: 300 }
   await using server = await openServer({ handler: { limits } })
   const { id } = await server.session()
@@ -275,7 +275,7 @@ describe('an import', () => {
     return (answer.body as { sourceId: string }).sourceId
   }
 
-  test('takes an archive that is uploaded', async () => {
+  test('accepts an uploaded archive', async () => {
     const id = await source({ uploadedSnapshot: {} })
     await session.files.write({ path: '/to-pack/a.txt', content: 'packed' })
     const pieces: Uint8Array[] = []
@@ -299,7 +299,7 @@ describe('an import', () => {
     expect(await read.text()).toBe('packed')
   })
 
-  test('that fails before it has read the upload is answered at once', async () => {
+  test('that fails before it has read the upload is answered immediately', async () => {
     const id = await source({ uploadedSnapshot: {} })
     const body = streamOf(Buffer.alloc(4 * MiB, 'no archive'))
     const answer = await there.call('POST', `/v1/sources/${id}/uploadedSnapshot`, body, bytesType)
@@ -308,7 +308,7 @@ describe('an import', () => {
     await vi.waitFor(async () => expect(await job(id, jobId)).toMatchObject({ errorCode: 'INVALID_ARCHIVE' }))
   })
 
-  test('whose client leaves before its turn fails, and holds nothing', async () => {
+  test('whose client disconnects before its turn fails and releases its slot', async () => {
     const limits = { concurrentRequests: 2 }
     await using server = await openServer({ handler: { limits } })
     const made = await server.call('POST', '/v1/sources', { displayName: 'a', uploadedSnapshot: {} })
@@ -334,13 +334,13 @@ describe('an import', () => {
   test.each([
     ['uploadedGitBundle', { uploadedSnapshot: {} }],
     ['uploadedSnapshot', { uploadedGitBundle: {} }],
-  ])('of another kind than its source is refused: %s', async (route, kind) => {
+  ])('of another kind than its source is rejected: %s', async (route, kind) => {
     const id = await source(kind)
     const answer = await there.call('POST', `/v1/sources/${id}/${route}`, 'x', bytesType)
     expect(refusalIn(answer)).toMatchObject({ status: 400, reason: 'INVALID_ARGUMENT' })
   })
 
-  test('into a source that does not exist is refused', async () => {
+  test('into an unknown source is rejected', async () => {
     const answer = await there.call('POST', '/v1/sources/none/uploadedSnapshot', 'x', bytesType)
     expect(refusalIn(answer)).toMatchObject({ status: 404, reason: 'SOURCE_NOT_FOUND' })
   })

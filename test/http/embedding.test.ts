@@ -1,4 +1,4 @@
-/** The handler below a path of other servers. */
+/** The handler at a path of other servers. */
 import { createServer, type RequestListener } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -34,7 +34,7 @@ async function listening(server: ReturnType<typeof createServer>): Promise<Runni
   }
 }
 
-/** Each serves what it is given below `/api`, and something of its own at `/own`. */
+/** Each serves the handler at `/api`, and a route of its own at `/own`. */
 const servers: Readonly<Record<string, (make: (prefix: string) => HttpHandler) => Promise<Running>>> = {
   'node:http': (make) => {
     const handle = toNodeHandler(make('/api'))
@@ -46,7 +46,7 @@ const servers: Readonly<Record<string, (make: (prefix: string) => HttpHandler) =
   },
   Express: (make) => {
     const app = express()
-    // Express takes the path off that a middleware is below.
+    // Express removes the mount path of a middleware.
     app.use('/api', toNodeHandler(make('')))
     app.get('/own', (_, response) => response.send('own'))
     return listening(createServer(app))
@@ -55,7 +55,7 @@ const servers: Readonly<Record<string, (make: (prefix: string) => HttpHandler) =
     const app = fastify()
     const handle = toNodeHandler(make('/api'))
     await app.register(async (scope) => {
-      // The body is for the handler to read.
+      // The handler must read the body itself.
       scope.removeAllContentTypeParsers()
       scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
       scope.all('/api/*', (request, reply) => {
@@ -116,7 +116,7 @@ describe.each(Object.keys(servers))('in %s', (name) => {
 
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
 
-  test('requests, refusals and streams are the same', async () => {
+  test('requests, errors and streams behave the same', async () => {
     await run(async (url, engine) => {
       expect(await (await fetch(`${url}/own`)).text()).toBe('own')
       const call = async (
@@ -171,9 +171,9 @@ describe.each(Object.keys(servers))('in %s', (name) => {
       abort.abort()
       await lock
       await session.posixLocks.funlock({ path: '/l', owner: { ownerId: 'holder' } })
-      // Had the wait gone on, this one would stand behind it for ever.
+      // If the abandoned wait were still queued, this one would wait forever.
       await session.posixLocks.setBlocking({ path: '/l', kind, owner: { ownerId: 'next' } })
-      // As many as there may be: the stream was left.
+      // The maximum number of subscribers fits, because the stream was released.
       for (let all = false; !all;) {
         const subscriptions = Array.from({ length: 1000 }, () => session.bus.subscribe())
         const opened = await Promise.allSettled(subscriptions.map((subscription) => subscription.opened))
@@ -185,7 +185,7 @@ describe.each(Object.keys(servers))('in %s', (name) => {
   })
 })
 
-test('a body that something else has read is told of', async () => {
+test('reports a body that other middleware has already read', async () => {
   const engine = await openEngine()
   const told: unknown[] = []
   const handler = createHttpHandler(engine, {

@@ -1,4 +1,4 @@
-/** Bodies that are read in parts give what they give as a whole. */
+/** Bodies that are read in parts decode to the same values as whole ones. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
@@ -11,7 +11,7 @@ import { openServer, refusalIn } from '../support/http-server.js'
 
 const { applyBatch, patchSegments, createSession } = schemas
 
-/** The native form, by other means; or the error. */
+/** The native value, decoded independently; or the error. */
 function expected(schema: z.ZodType, body: Buffer): unknown {
   try {
     const wire = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)) as object
@@ -67,7 +67,7 @@ const pieces = [
   '\ud83d',
 ]
 
-/** Characters that one body may still have; what comes when there are none left is small. */
+/** The remaining characters of a body; values are small when none are left. */
 let left = 0
 
 function lengthOf(random: Random): number {
@@ -116,7 +116,7 @@ function randomValue(random: Random, depth: number): unknown {
   return Object.fromEntries(entries)
 }
 
-/** Each value and each separator in a form of its own. */
+/** Writes each value and each separator in a random form. */
 function text(random: Random, value: unknown): string {
   const space = (): string => ' \n\t\r'.repeat(2).slice(0, random.below(2) * random.below(8))
   if (Array.isArray(value))
@@ -125,7 +125,7 @@ function text(random: Random, value: unknown): string {
     const fields = Object.entries(value).map(
       ([key, one]) => `${space()}${JSON.stringify(key)}${space()}:${space()}${text(random, one)}`,
     )
-    // Now and then a name twice.
+    // Occasionally repeats a name.
     if (fields.length > 0 && random.below(4) === 0) fields.push(random.of(fields))
     return `{${fields.join(',')}${space()}}`
   }
@@ -187,7 +187,7 @@ function namesFrom(length: number, count: number): string {
 }
 
 describe('a random body', () => {
-  test('is what it is when it is parsed and decoded at once', async () => {
+  test('decodes to the same value as when it is parsed as a whole', async () => {
     for (let run = 0; run < runs(400); run++) {
       const random = new Random(seed + run)
       const [schema, value] = randomRequest(random)
@@ -201,13 +201,13 @@ describe('a random body', () => {
     }
   })
 
-  test('that is damaged is refused exactly if it is refused as a whole', async () => {
+  test('that is damaged is rejected exactly when it is rejected as a whole', async () => {
     for (let run = 0; run < runs(1000); run++) {
       const random = new Random(seed + 10_000 + run)
       const [schema, value] = randomRequest(random)
       const body = Buffer.from(text(random, value))
       const at = random.below(body.length)
-      // Where the structure is, as often as elsewhere.
+      // Damages structural characters as often as others.
       const structure = ['{', '}', '[', ']', ',', ':', '"']
         .map((one) => body.indexOf(one, at))
         .filter((place) => place >= 0)
@@ -235,26 +235,26 @@ describe('a large body', () => {
   const part = `"u":{"a":["${filler}","${filler}"],"b":1}`
 
   test.each([
-    ['two lists without a comma', `{"operations":[],"u":[["${filler}"]["${filler}"]]}`],
-    ['something before a list', `{"operations":[],"u":[5["${filler}"]]}`],
+    ['a value before a list', `{"operations":[],"u":[["${filler}"]["${filler}"]]}`],
+    ['a value after a list', `{"operations":[],"u":[5["${filler}"]]}`],
     ['something behind a list', `{"operations":[],"u":[["${filler}"]5]}`],
     ['a list without a name', `{"operations":[],["${filler}"]}`],
     ['a list with two names', `{"operations":[],"a":"b":["${filler}"]}`],
-    ['a comma too many', `{"operations":[],"u":["${filler}",${'1,'.repeat(40_000)}]}`],
-    ['a comma too many at first', `{"operations":[],"u":[,"${filler}"${',1'.repeat(40_000)}]}`],
+    ['an extra comma', `{"operations":[],"u":["${filler}",${'1,'.repeat(40_000)}]}`],
+    ['an extra leading comma', `{"operations":[],"u":[,"${filler}"${',1'.repeat(40_000)}]}`],
     ['two commas', `{"operations":[],"u":[${'1,'.repeat(40_000)},1,"${filler}"]}`],
-    ['brackets that do not match', `{"operations":[],${part.replace(']', '}')}}`],
-    ['a bracket too many', `{"operations":[],${part}}}`],
-    ['a bracket too few', `{"operations":[],${part}`],
+    ['mismatched brackets', `{"operations":[],${part.replace(']', '}')}}`],
+    ['an extra bracket', `{"operations":[],${part}}}`],
+    ['a missing bracket', `{"operations":[],${part}`],
     ['two objects', `{"operations":[],${part}}{}`],
-    ['something before', `x{"operations":[],${part}}`],
-    ['an open string', `{"operations":[],${part},"${filler}`],
+    ['leading text', `x{"operations":[],${part}}`],
+    ['an unterminated string', `{"operations":[],${part},"${filler}`],
     ['a control character in a string', `{"operations":[{"delete":{"path":"${filler}\n"}}]}`],
     ['a bad escape', String.raw`{"operations":[{"delete":{"path":"${filler}\x"}}]}`],
-    ['an escape that is cut', String.raw`{"operations":[{"delete":{"path":"${filler}\u12"}}]}`],
+    ['a truncated escape', String.raw`{"operations":[{"delete":{"path":"${filler}\u12"}}]}`],
     ['only a list', `["${filler}"]`],
     ['deep nesting', `{"operations":[],"s":"${filler}","u":${'['.repeat(64)}${']'.repeat(64)}}`],
-  ])('with %s is refused', async (_what, body) => {
+  ])('rejects %s', async (_what, body) => {
     expect(await given(applyBatch.request, Buffer.from(body))).toBe('refused')
   })
 
@@ -291,7 +291,7 @@ describe('a large body', () => {
         },
       })),
     ],
-  ])('names the field that is wrong: %s', async (field, operations) => {
+  ])('names the invalid field: %s', async (field, operations) => {
     await expect(
       (async () =>
         new Decoder().decode(applyBatch.request, Buffer.from(JSON.stringify({ operations })), {
@@ -313,7 +313,7 @@ describe('a large body', () => {
         Array.from({ length: count - 52 }, (_, n) => `{"n${n % 50}":1,"m${Math.floor(n / 50)}":1},`).join(''),
     ],
     ['long names', '2000', (count: number) => `{${namesFrom(300, count - 2)}},`],
-  ])('with too many %s is refused with its limit', async (_what, limit, repeated) => {
+  ])('rejects too many %s with its limit', async (_what, limit, repeated) => {
     const body = (count: number): Buffer => Buffer.from(`{"operations":[],"u":[${repeated(count)}1]}`)
     const decode = async (count: number): Promise<unknown> =>
       new Decoder().decode(applyBatch.request, body(count), { sessionId: 's' })
@@ -324,7 +324,7 @@ describe('a large body', () => {
     })
   })
 
-  test('with as many segments as a request may have is read', async () => {
+  test('accepts the maximum number of segments', async () => {
     const hash = `sha256:${'0'.repeat(64)}`
     const segments = Array.from({ length: 100_000 }, (_, at) => ({
       borrowed: { offset: String(at), length: '1', hash, casOffset: '1' },
@@ -334,7 +334,7 @@ describe('a large body', () => {
     expect(decoded.mutations[0]!.segments).toHaveLength(100_000)
   })
 
-  test('does not keep others from being answered', async () => {
+  test('does not block other requests', async () => {
     await using server = await openServer()
     const { id } = await server.session()
     const operations = Array.from({ length: 1000 }, (_, at) => ({
@@ -356,8 +356,8 @@ describe('a large body', () => {
   })
 })
 
-describe('the size of a body', () => {
-  test('is limited, whether it is announced or not', async () => {
+describe('the body size', () => {
+  test('is limited, with or without a content-length', async () => {
     const limit = 1000
     await using server = await openServer({ handler: { limits: { bodyBytes: limit } } })
     const { id } = await server.session()
@@ -384,7 +384,7 @@ describe('the size of a body', () => {
     }
   })
 
-  test('is refused before anything of it is read', async () => {
+  test('is checked before the body is read', async () => {
     await using server = await openServer()
     const { id } = await server.session()
     const head = server.head(
@@ -405,7 +405,7 @@ describe('the size of a body', () => {
     expect(answer).toMatch(/^HTTP\/1.1 413 /)
   })
 
-  test('that has no end is cut off', async () => {
+  test('of an endless body is cut off', async () => {
     await using server = await openServer()
     const { id } = await server.session()
     const socket = await server.open()
@@ -452,7 +452,7 @@ describe('the size of a body', () => {
       ).toBe(200)
   })
 
-  test('of a content in an answer is limited', async () => {
+  test('of a content in a response is limited', async () => {
     await using server = await openServer({ handler: { limits: { responseContentBytes: 1000 } } })
     const session = await server.session({ '/large': 'x'.repeat(1001), '/fits': 'x'.repeat(1000) })
     const read = (body: object): ReturnType<typeof server.call> =>

@@ -1,4 +1,4 @@
-/** Clients that know of the service what the contract says, and nothing else. */
+/** Clients that know only the contract. */
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
@@ -37,11 +37,11 @@ describe('a client with generated types', () => {
   })
   afterAll(() => program.remove())
 
-  test('is content with them', () => {
+  test('compiles', () => {
     expect(program.diagnostics).toBe('')
   })
 
-  test('does its work', async () => {
+  test('creates, reads and deletes resources', async () => {
     expect(await program.run({ BASE_URL: server.url, TOKEN: token })).toEqual({
       tags: { agent: 'one', task: '7' },
       paths: ['/src', '/src/a.txt', '/src/b.txt'],
@@ -64,7 +64,7 @@ describe('a client with generated types', () => {
     })
   })
 
-  test('would be told of what the contract does not have', async () => {
+  test('does not compile with names that the contract lacks', async () => {
     const wrong = await compileWithTypes(openApiDocument(), wrongProgram)
     try {
       const lines = [...wrong.diagnostics.matchAll(/program\.ts\((\d+),/g)].map(([, line]) => Number(line))
@@ -87,7 +87,7 @@ const headers = { authorization: 'Bearer ' + process.env['TOKEN'] }
 const client = createClient<paths>({ baseUrl, headers })
 `
 
-/** What a person would write who has read the contract alone. */
+/** A program that a reader of only the contract would write. */
 const typedProgram = `${head}
 type Status = components['schemas']['Status']
 
@@ -159,7 +159,7 @@ const again = await client.POST('/v1/sessions/{sessionId}/approvals/{approvalId}
 const active = good(await client.GET('/v1/sessions/{sessionId}', { params: { path } }))
 const { commitId } = good(await client.POST('/v1/sessions/{sessionId}/commit', { params: { path }, body: { message: 'All' } }))
 
-// This client puts parameters into the path as they are.
+// This client inserts parameters into the path unencoded.
 const cachePath = { ...path, key: encodeURIComponent('a/b %') }
 good(await client.PUT('/v1/sessions/{sessionId}/cache/{key}', { params: { path: cachePath }, body: { value: base64('value'), ttlSeconds: 60 } }))
 const cached = good(await client.GET('/v1/sessions/{sessionId}/cache/{key}', { params: { path: cachePath } }))
@@ -229,7 +229,7 @@ console.log(data?.name) // wrong
 `
 
 describe.skipIf(!hasCurl)('curl', () => {
-  test('does the same, with what everybody has', async () => {
+  test('does the same from the command line', async () => {
     const created = await call('POST', '/v1/sessions', { initialTags: { agent: 'one' } })
     expect(created).toMatchObject({ status: 200, type: 'application/json' })
     const { id } = created.body as { readonly id: string }
@@ -271,7 +271,7 @@ describe.skipIf(!hasCurl)('curl', () => {
     expect(await call('DELETE', '/v1/usage')).toMatchObject({ status: 405, body: { code: 12 } })
   })
 
-  test('reads a stream as long as it likes', async () => {
+  test('reads a stream until it stops', async () => {
     const { body } = await call('POST', '/v1/sessions', {})
     const at = `/v1/sessions/${(body as { readonly id: string }).id}`
     const curl = start('GET', `${at}/bus?topics=t`, undefined, ['--no-buffer', '--verbose'])
@@ -291,7 +291,7 @@ describe.skipIf(!hasCurl)('curl', () => {
       }
     }
     try {
-      // The headers are there before there is a message.
+      // The headers arrive before the first message.
       await until(() => /^< content-type: application\/x-ndjson\r?$/im.test(read.stderr))
       for (const payload of ['one', 'two']) {
         await call('POST', `${at}/bus:publish`, { topic: 't', payload: base64(payload) })
@@ -303,7 +303,7 @@ describe.skipIf(!hasCurl)('curl', () => {
     expect(read.stdout.split('\r\n\r\n')[1]).toMatch(/^\{"result":.*\}\n\{"result":.*\}\n$/)
   })
 
-  test('is refused without a token, and with another host', async () => {
+  test('is rejected without a token and with another host', async () => {
     for (const wrong of ['authorization:', 'authorization: Bearer other']) {
       expect(await call('GET', '/v1/sessions', undefined, ['-H', wrong])).toMatchObject({
         status: 401,

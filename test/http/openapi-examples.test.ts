@@ -1,18 +1,18 @@
-/** The examples of the contract are what the operations do. */
+/** The examples of the contract match the behaviour of the operations. */
 import { expect, test } from 'vitest'
 import { operations } from '../../src/engine/contract.js'
 import { examples } from '../contract/examples.js'
 import { formatted } from '../support/http-examples.js'
 import { tellStory } from '../support/http-story.js'
 
-test('the examples are what a handler answers', async () => {
+test('the examples equal the responses of a handler', async () => {
   const told = await tellStory(1)
-  // With `-u` the file is written: npm run generate.
+  // With `-u` this writes the file: npm run generate.
   const text = await formatted('examples.json', JSON.stringify(told))
   await expect(text).toMatchFileSnapshot('../contract/examples.json')
 })
 
-test('they do not depend on chance', async () => {
+test('the examples do not depend on random values', async () => {
   expect(await tellStory(2)).toEqual(await tellStory(3))
 })
 
@@ -21,7 +21,7 @@ test('every operation has an example that succeeds', () => {
   expect([...shown].sort()).toEqual(Object.keys(operations).sort())
 })
 
-test('the examples of an operation have names of their own', () => {
+test('the examples of an operation have unique names', () => {
   const names = examples.map(({ operation, name, status }) => `${operation} ${status} ${name}`)
   expect(names).toEqual([...new Set(names)])
 })

@@ -39,8 +39,8 @@ const table = Object.entries<Operation>(operations)
 const contents = Object.entries<ContentRoute>(contentRoutes)
 
 describe('the file', () => {
-  test('is what the package publishes now', async () => {
-    // With `-u` the file is written: npm run generate.
+  test('equals the published one', async () => {
+    // With `-u` this writes the file: npm run generate.
     await expect(await formatted('openapi.json', JSON.stringify(copy()))).toMatchFileSnapshot(
       '../../src/adapters/http/openapi.json',
     )
@@ -58,26 +58,26 @@ describe('the file', () => {
 })
 
 describe('the document', () => {
-  test('is valid for one validator', async () => {
+  test('is valid for the first validator', async () => {
     expect(await new Validator().validate(copy() as SpecData)).toEqual({ valid: true })
   })
 
-  test('is valid for another', async () => {
+  test('is valid for the second validator', async () => {
     expect(await parse(copy() as Parameters<typeof parse>[0])).toMatchObject({ valid: true, warnings: [] })
   })
 
-  test('would not be valid with a mistake', async () => {
+  test('is invalid with a mistake', async () => {
     const wrong = { ...copy(), paths: { '/a': { get: { responses: { 200: {} } } } } }
     expect(await new Validator().validate(wrong)).toMatchObject({ valid: false })
     expect(await parse(wrong as never)).toMatchObject({ valid: false })
   })
 
-  test('is a copy, so that nobody changes that of others', () => {
+  test('is copied on each call', () => {
     expect(copy()).not.toBe(copy())
     expect(copy()).toEqual(copy())
   })
 
-  test('is served without a token, below the prefix of the handler', async () => {
+  test('is served without a token at the prefix of the handler', async () => {
     await using engine = await openTestEngine()
     const handler = createHttpHandler(engine, { authenticate: staticTokens({}), prefix: '/api' })
     for (const path of ['/api/v1/openapi.json', '/api/openapi.json']) {
@@ -89,7 +89,7 @@ describe('the document', () => {
     expect(contract.servers).toEqual([{ url: '/' }])
   })
 
-  test('refers to nothing that is not there, and has nothing that nobody refers to', () => {
+  test('has no dangling references and no unused components', () => {
     const text = JSON.stringify(contract)
     const named = [...text.matchAll(/"\$ref":"#\/components\/(\w+\/\w+)"/g)].map(([, name]) => name!)
     const there = [
@@ -102,7 +102,7 @@ describe('the document', () => {
 })
 
 describe('the routes', () => {
-  test('are those of the table, and the contract itself', () => {
+  test('are those of the operation table, and the contract itself', () => {
     const expected = table.flatMap(([name, { method, path, aliases = [] }]) => [
       `${method} ${path} ${name}`,
       ...aliases.map((alias) => `${method} ${alias} ${name}Alias`),
@@ -114,7 +114,7 @@ describe('the routes', () => {
     ).toEqual([...expected, ...ofContents, ...contractRoutes].sort())
   })
 
-  test('of aliases are those of their operations', () => {
+  test('of aliases match their operations', () => {
     const aliases = routes.filter(({ operation }) => operation['x-alias-of'] !== undefined)
     expect(aliases.map(({ path }) => path).sort()).toEqual([
       '/openapi.json',
@@ -130,7 +130,7 @@ describe('the routes', () => {
     }
   })
 
-  test('have a tag of the list, a summary and a description', () => {
+  test('have a known tag, a summary and a description', () => {
     const tags = contract.tags.map(({ name }) => name)
     expect(tags).toEqual([...new Set(tags)])
     for (const { operation } of routes) {
@@ -141,7 +141,7 @@ describe('the routes', () => {
     expect(tags.filter((tag) => !routes.some(({ operation }) => operation.tags[0] === tag))).toEqual([])
   })
 
-  test('beyond the interface are marked, with what is beyond it in the others', () => {
+  test('outside the interface are marked as extensions, and so are additional fields of the others', () => {
     const marked = routes.filter(({ operation }) => operation['x-extension'] === true)
     expect(marked.map(({ operation }) => operation.operationId).sort()).toEqual(
       [
@@ -158,7 +158,7 @@ describe('the routes', () => {
     expect(inBodies).toBe(5)
   })
 
-  test('take every field of their requests in one place', () => {
+  test('take every field of their requests in exactly one place', () => {
     for (const { operation } of routes.filter(({ path }) => path.startsWith('/v1/s'))) {
       const name = (operation['x-alias-of'] ?? operation.operationId) as keyof typeof schemas
       const schema = schemas[name]?.request ?? contentSchemas[name as never]
@@ -172,7 +172,7 @@ describe('the routes', () => {
 })
 
 describe('the errors', () => {
-  test('of an operation are those of the table, by their statuses', () => {
+  test('of an operation are those of the table, by status', () => {
     for (const [name, { errors }] of table) {
       const { operation } = routes.find(({ operation }) => operation.operationId === name)!
       const told = Object.keys(operation.responses).flatMap(
@@ -216,7 +216,7 @@ describe('the examples', () => {
     ),
   ])
 
-  test('are what their schemas describe', () => {
+  test('match their schemas', () => {
     const wrong = medias.flatMap(({ schema, examples = {} }: Media) =>
       Object.values(examples).flatMap(({ summary, value }) =>
         problems(schema, value).map((problem) => `${summary}: ${problem}`),
@@ -225,7 +225,7 @@ describe('the examples', () => {
     expect(wrong).toEqual([])
   })
 
-  test('of parameters are too', () => {
+  test('of parameters match their schemas', () => {
     const wrong = routes.flatMap(({ operation }) =>
       (operation.parameters ?? [])
         .filter(({ example }) => example !== undefined)
@@ -234,7 +234,7 @@ describe('the examples', () => {
     expect(wrong).toEqual([])
   })
 
-  test('of errors have statuses and reasons that the operation may have', () => {
+  test('of errors have statuses and reasons that the operation declares', () => {
     for (const { operation: name, status, response } of examples.filter(({ status }) => status !== 200)) {
       const { operation } = routes.find(({ operation }) => operation.operationId === name)!
       const [{ reason }] = (response as { readonly details: [{ readonly reason: string }] }).details
@@ -242,13 +242,13 @@ describe('the examples', () => {
     }
   })
 
-  test('would be seen to be wrong', () => {
+  test('with mistakes are detected', () => {
     expect(problems({ $ref: '#/components/schemas/Session' }, { id: 5 })).not.toEqual([])
     expect(problems({ type: 'string', format: 'int64' }, '-1')).not.toEqual([])
   })
 })
 
-test('values of the kinds that JSON does not have are described', () => {
+test('describes values of types that JSON lacks', () => {
   const { content, contentHash, sizeBytes } = contract.components.schemas['ReadFileResponse']![
     'properties'
   ] as Record<string, JsonSchema>

@@ -4,7 +4,7 @@ import { openServer, token } from '../support/http-server.js'
 import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
 
 describe('a concurrency limit', () => {
-  test('accepts amounts up to the limit, and again after they are given back', () => {
+  test('accepts amounts up to the limit, and again after they are released', () => {
     const limit = new ConcurrencyLimit(10, 'too much')
     limit.take(4)
     limit.take(6)
@@ -16,14 +16,14 @@ describe('a concurrency limit', () => {
     )
   })
 
-  test('does not count a refused amount', () => {
+  test('does not count a rejected amount', () => {
     const limit = new ConcurrencyLimit(10, 'too much')
     expect(() => limit.take(11)).toThrow('too much')
     limit.take(10)
   })
 })
 
-test('a body of exactly the limit is taken, and one byte more is refused', async () => {
+test('accepts a body of exactly the limit and rejects one more byte', async () => {
   const body = { initialTags: { name: 'value' } }
   const bodyBytes = JSON.stringify(body).length
   await using there = await openServer({ handler: { limits: { bodyBytes } } })
@@ -32,7 +32,7 @@ test('a body of exactly the limit is taken, and one byte more is refused', async
   expect((await there.call('POST', '/v1/sessions', larger)).status).toBe(413)
 })
 
-test('a request for another host is refused, also where only its target names that host', async () => {
+test('rejects a request for another host, even if only its target names it', async () => {
   await using there = await openServer({})
   const statusOf = async (target: string): Promise<string | undefined> => {
     const socket = await there.open()

@@ -1,4 +1,4 @@
-/** What requests are made of, and what is refused of them. */
+/** Bodies, fields and queries of requests, and the requests that are rejected. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Session } from '../../src/index.js'
 import { caller, openServer, refusalIn, type TestServer } from '../support/http-server.js'
@@ -25,7 +25,7 @@ describe.each(doors)('through %s:', (_door, call) => {
   describe('a body', () => {
     test.each([
       ['text', 'x'],
-      ['a part of JSON', '{"a":'],
+      ['an incomplete JSON value', '{"a":'],
       ['two values', '{} {}'],
       ['a trailing comma', '{"a":1,}'],
       ['a comment', '{}//'],
@@ -43,17 +43,17 @@ describe.each(doors)('through %s:', (_door, call) => {
       ['invalid UTF-8', new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
       ['an encoded surrogate', new Uint8Array([0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d])],
       ['UTF-16', new Uint8Array([0x7b, 0, 0x7d, 0])],
-    ])('of %s is refused', async (_what, body) => {
+    ])('of %s is rejected', async (_what, body) => {
       const answer = await call('POST', `/v1/sessions/${id}/checkpoints`, body)
       expect(refusalIn(answer)).toMatchObject(invalid('body'))
     })
 
-    test('with a long unknown name is taken', async () => {
+    test('with a long unknown name is accepted', async () => {
       const body = `{"${'n'.repeat(5000)}":1}`
       expect((await call('POST', '/v1/sessions', body)).status).toBe(200)
     })
 
-    test('as deep as it may be is taken', async () => {
+    test('at the maximum depth is accepted', async () => {
       const deep = `{"label":"d","a":${'['.repeat(63)}${']'.repeat(63)}}`
       expect((await call('POST', '/v1/sessions', deep)).status).toBe(200)
       const inStrings = JSON.stringify({ initialTags: { a: '[{'.repeat(200) } })
@@ -64,7 +64,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       })
     })
 
-    test('that is empty stands for one without fields', async () => {
+    test('that is empty means an object without fields', async () => {
       for (const [body, headers] of [
         [undefined, undefined],
         ['', { 'content-type': 'application/json' }],
@@ -80,7 +80,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       'application/json; charset=utf-8',
       'application/json;charset=UTF-8',
       'Application/JSON; charset="utf-8"',
-    ])('may be of the type %s', async (type) => {
+    ])('accepts the type %s', async (type) => {
       expect((await call('POST', '/v1/sessions', '{}', { 'content-type': type })).status).toBe(200)
     })
 
@@ -92,7 +92,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       'application/jsonx',
       'text/plain; application/json',
       'application/json, text/plain',
-    ])('may not be of the type %s', async (type) => {
+    ])('rejects the type %s', async (type) => {
       const answer = await call('POST', '/v1/sessions', '{}', { 'content-type': type })
       expect(refusalIn(answer)).toEqual({
         status: 415,
@@ -102,19 +102,19 @@ describe.each(doors)('through %s:', (_door, call) => {
       })
     })
 
-    test('may not be compressed', async () => {
+    test('cannot be compressed', async () => {
       const answer = await call('POST', '/v1/sessions', '{}', { 'content-encoding': 'gzip' })
       expect(refusalIn(answer)).toMatchObject({ status: 415, field: 'content-encoding' })
     })
 
-    test('of a route that takes none is not looked at', async () => {
+    test('is ignored on a route that takes none', async () => {
       const answer = await call('DELETE', `/v1/sessions/${id}/cache/none`, '{', {
         'content-type': 'text/plain',
       })
       expect(answer.body).toEqual({})
     })
 
-    test('has fields that nobody knows, which are passed over, but in operations and chunks', async () => {
+    test('has unknown fields ignored, except in operations and chunks', async () => {
       expect((await call('POST', '/v1/sessions', { unknown: 1, tags: {} })).status).toBe(200)
       const batch = (operation: object): ReturnType<typeof call> =>
         call('POST', `/v1/sessions/${id}/batch`, { operations: [operation] })
@@ -128,7 +128,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       )
     })
 
-    test('has names that are data, __proto__ too; of equal ones the last counts', async () => {
+    test('may use any name as data, even __proto__; the last duplicate counts', async () => {
       const tags = '{"__proto__":"a","constructor":"b","toString":"c","x":"1","x":"2","5":"e"}'
       const { body } = await call('POST', '/v1/sessions', `{"initialTags":${tags}}`)
       const { id: made, tags: given } = body as { id: string; tags: object }
@@ -145,8 +145,8 @@ describe.each(doors)('through %s:', (_door, call) => {
       expect(again.text).toContain('"__proto__":"a"')
     })
 
-    // Bodies of these sizes are read in different ways.
-    test.each([0, 3000, 200_000])('of %i bytes does not change whom the path names', async (size) => {
+    // Bodies of these sizes take different code paths.
+    test.each([0, 3000, 200_000])('of %i bytes cannot override the session of the path', async (size) => {
       const other = await server.session()
       const answer = await call('POST', `/v1/sessions/${id}/checkpoints`, {
         sessionId: other.id,
@@ -181,13 +181,13 @@ describe.each(doors)('through %s:', (_door, call) => {
       null,
       true,
       {},
-    ])('of 64 bits is not %j', async (offset) => {
+    ])('of 64 bits rejects %j', async (offset) => {
       expect(refusalIn(await call('POST', `/v1/sessions/${id}/batch`, chunk({ offset })))).toEqual(
         invalid('operations[0].segmentWrite.segments[0].data.offset'),
       )
     })
 
-    test('of 64 bits is digits or a number, and comes back as digits', async () => {
+    test('of 64 bits is a decimal string or a number, and is returned as a string', async () => {
       for (const offset of ['3', 3]) {
         expect(
           (await call('POST', `/v1/sessions/${id}/batch`, chunk({ offset, content: 'eA==' }))).body,
@@ -195,7 +195,7 @@ describe.each(doors)('through %s:', (_door, call) => {
         const read = await call('POST', `/v1/sessions/${id}:readFile`, { path: '/s', offset })
         expect(read.body).toMatchObject({ content: 'eA==', sizeBytes: '4' })
       }
-      // More than a file may have, but nothing that could not be said.
+      // More than a file may have, but a valid number.
       const far = await call(
         'POST',
         `/v1/sessions/${id}/batch`,
@@ -219,7 +219,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     })
 
     test.each(['*', 'a', 'abcde', 'ab==c', 'a b=', 'YQ=\n', 'YQ===', '=', 'é', 1, null, ['YQ==']])(
-      'of bytes is not %j',
+      'of bytes rejects %j',
       async (value) => {
         expect(refusalIn(await call('PUT', `/v1/sessions/${id}/cache/k`, { value }))).toEqual(
           invalid('value'),
@@ -233,7 +233,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       ['-_-_', '+/+/'],
       ['+/+/', '+/+/'],
       ['', ''],
-    ])('of bytes may be %j', async (value, given) => {
+    ])('of bytes accepts %j', async (value, given) => {
       expect((await call('PUT', `/v1/sessions/${id}/cache/k`, { value })).body).toEqual({})
       expect((await call('GET', `/v1/sessions/${id}/cache/k`)).body).toEqual({ value: given, found: true })
     })
@@ -247,16 +247,16 @@ describe.each(doors)('through %s:', (_door, call) => {
       [{ path: 'x' }, 'path'],
       [{ path: '/x/../y' }, 'path'],
       [{}, 'path'],
-    ])('of another kind is named: %j', async (body, field) => {
+    ])('of a wrong type is named: %j', async (body, field) => {
       expect(refusalIn(await call('POST', `/v1/sessions/${id}/dirs`, body))).toEqual(invalid(field))
     })
 
-    test('of a map is a string', async () => {
+    test('of a map must be a string', async () => {
       for (const initialTags of [{ a: 1 }, { a: null }, [], 'x', null])
         expect(refusalIn(await call('POST', '/v1/sessions', { initialTags }))).toEqual(invalid('initialTags'))
     })
 
-    test('with a lone surrogate is refused', async () => {
+    test('with a lone surrogate is rejected', async () => {
       const body = String.raw`{"path":"/\ud800"}`
       expect(refusalIn(await call('POST', `/v1/sessions/${id}/dirs`, body))).toEqual(invalid('path'))
     })
@@ -305,7 +305,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       ['?pageToken=%FF', 'pageToken'],
       ['?pageToken=nonsense', 'pageToken'],
       ['?%zz=1', 'query'],
-    ])('is refused: %s', async (query, field) => {
+    ])('is rejected: %s', async (query, field) => {
       expect(refusalIn(await manifest(query))).toEqual(invalid(field))
     })
 
@@ -317,11 +317,11 @@ describe.each(doors)('through %s:', (_door, call) => {
       '?__proto__=1',
       '?pathPrefix=/',
       '?pathPrefix',
-    ])('is taken: %s', async (query) => {
+    ])('is accepted: %s', async (query) => {
       expect((await manifest(query)).status).toBe(200)
     })
 
-    test('has + for a space, which %2B is not', async () => {
+    test('decodes + to a space and %2B to a plus', async () => {
       for (const key of ['a b', 'a+b']) await session.cache.put({ key, value: '' })
       const keys = async (prefix: string): Promise<unknown> =>
         (await call('GET', `/v1/sessions/${id}/cache/keys?prefix=${prefix}`)).body
@@ -331,7 +331,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       await session.cache.deleteByPrefix({ prefix: 'a' })
     })
 
-    test('names what is to be deleted', async () => {
+    test('names the path to delete', async () => {
       await session.files.write({ path: '/del ete', content: 'x' })
       await session.files.createDirectory({ path: '/gone' })
       const files = `/v1/sessions/${id}/files`
@@ -347,14 +347,14 @@ describe.each(doors)('through %s:', (_door, call) => {
       expect(refusalIn(await call('DELETE', files))).toEqual(invalid('path'))
     })
 
-    test('has an empty scope for none', async () => {
+    test('accepts an empty scope', async () => {
       expect((await call('GET', `/v1/sessions/${id}/secrets?scope=`)).body).toEqual({ secrets: [] })
       expect(refusalIn(await call('GET', `/v1/sessions/${id}/secrets?scope=x`))).toEqual(invalid('scope'))
     })
   })
 
-  describe('an answer', () => {
-    test('says what a secret is in one place', async () => {
+  describe('a response', () => {
+    test('reveals a secret in only one place', async () => {
       const path = `/v1/sessions/${id}/secrets/${encodeURIComponent('a/b')}`
       const answers = [
         await call('PUT', path, { secretValue: 'canary-value' }),
@@ -374,7 +374,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       })
     })
 
-    test('of an event does not name its principal', async () => {
+    test('with events does not name the principal', async () => {
       await session.files.rename({ sourcePath: '/a', destinationPath: '/a2' })
       await session.files.rename({ sourcePath: '/a2', destinationPath: '/a' })
       const { body } = await call('GET', `/v1/sessions/${id}/events?pageSize=10000`)
@@ -383,7 +383,7 @@ describe.each(doors)('through %s:', (_door, call) => {
         expect(Object.keys(event)).toEqual(['eventId', 'timestamp', 'eventType', 'details'])
     })
 
-    test('has every field, empty ones too', async () => {
+    test('contains every field, including empty ones', async () => {
       const fork = await session.fork()
       expect((await call('GET', `/v1/sessions/${fork.id}/analytics`)).body).toEqual({
         sessionId: fork.id,
@@ -402,7 +402,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       })
     })
 
-    test('to an id of another tenant is that to an unknown one', async () => {
+    test('is the same for an id of another tenant as for an unknown one', async () => {
       const foreign = (await server.engine.as({ ...caller, tenant: 'other' }).sessions.create()).id
       const known = await call('GET', `/v1/sessions/${foreign}`)
       const unknown = await call('GET', `/v1/sessions/${'1'.repeat(36)}`)
@@ -412,7 +412,7 @@ describe.each(doors)('through %s:', (_door, call) => {
   })
 })
 
-test('the states of approvals have their codes', async () => {
+test('approval states map to status codes', async () => {
   const { approvalId } = (await server.call('POST', `/v1/sessions/${id}/request-approval`, {})).body as {
     approvalId: string
   }
@@ -438,7 +438,7 @@ test.each([
     400,
     11,
   ],
-])('%s %s %j gives %i and %i', async (method, path, body, status, code) => {
+])('%s %s %j returns %i and %i', async (method, path, body, status, code) => {
   expect(refusalIn(await server.call(method, `/v1/sessions/${id}/${path}`, body))).toMatchObject({
     status,
     code,

@@ -1,4 +1,4 @@
-/** Paths and methods, through both doors. */
+/** Paths and methods, through a server and through fetch. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { operations, type Operation } from '../../src/engine/contract.js'
 import { createHttpHandler } from '../../src/adapters/http/index.js'
@@ -21,28 +21,28 @@ const routes = Object.entries<Operation>(operations).flatMap(([name, operation])
 
 const filledPath = (path: string): string => path.replaceAll(/\{\w+\}/g, '0'.repeat(36))
 
-/** Two doors to the same handler. */
+/** Two ways to call the same handler. */
 const doors = [
   ['a server', (...request: Parameters<TestServer['call']>) => server.call(...request)],
   ['fetch', (...request: Parameters<TestServer['fetch']>) => server.fetch(...request)],
 ] as const
 
 describe.each(doors)('through %s:', (_door, call) => {
-  test.each(routes)('$method $path leads to $name', async ({ method, path }) => {
+  test.each(routes)('$method $path calls $name', async ({ method, path }) => {
     const answer = await call(
       method,
       filledPath(path),
       method === 'GET' || method === 'DELETE' ? undefined : {},
     )
-    // Ids are unknown, and much is missing: what matters is that the operation was asked.
+    // Ids are unknown and fields are missing: only the routing matters.
     expect(JSON.stringify(answer.body)).not.toMatch(/ROUTE_NOT_FOUND|METHOD_NOT_ALLOWED/)
     expect([200, 400, 404]).toContain(answer.status)
   })
 
-  test('every other method of a path is refused, with those that it has', async () => {
+  test('rejects other methods of a path and lists its methods', async () => {
     const allowed = new Map<string, Set<string>>()
     for (const { method, path } of routes) allowed.set(path, (allowed.get(path) ?? new Set()).add(method))
-    // As a key of the cache it is a path of another shape too.
+    // As a cache key it also matches another route.
     const more = (path: string): string[] => (/\/cache\/[a-z-]+$/.test(path) ? ['GET', 'PUT', 'DELETE'] : [])
     for (const [path, own] of allowed) {
       const all = new Set([...own, ...more(path)])
@@ -80,7 +80,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     '/v1/sessions/__proto__/constructor',
     '/__proto__',
     '/constructor',
-  ])('%s leads nowhere', async (path) => {
+  ])('%s is not a route', async (path) => {
     for (const method of ['GET', 'POST', 'DELETE']) {
       const answer = await call(method, path, method === 'POST' ? {} : undefined)
       expect([404, 405]).toContain(answer.status)
@@ -100,7 +100,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     ['POST', ':x'],
     ['GET', ':x'],
     ['GET', '%3AlistXattrs/manifest'],
-  ])('an id has no colon: %s %s leads nowhere', async (method, sent) => {
+  ])('an id has no colon: %s %s is not a route', async (method, sent) => {
     const answer = await call(method, `/v1/sessions/${id}${sent}`, method === 'GET' ? undefined : {})
     expect(refusalIn(answer)).toMatchObject({ status: 404, reason: 'ROUTE_NOT_FOUND' })
   })
@@ -118,7 +118,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     ['..%2F..', '../..'],
     ['a%2F..%2Fb', 'a/../b'],
     ['batch-get', 'batch-get'],
-  ])('a key of the cache is decoded once: %s is %s', async (sent, key) => {
+  ])('a cache key is decoded once: %s is %s', async (sent, key) => {
     const path = `/v1/sessions/${id}/cache/${sent}`
     const value = Buffer.from(key).toString('base64')
     expect((await call('PUT', path, { value })).body).toEqual({})
@@ -144,7 +144,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     })
   })
 
-  test('HEAD is GET without the body', async () => {
+  test('HEAD returns the same as GET without the body', async () => {
     const get = await call('GET', `/v1/sessions/${id}/cache/none`)
     const head = await call('HEAD', `/v1/sessions/${id}/cache/none`)
     expect([head.status, head.text]).toEqual([200, ''])
@@ -156,14 +156,14 @@ describe.each(doors)('through %s:', (_door, call) => {
     expect((await call('HEAD', `/v1/sessions/${id}/dirs`)).status).toBe(405)
   })
 
-  test('OPTIONS tells of methods, and grants nothing', async () => {
+  test('OPTIONS lists methods and grants nothing', async () => {
     const answer = await call('OPTIONS', `/v1/sessions/${id}/files`)
     expect([answer.status, answer.text, answer.headers.get('allow')]).toEqual([204, '', 'DELETE, OPTIONS'])
     expect(answer.headers.get('access-control-allow-origin')).toBeNull()
     expect((await call('OPTIONS', '/nothing')).status).toBe(404)
   })
 
-  test('the contract is there without a token', async () => {
+  test('serves the contract without a token', async () => {
     for (const path of ['/v1/openapi.json', '/openapi.json']) {
       const answer = await call('GET', path, undefined, { authorization: '' })
       expect(answer.status).toBe(200)
@@ -172,7 +172,7 @@ describe.each(doors)('through %s:', (_door, call) => {
     }
   })
 
-  test('every answer has the same headers', async () => {
+  test('every response has the same headers', async () => {
     for (const path of [`/v1/sessions/${id}`, '/nothing', '/openapi.json', '/v1/sessions/x']) {
       const { headers } = await call('GET', path)
       expect(headers.get('content-type')).toBe('application/json')
@@ -182,7 +182,7 @@ describe.each(doors)('through %s:', (_door, call) => {
   })
 })
 
-describe('on the line', () => {
+describe('raw requests', () => {
   test.each(['..', '.', '%2e%2e', '%2E', '.%2e'])('a dot segment is a parameter: %s', async (sent) => {
     const answer = await server.raw(
       server.head('GET', `/v1/sessions/${id}/cache/${sent}`, 'connection: close'),
@@ -198,7 +198,7 @@ describe('on the line', () => {
     expect((await server.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
   })
 
-  test('a whole URL is taken, if its host is allowed', async () => {
+  test('accepts an absolute URL with an allowed host', async () => {
     const get = (target: string): Promise<string> =>
       server.raw(server.head('GET', target, 'connection: close'))
     expect(await get(`http://localhost/v1/sessions/${id}`)).toMatch(/^HTTP\/1.1 200 /)
@@ -206,7 +206,7 @@ describe('on the line', () => {
   })
 })
 
-test('a prefix is before everything', async () => {
+test('a prefix applies to every route', async () => {
   await using other = await openServer({ handler: { prefix: '/api/x' } })
   const session = await other.session()
   expect((await other.call('GET', `/api/x/v1/sessions/${session.id}`)).status).toBe(200)
@@ -215,7 +215,7 @@ test('a prefix is before everything', async () => {
     expect((await other.call('GET', path)).status).toBe(404)
 })
 
-test('a path outside of the prefix leads nowhere', async () => {
+test('a path outside the prefix is not a route', async () => {
   const handler = createHttpHandler(server.engine, {
     authenticate: () => ({ tenant: 'acme', principal: 'ann' }),
     prefix: '/api',

@@ -1,4 +1,4 @@
-/** Every route of the contract, with what it must refuse: the right answer, and nothing changed. */
+/** Every route of the contract with invalid requests: it must answer correctly and change nothing. */
 import { deepStrictEqual, ok } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -28,12 +28,12 @@ import { everythingOf, narrowBytes, openWorld, type Tenant, type World } from '.
 interface Sent {
   readonly tenant?: Tenant
   readonly handler?: HttpHandler
-  /** Of path and query, over those of the tenant. */
+  /** Path and query parameters that override those of the tenant. */
   readonly parameters?: Readonly<Record<string, string>>
-  /** Added to the query as it is. */
+  /** Appended to the query unencoded. */
   readonly rawQuery?: string
   readonly method?: string
-  /** Text as it is; else JSON. */
+  /** Text is sent unchanged, other values as JSON. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string | undefined>>
 }
@@ -63,7 +63,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 afterEach(async () => {
   const now = await everything()
-  // An expectation costs more than what it compares.
+  // An assertion costs more than the comparison itself.
   if (!isDeepStrictEqual(now, before)) expect(now).toEqual(before)
   expect(Object.keys(Object.prototype)).toEqual([])
 })
@@ -82,7 +82,7 @@ const parametersOf = ({ operation }: DescribedRoute, place: 'path' | 'query') =>
 
 const nameNames = ['key', 'secretName']
 
-/** Ids of the form of those that exist. */
+/** A well-formed id that does not exist. */
 const unknownId = '1kg9h1s000zzzzzzzzzzzzzzzzzzzzzzzzzz'
 
 function send(route: DescribedRoute, sent: Sent = {}): Promise<Response> {
@@ -117,13 +117,13 @@ function sampleBody({ operation }: DescribedRoute): unknown {
   return schema && sampleOf(schema)
 }
 
-/** What a request that fails is answered with: as the contract says, with nothing of the inside. */
+/** Sends a request that must fail as the contract says, without internal details. */
 async function refused(route: DescribedRoute, sent: Sent = {}): Promise<Refusal> {
   const response = await send(route, sent)
   const text = response.ok ? (await response.body?.cancel(), '') : await response.text()
   const asked = `${label(route)} ${JSON.stringify(sent.parameters ?? '')} ${JSON.stringify(sent.body)?.slice(0, 300)}: `
   const isRefused = response.status >= 400 && response.status < 500
-  // Expectations cost more than what they compare, and there are thousands.
+  // Assertions cost more than the comparison itself, and there are thousands.
   ok(isRefused, `${asked}${response.status} ${text}`)
   const names = ['content-type', 'cache-control', 'x-content-type-options']
   const status = JSON.parse(text) as Status
@@ -143,7 +143,7 @@ async function refused(route: DescribedRoute, sent: Sent = {}): Promise<Refusal>
   return { http: response.status, headers: response.headers, text, status }
 }
 
-/** As {@link refused}, with a status and a reason that the contract has for the operation. */
+/** Does the same as {@link refused}, and requires a status and reason that the contract lists for the operation. */
 async function refusedAsTold(route: DescribedRoute, sent: Sent = {}): Promise<Refusal> {
   const refusal = await refused(route, sent)
   const [{ reason }] = refusal.status.details
@@ -152,18 +152,18 @@ async function refusedAsTold(route: DescribedRoute, sent: Sent = {}): Promise<Re
   return refusal
 }
 
-/** Status, reason, and the field where there is one. */
+/** The status, the reason, and the field if there is one. */
 function told({ http, status }: Refusal): string {
   const [{ reason, metadata }] = status.details
   return [http, reason, metadata['field'] ?? []].flat().join(' ')
 }
 
-test('there are routes to try', () => {
+test('has routes to test', () => {
   expect(guarded.length).toBeGreaterThan(75)
   expect(withBody.length).toBeGreaterThan(45)
 })
 
-describe('a token that is none is refused, always in the same way, by', () => {
+describe('an invalid token gets the same rejection from', () => {
   const tokens = [
     undefined,
     '',
@@ -193,7 +193,7 @@ describe('a token that is none is refused, always in the same way, by', () => {
       expect(refusal.headers.get('www-authenticate')).toBe('Bearer')
       answers.add(refusal.text)
     }
-    // Before anything else is looked at.
+    // The token is checked first.
     const parameters = Object.fromEntries(parametersOf(route, 'path').map(({ name }) => [name, '%']))
     const headers = { authorization: undefined, 'content-type': 'text/plain' }
     const wrong = route.method === 'GET' ? {} : { body: '{' }
@@ -201,7 +201,7 @@ describe('a token that is none is refused, always in the same way, by', () => {
     expect([...answers]).toHaveLength(1)
   })
 
-  test('but not by the contract itself', async () => {
+  test('except the contract itself', async () => {
     for (const route of routes.filter(({ operation }) => operation.security !== undefined)) {
       const response = await send(route, { headers: { authorization: undefined } })
       expect(response.status).toBe(200)
@@ -210,7 +210,7 @@ describe('a token that is none is refused, always in the same way, by', () => {
   })
 })
 
-describe('ids of another tenant are like ids that nobody has, for', () => {
+describe('an id of another tenant is treated like an unknown one by', () => {
   const tenants = ['sessionId', 'sourceSessionId', 'sourceId']
   const targeted = guarded.filter((route) =>
     parametersOf(route, 'path').some(({ name }) => tenants.includes(name)),
@@ -233,7 +233,7 @@ describe('ids of another tenant are like ids that nobody has, for', () => {
     expect(answers[0]).toEqual(answers[1])
   })
 
-  // Ids that stand in a body, of requests for what is the caller's own.
+  // Ids in bodies, in requests for the caller's own resources.
   const inBodies = withBody.flatMap((route) =>
     positionsOf(route.operation)
       .filter(({ path }) => ['sessionId', 'sourceId', 'checkpointId', 'lockId'].includes(String(path.at(-1))))
@@ -249,7 +249,7 @@ describe('ids of another tenant are like ids that nobody has, for', () => {
     const { ann, eve } = world
     const answers = []
     for (const id of [ann.ids[name]!, unknownId]) {
-      // A checkpoint has an id or a label.
+      // A checkpoint reference has either an id or a label.
       const bare = replaced(validBody(route, eve) ?? {}, [...path.slice(0, -1), 'checkpointLabel'], remove)
       const body = replaced(bare, path, id)
       const refusal = await refusedAsTold(route, { tenant: eve, body })
@@ -285,8 +285,8 @@ describe('ids of another tenant are like ids that nobody has, for', () => {
   }
 })
 
-describe('what needs a capability that authorize denies is refused, with nothing but its name, by', () => {
-  // A sample has the same time for both ends of a window.
+describe('a denied capability is reported by name only, by', () => {
+  // A sample uses the same time for both ends of a window.
   const parameters = { windowEnd: '2026-02-01T00:00:00Z' }
 
   test.each(named(guarded))('%s', async (_label, route) => {
@@ -310,7 +310,7 @@ describe('what needs a capability that authorize denies is refused, with nothing
   })
 })
 
-/** The first example of the contract, for what a tenant has. */
+/** The first example of the contract, with the ids of a tenant. */
 function validBody(route: DescribedRoute, { ids }: Tenant): object | undefined {
   const { examples = {} } = route.operation.requestBody?.content['application/json'] ?? {}
   const [example] = Object.values(examples)
@@ -318,7 +318,7 @@ function validBody(route: DescribedRoute, { ids }: Tenant): object | undefined {
   return JSON.parse(JSON.stringify(example.value), (key, value: unknown) => ids[key] ?? value) as object
 }
 
-describe('another host or origin is refused by', () => {
+describe('another host or origin is rejected by', () => {
   const hosts = [
     'evil.example',
     'localhost.evil.example',
@@ -343,7 +343,7 @@ describe('another host or origin is refused by', () => {
   })
 })
 
-describe('a body that is not JSON, or too large, is refused by', () => {
+describe('a body that is too large or not JSON is rejected by', () => {
   const types = [
     undefined,
     '',
@@ -373,7 +373,7 @@ describe('a body that is not JSON, or too large, is refused by', () => {
 
   test.each(named(withBody))('%s', async (_label, route) => {
     for (const type of types) {
-      // As bytes, which say nothing of their type by themselves.
+      // Sent as bytes, for which fetch sets no content type.
       const refusal = await refusedAsTold(route, {
         headers: { 'content-type': type },
         body: Buffer.from('{}'),
@@ -399,7 +399,7 @@ describe('a body that is not JSON, or too large, is refused by', () => {
   })
 })
 
-describe('values of the wrong kind are refused by the name of their field, by', () => {
+describe('a value of a wrong type is rejected with its field name by', () => {
   test.each(named(withBody))('%s', async (_label, route) => {
     const sample = sampleBody(route)
     for (const { path, schema, required } of positionsOf(route.operation)) {
@@ -437,11 +437,11 @@ describe('values of the wrong kind are refused by the name of their field, by', 
   })
 })
 
-describe('keys that JavaScript has a meaning for are keys like any other, for', () => {
+describe('names of JavaScript properties are ordinary keys for', () => {
   const keys = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty']
   const targeted = withBody.filter((route) => parametersOf(route, 'path').length > 0)
 
-  /** The same JSON with further keys in each of its objects, however deep. */
+  /** The same JSON with additional keys in each of its objects at any depth. */
   function polluted(value: unknown): string {
     if (Array.isArray(value)) return `[${value.map(polluted).join(',')}]`
     if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -454,7 +454,7 @@ describe('keys that JavaScript has a meaning for are keys like any other, for', 
     const parameters = Object.fromEntries(parametersOf(route, 'path').map(({ name }) => [name, unknownId]))
     const body = validBody(route, world.ann)
     const { http, status, text } = await refusedAsTold(route, { parameters, body: polluted(body) })
-    // Maps of strings take none of these values, operations and chunks no further key.
+    // Maps of strings reject these values; operations and chunks reject unknown keys.
     expect([400, 404], text).toContain(http)
     expect(status.message).not.toContain('polluted')
   })
@@ -479,7 +479,7 @@ describe('keys that JavaScript has a meaning for are keys like any other, for', 
   })
 })
 
-describe('ids that nobody has are not found, by', () => {
+describe('an unknown id is not found by', () => {
   const idNames = ['sessionId', 'sourceSessionId', 'sourceId', 'jobId', 'annotationId', 'approvalId']
   const ids = [
     unknownId,
@@ -508,7 +508,7 @@ describe('ids that nobody has are not found, by', () => {
         expect(refusal.http, refusal.text).toBe(404)
         expect(refusal.status.code).toBe(5)
       }
-      // What the Fetch API takes out of a URL leads to no other route.
+      // Segments that the Fetch API removes from a URL select no other route.
       for (const id of ['..', '%2e%2e', '.', '%2E']) {
         const refusal = await refused(route, { parameters: { [name]: id }, ...(body && { body }) })
         expect([404, 405], refusal.text).toContain(refusal.http)
@@ -521,7 +521,7 @@ describe('ids that nobody has are not found, by', () => {
   })
 })
 
-describe('names that are none are refused by', () => {
+describe('an invalid name is rejected by', () => {
   const targeted = guarded.filter((route) =>
     parametersOf(route, 'path').some(({ name }) => nameNames.includes(name)),
   )
@@ -539,7 +539,7 @@ describe('names that are none are refused by', () => {
   })
 })
 
-describe('other methods are refused by', () => {
+describe('other methods are rejected by', () => {
   const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'LOCK', 'QUERY']
   const paths = [...new Set(routes.map(({ path }) => path))]
 
@@ -547,7 +547,7 @@ describe('other methods are refused by', () => {
     const own = routes.filter((route) => route.path === path)
     const allowed = own.map(({ method }) => method)
     for (const method of methods.filter((method) => !allowed.includes(method))) {
-      // `/cache/{key}` is `/cache/keys` too.
+      // `/cache/{key}` also matches `/cache/keys`.
       if (shadowed(path, method)) continue
       const body = method === 'GET' ? undefined : '{}'
       const refusal = await refused(own[0]!, { method, body })
@@ -560,7 +560,7 @@ describe('other methods are refused by', () => {
   })
 })
 
-describe('paths near to those that there are lead nowhere:', () => {
+describe('similar paths are not routes:', () => {
   test.each(named(guarded))('%s', async (_label, route) => {
     const near = [
       `${route.path}/`,
@@ -574,7 +574,7 @@ describe('paths near to those that there are lead nowhere:', () => {
       `${route.path}%2F`,
       `${route.path};x=1`,
     ]
-    // Names may have any character.
+    // Names may contain any character.
     for (const path of near.filter((path) => path !== route.path && !isOfNames(path))) {
       const refusal = await refused({ ...route, path })
       expect([400, 404, 405], `${path} ${refusal.text}`).toContain(refusal.http)
@@ -582,7 +582,7 @@ describe('paths near to those that there are lead nowhere:', () => {
   })
 })
 
-/** Whether a path is that of a route that has this method, though not written so. */
+/** Whether a path with this method matches another route. */
 function shadowed(path: string, method: string): boolean {
   return routes.some((route) => route.method === method && formOf(route).test(path))
 }
