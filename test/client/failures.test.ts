@@ -428,7 +428,7 @@ test("the properties of a handle do not expose the client's transport, which has
   const seen = new Set<unknown>()
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const [at, value] = next
-    // It asks for the token before each request, and sends any.
+    // It has the token, and can send any request.
     expect(value, at).not.toBeInstanceOf(Transport)
     if (typeof value !== 'object' || value === null || seen.has(value)) continue
     seen.add(value)

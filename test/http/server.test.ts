@@ -1,4 +1,4 @@
-/** The server: slow and wrong clients, connections, closing. */
+/** The server: slow and faulty clients, connections, closing. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,10 +10,10 @@ import { openServer, readAll, token } from '../support/http-server.js'
 const json = 'content-type: application/json'
 const authorization = `Bearer ${token}`
 
-describe('a client that is slow', () => {
+describe('a slow client', () => {
   const server = { headersTimeoutMs: 300, requestTimeoutMs: 600 }
 
-  test('with its headers is cut off', async () => {
+  test('with its headers is disconnected', async () => {
     await using there = await openServer({ server })
     const socket = await there.open()
     const answer = readAll(socket)
@@ -25,7 +25,7 @@ describe('a client that is slow', () => {
     expect(await answer).toMatch(/^HTTP\/1.1 408 [\s\S]*"reason":"REQUEST_TIMEOUT"/)
   })
 
-  test('with its body is cut off', async () => {
+  test('with its body is disconnected', async () => {
     await using there = await openServer({ server })
     const { id } = await there.session()
     const socket = await there.open()
@@ -39,7 +39,7 @@ describe('a client that is slow', () => {
     expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
   })
 
-  test('and has a stream or waits for a lock is not', async () => {
+  test('that reads a stream or waits for a lock is not disconnected', async () => {
     await using there = await openServer({ server: { ...server, keepAliveMs: 100 } })
     const session = await there.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -60,7 +60,7 @@ describe('a client that is slow', () => {
   })
 })
 
-describe('what is no request', () => {
+describe('an invalid request', () => {
   test.each([
     ['nonsense', 'nonsense\r\n\r\n', 400],
     ['another protocol', 'GET / SPDY/1\r\n\r\n', 400],
@@ -75,7 +75,7 @@ describe('what is no request', () => {
       400,
     ],
     ['long headers', `GET / HTTP/1.1\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
-  ])('is refused: %s', async (_what, sent, status) => {
+  ])('is rejected: %s', async (_what, sent, status) => {
     await using server = await openServer()
     const answer = await server.raw(sent)
     expect(answer.slice(0, 12)).toBe(`HTTP/1.1 ${status}`)
@@ -86,7 +86,7 @@ describe('what is no request', () => {
 })
 
 describe('a connection', () => {
-  test('that was refused is closed by the server, after its client could read the answer', async () => {
+  test('that was rejected is closed by the server after its client could read the response', async () => {
     await using there = await openServer({ server: { headersTimeoutMs: 300, requestTimeoutMs: 600 } })
     const refused = [
       ['GET / HTTP/1.1\r\nx: half', 408],
@@ -99,7 +99,7 @@ describe('a connection', () => {
       socket.on('data', (piece: Buffer) => (answer += piece.toString('latin1')))
       const closed = new Promise((resolve) => socket.once('error', resolve).once('close', resolve))
       socket.write(sent)
-      // A connection that is closed on the other side refuses what is written to it.
+      // A connection closed by the peer rejects writes.
       const writing = setInterval(() => socket.write('x'), 50)
       await closed
       clearInterval(writing)
@@ -109,7 +109,7 @@ describe('a connection', () => {
     expect(await Promise.all(answers)).toEqual(refused.map(([, status]) => `HTTP/1.1 ${status}`))
   })
 
-  test('above the limit is closed at once, and is possible again later', async () => {
+  test('above the limit is closed at once, and accepted again later', async () => {
     await using there = await openServer({ server: { connections: 2 } })
     const sockets = [await there.open(), await there.open()]
     expect(await there.raw(there.head('GET', '/v1/sessions'))).toBe('')
@@ -121,7 +121,7 @@ describe('a connection', () => {
     })
   })
 
-  test('is used again, also after refusals and bodies that were not wanted', async () => {
+  test('is reused, also after errors and unread bodies', async () => {
     await using server = await openServer()
     const { id } = await server.session()
     const socket = await server.open()
@@ -152,7 +152,7 @@ describe('a connection', () => {
     socket.destroy()
   })
 
-  test('may have several requests under way, answered in order', async () => {
+  test('may pipeline several requests, which are answered in order', async () => {
     await using server = await openServer()
     const { id } = await server.session({ '/a': 'x' })
     const paths = [
@@ -170,7 +170,7 @@ describe('a connection', () => {
     )
   })
 
-  test('is told to go on only when the body is wanted', async () => {
+  test('gets 100 Continue only when the body is wanted', async () => {
     await using server = await openServer()
     const { id } = await server.session()
     const body = '{"label":"continued"}'
@@ -185,20 +185,20 @@ describe('a connection', () => {
     expect(refused).toMatch(/^HTTP\/1.1 404 /)
   })
 
-  test('is answered also when it expects something else', async () => {
+  test('is answered despite an unknown expectation', async () => {
     await using there = await openServer()
     const head = there.head('GET', '/v1/sessions', 'expect: the-unexpected')
     expect(await there.raw(head, '"nextPageToken"')).toMatch(/^HTTP\/1.1 200 /)
   })
 
-  test('may have as many headers as fit, before those that matter too', async () => {
+  test('may send as many headers as fit before the relevant ones', async () => {
     await using there = await openServer()
     const many = Array.from({ length: 1500 }, () => 'x: 1')
     const head = there.head('POST', '/v1/sessions', ...many, json, 'content-length: 30')
     expect(await there.raw(`${head}{"initialTags":{"last":"yes"}}`, '}}')).toContain('"last":"yes"')
   })
 
-  test('is answered before what comes behind its requests is refused', async () => {
+  test('gets its responses before invalid later data is rejected', async () => {
     await using there = await openServer()
     const post = there.head('POST', '/v1/sessions', json, 'content-length: 30')
     const whole = `${post}{"initialTags":{"last":"yes"}}`
@@ -209,7 +209,7 @@ describe('a connection', () => {
     }
   })
 
-  test('that goes on to send nonsense while it waits adds no listeners to its answer', async () => {
+  test('that keeps sending invalid data while it waits adds no listeners to its response', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -239,7 +239,7 @@ describe('a connection', () => {
     expect(warnings).toEqual([])
   })
 
-  test('that ends in the middle of a body changes nothing', async () => {
+  test('that ends during a body changes nothing', async () => {
     await using server = await openServer()
     const session = await server.session()
     for (let index = 0; index < 20; index++) {
@@ -256,7 +256,7 @@ describe('a connection', () => {
 })
 
 describe('closing', () => {
-  test('lets requests end, ends streams and waits, and takes no more', async () => {
+  test('completes requests, ends streams and waits, and accepts no new requests', async () => {
     const server = await openServer()
     const session = await server.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -285,7 +285,7 @@ describe('closing', () => {
     await server.engine.close()
   })
 
-  test('cuts off what does not end in time', async () => {
+  test('cuts off requests that do not end in time', async () => {
     const server = await openServer()
     const { id } = await server.session()
     const socket = await server.open()
@@ -299,7 +299,7 @@ describe('closing', () => {
     await server.engine.close()
   })
 
-  test('is possible at any time, and where nothing happened', async () => {
+  test('is possible at any time and without any requests', async () => {
     const server = await openServer()
     await server[Symbol.asyncDispose]()
     await server.server.close()
@@ -320,7 +320,7 @@ describe('closing', () => {
   })
 })
 
-test('a server listens where it is told, and says where', async () => {
+test('a server listens on the given address and reports it', async () => {
   const engine = await openEngine()
   try {
     const handler = createHttpHandler(engine, { authenticate: staticTokens({}) })

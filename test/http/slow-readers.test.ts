@@ -1,4 +1,4 @@
-/** Clients that do not take their answers, and what they hold of the server meanwhile. */
+/** Clients that do not read their responses, and the resources that they hold meanwhile. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
@@ -22,7 +22,7 @@ function readOf(there: TestServer, id: string, ...headers: string[]): string {
   )
 }
 
-/** A connection that asks for a large file, and stops reading when the answer begins. */
+/** A connection that requests a large file and stops reading when the response begins. */
 async function stalled(there: TestServer, id: string, request = readOf(there, id)): Promise<Socket> {
   const socket = await there.open()
   socket.on('error', () => undefined)
@@ -32,7 +32,7 @@ async function stalled(there: TestServer, id: string, request = readOf(there, id
   return socket
 }
 
-/** Generous: how long something may take that is sure to happen. */
+/** A generous limit for something that is certain to happen. */
 const soon = { timeout: 20_000, interval: 50 }
 
 async function statusOf(there: TestServer, id: string): Promise<number> {
@@ -54,7 +54,7 @@ describe('a response that is not read', () => {
     await closed(socket)
   })
 
-  test('holds its slot until its client leaves', async () => {
+  test('holds its slot until its client disconnects', async () => {
     await using there = await openServer({ handler: { limits: { concurrentRequests: 1 } } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
@@ -63,11 +63,11 @@ describe('a response that is not read', () => {
     await vi.waitFor(async () => expect(await statusOf(there, id)).toBe(200), soon)
   })
 
-  test('holds room that other large responses wait for', async () => {
+  test('makes other large responses wait for space', async () => {
     await using there = await openServer({ handler: { limits: { allResponseBytes: 20 * 2 ** 20 } } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
-    // A small response waits for nothing.
+    // A small response does not wait.
     expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
     let answered = false
     const next = there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' }).then((answer) => {
@@ -80,14 +80,14 @@ describe('a response that is not read', () => {
     expect((await next).text).toHaveLength((large.length / 3) * 4 + 125)
   })
 
-  test('lets others wait for room no longer than requests may take', async () => {
+  test('limits the wait of other responses to the request time limit', async () => {
     const limits = { allResponseBytes: 20 * 2 ** 20, requestMs: 400 }
     await using there = await openServer({ handler: { limits } })
     const { id } = await there.session({ '/large': large })
     const socket = await stalled(there, id)
     const next = await there.call('POST', `/v1/sessions/${id}:readFile`, { path: '/large' })
     expect(refusalIn(next)).toEqual({ status: 429, code: 8, reason: 'QUOTA', limit: `${20 * 2 ** 20}` })
-    // The wait that was given up leaves no hole.
+    // The abandoned wait releases its place.
     socket.destroy()
     await vi.waitFor(
       async () =>
@@ -98,7 +98,7 @@ describe('a response that is not read', () => {
     )
   })
 
-  test('holds no room for bodies once its work is done', async () => {
+  test('holds no body space once its work is done', async () => {
     await using there = await openServer({ handler: { limits: { allBodyBytes: 2 ** 20 } } })
     const { id } = await there.session({ '/large': large })
     const body = JSON.stringify({ path: '/large', padding: 'x'.repeat(900_000) })
@@ -109,7 +109,7 @@ describe('a response that is not read', () => {
     socket.destroy()
   })
 
-  test('ends its connection, even if it is small', async () => {
+  test('closes its connection even if it is small', async () => {
     const limits = { stalledResponseMs: 300, requestsPerConnection: 1000 }
     await using there = await openServer({ handler: { limits } })
     const { id } = await there.session({ '/large': large.subarray(0, 300_000) })
@@ -119,13 +119,13 @@ describe('a response that is not read', () => {
     const sockets = (): number =>
       process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length
     await vi.waitFor(() => expect(sockets()).toBe(2), soon)
-    // More than the system takes for a client that does not read.
+    // More than the system buffers for a client that does not read.
     socket.write(readOf(there, id).repeat(200))
     await vi.waitFor(() => expect(sockets()).toBe(1), soon)
     socket.destroy()
   })
 
-  test('of a stream gives its room back', async () => {
+  test('of a stream releases its space', async () => {
     const limits = { allResponseBytes: 2 ** 20, stalledStreamMs: 500, requestMs: 60_000 }
     await using there = await openServer({ handler: { limits } })
     const session = await there.session()
@@ -137,7 +137,7 @@ describe('a response that is not read', () => {
     }
     for (let index = 0; index < 15; index++)
       await session.bus.publish({ topic: 't', payload: new Uint8Array(2 ** 19) })
-    // A reader that does take its messages gets all of them, as soon as the others are cut off.
+    // A reader that takes its messages gets all of them as soon as the others are disconnected.
     const reader = await there.open()
     reader.write(there.head('GET', `/v1/sessions/${session.id}/bus?replayLimit=15`))
     let lines = 0
@@ -150,7 +150,7 @@ describe('a response that is not read', () => {
 })
 
 describe('requests on one connection', () => {
-  test('begin when the answer before them was sent', async () => {
+  test('start after the previous response was sent', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -176,7 +176,7 @@ describe('requests on one connection', () => {
     socket.destroy()
   })
 
-  test('give their slots back before the next one begins', async () => {
+  test('release their slots before the next one starts', async () => {
     await using there = await openServer({ handler: { limits: { concurrentRequests: 1 } } })
     const { id } = await there.session()
     const requests = there.head('GET', `/v1/sessions/${id}`).repeat(5)
@@ -186,7 +186,7 @@ describe('requests on one connection', () => {
     )
   })
 
-  test('do not begin when their client has left', async () => {
+  test('do not start after their client has disconnected', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -210,7 +210,7 @@ describe('requests on one connection', () => {
     expect(await session.cache.exists({ key: 'k' })).toEqual({ exists: true })
   })
 
-  test('end it when there are too many', async () => {
+  test('close it when there are too many', async () => {
     await using there = await openServer({ handler: { limits: { requestsPerConnection: 3 } } })
     const { id } = await there.session()
     const get = there.head('GET', `/v1/sessions/${id}`)
@@ -225,7 +225,7 @@ describe('requests on one connection', () => {
   })
 })
 
-test('room is given in the order in which it was asked for', async () => {
+test('grants response space in request order', async () => {
   const room = new Room(20).of('acme')
   expect(room.enter(8)).toBeUndefined()
   const order: string[] = []
@@ -237,14 +237,14 @@ test('room is given in the order in which it was asked for', async () => {
   expect(order).toEqual(['large'])
   room.resize(9, 8)
   await small
-  // What is larger than all of it gets in when there is nothing else.
+  // A response larger than all of the space is admitted when nothing else is.
   const huge = room.enter(100)!
   room.leave(8)
   room.leave(2)
   await huge
 })
 
-test('room is given to the response that has waited longest, of all tenants', async () => {
+test('grants space to the longest waiting response of all tenants', async () => {
   const room = new Room(100)
   const holder = room.of('holder')
   expect(holder.enter(100)).toBeUndefined()
@@ -261,7 +261,7 @@ test('room is given to the response that has waited longest, of all tenants', as
   expect(order).toEqual(['b0', 'a1', 'b2', 'a3', 'c4'])
 })
 
-test('one tenant holds at most half of the room that the others leave', async () => {
+test('limits a tenant to half of the space that others leave', async () => {
   const room = new Room(100)
   const [first, second, third] = ['first', 'second', 'third'].map((name) => room.of(name))
   expect(first!.enter(50)).toBeUndefined()
@@ -270,7 +270,7 @@ test('one tenant holds at most half of the room that the others leave', async ()
   expect(second!.enter(20)).toBeUndefined()
   expect(second!.enter(5)).toBeUndefined()
   const more = second!.enter(1)!.then(() => entered.push('second'))
-  // A tenant that holds nothing needs no share. It waits for room alone.
+  // A tenant that holds nothing needs no share and only waits for space.
   expect(third!.enter(25)).toBeUndefined()
   const fourth = room
     .of('fourth')
@@ -286,7 +286,7 @@ test('one tenant holds at most half of the room that the others leave', async ()
   expect(entered).toEqual(['fourth', 'first', 'second'])
 })
 
-test('a tenant that leaves its answers unread does not hold up another tenant', async () => {
+test('a tenant with unread responses does not block another tenant', async () => {
   const callers = { [token]: caller, other: { tenant: 'other', principal: 'bob' } }
   const limits = { allResponseBytes: 64 * 2 ** 20 }
   await using there = await openServer({ handler: { limits, authenticate: staticTokens(callers) } })
@@ -309,7 +309,7 @@ test('a tenant that leaves its answers unread does not hold up another tenant', 
   for (const socket of sockets) socket.destroy()
 })
 
-test('a message that does not fit is sent in the next piece', async () => {
+test('sends a message that does not fit in the next piece', async () => {
   const messages = [10, 2 ** 20, 10].map((size) => ({
     result: {
       messageId: '1',
@@ -335,7 +335,7 @@ async function* messagesOf(messages: readonly object[]): AsyncGenerator<object> 
   yield* messages
 }
 
-test('an answer behind one of another listener gives its slot back when the connection is lost', async () => {
+test('a response queued after one of another listener releases its slot when the connection is lost', async () => {
   const engine = await openEngine()
   const handler = createHttpHandler(engine, { authenticate: () => caller, limits: { concurrentRequests: 1 } })
   const handle = toNodeHandler(handler)
@@ -360,7 +360,7 @@ test('an answer behind one of another listener gives its slot back when the conn
   await engine.close()
 })
 
-test('a body that is refused gives its room back', async () => {
+test('a rejected body releases its space', async () => {
   await using there = await openServer({ handler: { limits: { allBodyBytes: 2 ** 20 } } })
   const { id } = await there.session()
   for (let index = 0; index < 3; index++) {
@@ -370,7 +370,7 @@ test('a body that is refused gives its room back', async () => {
   }
 })
 
-test('a body gets memory as it comes, whatever length is announced', async () => {
+test('a body gets memory as it arrives, whatever length is announced', async () => {
   await using there = await openServer()
   const { id } = await there.session()
   const before = process.memoryUsage().arrayBuffers

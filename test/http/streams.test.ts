@@ -1,4 +1,4 @@
-/** Messages as they come, waits for locks, and clients that leave or do not read. */
+/** Message streams, waits for locks, and clients that disconnect or do not read. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -13,7 +13,7 @@ interface Item {
   readonly error?: { readonly code: number; readonly details: readonly { readonly reason: string }[] }
 }
 
-/** Lines as they come. */
+/** The lines of a stream as they arrive. */
 class Lines {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
   readonly #decoder = new TextDecoder()
@@ -53,7 +53,7 @@ class Lines {
   }
 }
 
-/** The responses of servers of this process that are neither sent nor cut off. */
+/** The responses of servers in this process that are neither complete nor aborted. */
 function openResponses(): Disposable & { readonly responses: ReadonlySet<ServerResponse> } {
   const responses = new Set<ServerResponse>()
   const add = (message: unknown): void => {
@@ -95,12 +95,12 @@ describe.each(doors)('through %s:', (_door, send) => {
     return new Lines(response.body!)
   }
 
-  /** Settles once the session has so many subscribers. */
+  /** Resolves when the session has this many subscribers. */
   async function subscribers(session: Session, count: number): Promise<void> {
     while ((await countOf(session)) !== count) await pause(5)
   }
 
-  test('a subscription stands when its headers are there, and gets all that comes after', async () => {
+  test('a subscription is active once its headers arrive, and delivers all later messages', async () => {
     await using server = await openServer()
     const session = await server.session()
     await session.bus.publish({ topic: 't', payload: 'before' })
@@ -133,7 +133,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     await lines.leave()
   })
 
-  test('topics, patterns and replays are as asked for', async () => {
+  test('supports topics, patterns and replays', async () => {
     await using server = await openServer()
     const cases: readonly (readonly [string, readonly string[]])[] = [
       ['?replayLimit=2', ['a', 'c:y']],
@@ -153,7 +153,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     }
   })
 
-  test('what is wrong is told before the stream', async () => {
+  test('reports an invalid request before the stream starts', async () => {
     await using server = await openServer()
     const session = await server.session()
     for (const [id, query, status, reason] of [
@@ -170,7 +170,7 @@ describe.each(doors)('through %s:', (_door, send) => {
       })
   })
 
-  test('a stream ends with its session, and with the engine', async () => {
+  test('a stream ends with its session and with the engine', async () => {
     await using server = await openServer()
     for (const end of [(session: Session) => session.delete(), () => server.engine.close()]) {
       const session = await server.session()
@@ -182,7 +182,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     }
   })
 
-  test('what is ready together comes together', async () => {
+  test('messages that are ready together are sent together', async () => {
     await using server = await openServer()
     const session = await server.session()
     for (let index = 0; index < 1000; index++) await session.bus.publish({ topic: 't', payload: `${index}` })
@@ -192,7 +192,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     await lines.leave()
   })
 
-  test('who leaves is a subscriber no more', async () => {
+  test('a client that disconnects is no longer a subscriber', async () => {
     await using server = await openServer()
     const session = await server.session()
     const all = await Promise.all(Array.from({ length: 20 }, () => subscribe(server, session)))
@@ -213,7 +213,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     await subscribers(session, 0)
   })
 
-  test('a slow reader gets what was kept for it, then one error, and the end', async () => {
+  test('a slow reader gets its buffered messages, then one error, and the end', async () => {
     await using server = await openServer()
     const session = await server.session()
     const lines = await subscribe(server, session)
@@ -233,7 +233,7 @@ describe.each(doors)('through %s:', (_door, send) => {
     )
   })
 
-  test('a wait for a lock is dropped when its client leaves', async () => {
+  test('drops a wait for a lock when its client disconnects', async () => {
     let came = 0
     const authenticate = (_token: string): typeof caller => {
       came++
@@ -259,7 +259,7 @@ describe.each(doors)('through %s:', (_door, send) => {
       return {
         index,
         abort,
-        // One that nothing holds may be collected, and then its signal aborts nothing.
+        // An unreferenced request may be garbage collected, and its signal then aborts nothing.
         request,
         done: send(server, request).then(
           ({ status }) => status,
@@ -268,19 +268,19 @@ describe.each(doors)('through %s:', (_door, send) => {
       }
     })
     const [first, ...others] = waits.filter(({ index }) => index % 2 === 1)
-    // Whole-file locks are free: one of those who wait has it at once.
+    // Whole-file locks are free, so one of the waiters gets it at once.
     expect(await Promise.race([first!, ...others].map(({ done }) => done))).toBe(200)
     while (came < waits.length) await pause(5)
     for (const { abort } of waits) abort.abort()
     await Promise.all(waits.map(({ done }) => done))
-    // Who is not known to have left may get the lock, and keeps it.
+    // A client whose disconnect is not noticed yet may get the lock and keep it.
     while (open.responses.size > 0) await pause(5)
     await server.call('POST', `/v1/sessions/${session.id}:funlock`, {
       path: '/a',
       owner: { ownerId: 'holder' },
     })
     for (;;) {
-      // Nobody waits any more: a newcomer gets the lock as soon as that is known.
+      // No waiters are left: a new caller gets the lock as soon as this is known.
       const { hasConflict } = await session.posixLocks.get({ path: '/a', kind, owner: { ownerId: 'late' } })
       if (!hasConflict) break
       await pause(5)
@@ -289,7 +289,7 @@ describe.each(doors)('through %s:', (_door, send) => {
   })
 })
 
-test('a client that never reads holds little, and is cut off', async () => {
+test('a client that never reads holds little memory and is disconnected', async () => {
   await using server = await openServer({ handler: { limits: { stalledStreamMs: 300 } } })
   const session = await server.session()
   const sockets: Socket[] = []
@@ -306,7 +306,7 @@ test('a client that never reads holds little, and is cut off', async () => {
   const payload = Buffer.alloc(2 ** 20, 'x')
   for (let index = 0; index < 60; index++) await session.bus.publish({ topic: 't', payload })
   const { rss } = process.memoryUsage()
-  // 20 × (2 MiB waiting + a piece under way), the messages that are kept, and what the system buffers.
+  // 20 × (2 MiB waiting + a piece in progress), the kept messages, and the system's buffers.
   expect(rss - before.rss).toBeLessThan(400 * 2 ** 20)
   while ((await countOf(session)) > 0) await pause(10)
   const closed = sockets.map((socket) => new Promise((resolve) => socket.once('close', resolve)))
@@ -341,7 +341,7 @@ test('a thousand subscribers get every message', async () => {
   while ((await countOf(session)) > 0) await pause(20)
 })
 
-test('what is sent is counted', async () => {
+test('counts sent bytes', async () => {
   await using server = await openServer()
   const session = await server.session({ '/a': 'x'.repeat(1000) })
   const tenant = server.engine.as(caller)
@@ -368,7 +368,7 @@ test('what is sent is counted', async () => {
   expect(await gigabytes()).toBeCloseTo(bytes / 1e9, 12)
 })
 
-test('requests at once are limited, waiting ones included, until their work is over', async () => {
+test('limits concurrent requests, including waiting ones, until their work is done', async () => {
   const engine = await openEngine()
   try {
     const handler = createHttpHandler(engine, {
@@ -401,7 +401,7 @@ test('requests at once are limited, waiting ones included, until their work is o
   }
 })
 
-test('a wait for a lock may have a limit', async () => {
+test('limits the wait for a lock', async () => {
   await using server = await openServer({ handler: { limits: { lockWaitMs: 30 } } })
   const session = await server.session({ '/a': '' })
   const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
@@ -415,7 +415,7 @@ test('a wait for a lock may have a limit', async () => {
   ).toEqual({})
 })
 
-test('a request has a limit of time, its work has none', async () => {
+test('limits the time of a request but not of its work', async () => {
   let release: (() => void) | undefined
   const held = new Promise<void>((resolve) => {
     release = resolve
@@ -448,7 +448,7 @@ test('a request has a limit of time, its work has none', async () => {
   expect(refusalIn(await again)).toMatchObject({ reason: 'ALREADY_EXISTS' })
 })
 
-/** How many subscribers a session has: as many more fit as it may have. */
+/** The number of subscribers: the maximum minus the number that still fit. */
 async function countOf(session: Session): Promise<number> {
   const probes = []
   for (;;) {
@@ -465,7 +465,7 @@ async function countOf(session: Session): Promise<number> {
 }
 
 test.each(['', '{"initial'])(
-  'a client that leaves while it is looked up takes nothing up: %j sent',
+  'a client that disconnects during authentication holds no resources: %j sent',
   async (sent) => {
     let asked = 0
     let answer: (() => void) | undefined

@@ -1,4 +1,4 @@
-/** Every string of every response reaches the client as it was. */
+/** Every string of every response reaches the client unchanged. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
@@ -20,7 +20,7 @@ function isStream(name: OperationName): boolean {
   return operation.stream === true
 }
 
-/** A client whose server answers with this. */
+/** A client whose server responds with this body. */
 function clientOf(body: string | Uint8Array<ArrayBuffer>): Transport {
   const fetch = (): Promise<Response> => Promise.resolve(new Response(body))
   return new Transport(parseOptions({ baseUrl: 'http://localhost', token: 't', fetch }))
@@ -34,7 +34,7 @@ function requestOf(name: OperationName): never {
 const toWire = (name: OperationName, value: unknown): unknown =>
   z.encode(schemas[name].response as z.ZodType, value)
 
-describe('a client reads what was written, of', () => {
+describe('a client reads the written values of', () => {
   test.each(names.filter((name) => !isStream(name)))('%s', async (name) => {
     const encoder = responseEncoder(name)
     await fc.assert(
@@ -69,7 +69,7 @@ describe('a client reads what was written, of', () => {
     )
   })
 
-  test.each(names.filter((name) => listsOf(name).length > 0))('%s, where its lists are long', (name) => {
+  test.each(names.filter((name) => listsOf(name).length > 0))('%s, with long lists', (name) => {
     const encoder = responseEncoder(name)
     const [response] = fc.sample(valuesOf(schemas[name].response), { numRuns: 1, seed }) as object[]
     expect(encoder.isLong(response!)).toBe(false)
@@ -90,13 +90,13 @@ function listsOf(name: OperationName): [string, z.ZodArray][] {
   return fields.filter((entry): entry is [string, z.ZodArray] => entry[1] instanceof z.ZodArray)
 }
 
-test('fields that the schema does not have are left out', () => {
+test('omits fields that the schema does not have', () => {
   const value = { secretName: 'a', secretValue: { reveal: () => 'b' }, secretKey: 'c' }
   expect(responseEncoder('getSecret').encode(value)).toBe('{"secretName":"a","secretValue":"b"}')
 })
 
-/** Through a real server, whatever the engine takes. */
-test('what a client stores it reads back', { timeout: 60_000 }, async () => {
+/** Uses a real server with values that the engine accepts. */
+test('a client reads back the values that it stored', { timeout: 60_000 }, async () => {
   const remote = await openRemote()
   try {
     const session = await remote.client.sessions.create()

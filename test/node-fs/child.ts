@@ -15,12 +15,12 @@ import { testModule } from './test-module.js'
 
 export interface Outcome {
   readonly file: string
-  /** null: the file passed. */
+  /** null if the file passed. */
   readonly error: string | null
   readonly skipped: boolean
 }
 
-/** Where the tests are in the session. No such path is on the host. */
+/** The directory of the tests in the session. The path does not exist on the host. */
 const root = '/node-tests/test'
 /** Thrown by `process.exit`, which must not return. */
 const exited = new Error('process.exit was called')
@@ -29,7 +29,7 @@ const [directory = '', ...files] = process.argv.slice(2)
 const hostRequire = createRequire(import.meta.url)
 const sources = new Map<string, string>()
 
-/** `process` as one file sees it: handlers and the exit code are its own. */
+/** The `process` of one file, with its own handlers and exit code. */
 class FileProcess {
   readonly events = new EventEmitter()
   exitCode: number | undefined
@@ -109,7 +109,7 @@ class TestFile {
     }
   }
 
-  /** An error that nothing caught. */
+  /** Records an error that was not caught. */
   fail(error: unknown, event = 'uncaughtException'): void {
     if (error === exited) return
     const { events } = this.process
@@ -121,7 +121,7 @@ class TestFile {
     this.#failed = true
   }
 
-  /** Tells handlers of the file, once, that the loop is empty: they may begin something. */
+  /** Notifies the file's handlers once that the loop is empty, since they may start more work. */
   mayGoOn(): boolean {
     if (this.#emptied) return false
     this.#emptied = true
@@ -162,7 +162,7 @@ class TestFile {
     const module = { exports: {} as unknown, filename: path, id: path }
     this.#modules.set(path, module)
     const require = Object.assign((wanted: string) => this.#require(wanted, path), { main: module })
-    // Not as parameters of one function: a file may declare `process` itself.
+    // These are not parameters of one function, because a file may declare `process` itself.
     const head =
       '(function (process, console) { return function (exports, require, module, __filename, __dirname) {'
     const wrap = vm.runInThisContext(`${head}${source(path)}\n}})`, { filename: path }) as Wrapped
@@ -215,7 +215,7 @@ class TestFile {
   }
 }
 
-/** A module with the properties of a value, which is its default export too. */
+/** A module with the properties of a value, which is also its default export. */
 function synthetic(value: unknown): vm.SyntheticModule {
   const named = Object.keys(value as object).filter((name) => name !== 'default')
   return new vm.SyntheticModule([...named, 'default'], function () {
@@ -238,7 +238,7 @@ function shown(error: unknown): string {
   return error instanceof Error ? String(error.stack) : String(error)
 }
 
-/** All files of a directory of the host, by their paths in the session. */
+/** All files of a host directory, by their paths in the session. */
 function filesBelow(path: string, at: string, into: Record<string, Buffer> = {}): Record<string, Buffer> {
   for (const entry of nodeFs.readdirSync(path, { withFileTypes: true })) {
     const [from, to] = [join(path, entry.name), posix.join(at, entry.name)]
@@ -265,7 +265,7 @@ process.on('warning', (warning) => {
   current?.guard(() => events!.emit('warning', warning))
 })
 
-/** The loop is empty: the file has ended, and the next one begins. */
+/** The loop is empty, so the file has ended and the next one starts. */
 process.on('beforeExit', () => {
   if (current?.mayGoOn() === true) return
   const ended = current
@@ -290,6 +290,6 @@ function tell(outcome: Outcome): void {
   try {
     nodeFs.writeSync(3, `${JSON.stringify(outcome)}\n`)
   } catch {
-    // A file that changed Object.prototype makes a write that took place look failed.
+    // A file that changed Object.prototype makes a successful write look failed.
   }
 }

@@ -89,16 +89,16 @@ export const differences: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Files in a syntax that not all supported versions of Node have. They pass on those that have it. */
+/** Files in a syntax that some supported versions of Node lack. They pass on the other versions. */
 export const newerSyntax: ReadonlySet<string> = new Set([
   'test-fs-read-empty-buffer.js',
   'test-fs-read-offset-null.js',
 ])
 
-/** Files that run in a process of their own: they change objects that all share. */
+/** Files that run in a separate process, because they change shared objects. */
 export const alone: readonly string[] = ['test-fs-writesync-crash.js']
 
-/** Files that are not run, and why. */
+/** Files that are not run, with the reasons. */
 export const notRun: Readonly<Record<string, string>> = {
   'test-fs-read-stream-pos.js': 'waits for a short read between two writes, or for 90 seconds',
 }

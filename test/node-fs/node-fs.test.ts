@@ -8,11 +8,11 @@ import { alone, differences, newerSyntax, notRun } from './expected.js'
 
 const directory = resolve(import.meta.dirname, '../fixtures/node-fs')
 const files = readdirSync(join(directory, 'parallel'))
-/** Generous: a file that takes longer than this waits for something that does not come. */
+/** A generous limit: a file that takes longer waits for something that never happens. */
 const fileMs = 15_000
 const flags = ['--experimental-vm-modules', '--no-warnings', '--expose-gc', '--expose-internals']
 
-/** Runs files in one process after the other: a file that ends its process, or waits too long, fails alone. */
+/** Runs files in one process in turn. A file that ends the process, or waits too long, fails alone. */
 async function run(compiled: string, names: readonly string[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = []
   let left = [...names]
@@ -65,7 +65,7 @@ function runOnce(
   })
 }
 
-test('every file of Node’s own tests of fs passes, or fails by a documented difference', async () => {
+test('every file of Node’s own fs tests passes, or fails because of a documented difference', async () => {
   const compiled = await bundledProject()
   const together = files.filter((name) => !alone.includes(name) && notRun[name] === undefined)
   const outcomes = (
@@ -89,7 +89,7 @@ test('every file of Node’s own tests of fs passes, or fails by a documented di
   })
   expect(wrong).toEqual([])
   expect(outcomes.map(({ file }) => file).sort()).toEqual([...together, ...alone].sort())
-  // Were all of them skipped, nothing would be tested.
+  // Ensures that not all of them are skipped.
   expect(outcomes.filter(({ skipped }) => skipped).length).toBeLessThan(20)
 }, 100_000)
 

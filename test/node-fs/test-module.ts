@@ -1,4 +1,4 @@
-/** As much of node:test as Node's tests of fs use: tests run one after the other, and a failure ends nothing. */
+/** The subset of node:test that Node's fs tests use: tests run in sequence, and a failure ends nothing. */
 type Body = (context: object, done?: (value?: unknown) => void) => unknown
 
 type Test = ((...given: unknown[]) => Promise<void>) & Record<string, unknown>
@@ -21,7 +21,7 @@ export function testModule(fail: (error: unknown) => void): Test {
       diagnostic: () => undefined,
     }
     try {
-      // With a second parameter, the test ends when that is called.
+      // A test with a second parameter ends when that is called.
       if (body !== undefined && body.length > 1) await new Promise((resolve) => void body(context, resolve))
       else await body?.(context)
     } finally {
@@ -35,7 +35,7 @@ export function testModule(fail: (error: unknown) => void): Test {
   return Object.assign(test, { test, it: test, describe, suite: describe, mock })
 }
 
-/** Replaces a method, counts its calls, and puts it back. */
+/** Replaces a method, counts its calls, and restores it. */
 const mock = {
   getter: (object: object, name: string, get: () => unknown): void => {
     Object.defineProperty(object, name, { configurable: true, get })

@@ -40,11 +40,11 @@ async function main() {
 main()
 `
 
-describe.runIf(hasGit)('a bundle as docs/bundling.md says', { timeout: 120_000 }, () => {
+describe.runIf(hasGit)('a bundle built as in docs/bundling.md', { timeout: 120_000 }, () => {
   let directory: string
   let repository: GitRepository
   beforeAll(async () => {
-    // Below the project, so that the packages are found.
+    // In the project, so that the packages are found.
     directory = mkdtempSync(join(root, '.tmp-bundling-'))
     repository = GitRepository.create(join(directory, 'repository'), { bare: false })
     await writeFile(join(repository.path, 'f'), 'in git')
@@ -69,7 +69,7 @@ describe.runIf(hasGit)('a bundle as docs/bundling.md says', { timeout: 120_000 }
     expect(stdout).toBe(`${'/written in git 40\n'.repeat(2)}3.1.0\n`)
   })
 
-  test('names every bundler', () => {
+  test('the page covers every bundler', () => {
     expect(scripts.map(([name]) => name)).toEqual([
       'esbuild.mjs',
       'esbuild-cjs.mjs',

@@ -5,8 +5,8 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { commandFile } from '../support/command.js'
 
-// Windows has no permission to execute.
-test.runIf(platform !== 'win32')('the built command can be executed, as npx does in a checkout', async () => {
+// Windows has no execute permission.
+test.runIf(platform !== 'win32')('the built command is executable, as npx needs in a checkout', async () => {
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string
   }

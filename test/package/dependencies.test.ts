@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '../..')
 
-test('every package that the sources load is installed with this one', () => {
+test('every package that the sources load is a dependency', () => {
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>
   }
@@ -26,7 +26,7 @@ test('every package that the sources load is installed with this one', () => {
   expect([...loaded].filter((name) => !Object.hasOwn(dependencies, name))).toEqual([])
 })
 
-test('docs/decisions/runtime-dependencies.md names each package, and no other', () => {
+test('docs/decisions/runtime-dependencies.md names exactly the dependencies', () => {
   const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>
   }

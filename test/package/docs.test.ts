@@ -20,7 +20,7 @@ interface PageRun {
   readonly failure?: string
 }
 
-/** The remote of examples, and what it stands for here. */
+/** The remote in the examples, and its replacement in tests. */
 const exampleRemote = 'https://example.org/app.git'
 
 /**
@@ -107,7 +107,7 @@ describe('code on the pages', () => {
 describe('links of the pages', () => {
   const byPath = new Map(pages.map((page) => [page.path, page]))
 
-  test('lead to files and headings that exist', () => {
+  test('lead to existing files and headings', () => {
     const dead: string[] = []
     for (const page of pages) {
       for (const { target, line } of page.links) {
@@ -146,6 +146,6 @@ test('commands on the pages are scripts of package.json', async () => {
   expect(unknown).toEqual([])
 })
 
-test('a page whose block has no end is refused', () => {
+test('rejects a page with an unterminated block', () => {
   expect(() => parsePage('a.md', 'text\n\n```ts\nlet a\n')).toThrow('a.md:3: the block has no end')
 })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { errorRegistry } from '../../src/index.js'
 
-test('the page of errors has every reason as the registry has it', () => {
+test('the page of errors lists every reason of the registry', () => {
   const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
   const table = /<!-- errors:start -->\n([\s\S]*)\n<!-- errors:end -->/.exec(page)![1]!
   const cells = (line: string): string[] =>

@@ -8,7 +8,7 @@ import { defaultHttpLimits } from '../../src/adapters/http/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { limits } from '../../src/index.js'
 
-/** The limits of the engine and its adapters, by the names that the page gives them. */
+/** The limits of the engine and its adapters, by their names on the page. */
 const all = new Map<string, unknown>(
   Object.entries({
     limits,
@@ -24,7 +24,7 @@ const all = new Map<string, unknown>(
 
 const units = { GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10 }
 
-/** A value as the page has it: bytes in the largest unit without a fraction, times in seconds. */
+/** A value as on the page: bytes in the largest unit without a fraction, times in seconds. */
 function shown(name: string, value: number): string {
   if (name.endsWith('Ms')) return `${(value / 1000).toLocaleString('en-US')} seconds`
   const count = value.toLocaleString('en-US')

@@ -39,7 +39,7 @@ describe('the packed tarball', () => {
     expect(dead).toEqual([])
   })
 
-  test('has the sources that its declaration maps and source maps name', async () => {
+  test('contains the sources that its declaration maps and source maps name', async () => {
     const maps = await filesOf('.map')
     expect(maps.some((name) => name.endsWith('.d.ts.map'))).toBe(true)
     const missing: string[] = []

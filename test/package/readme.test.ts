@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
 
 describe('README', () => {
-  test('has a first example that runs on the built package and prints what it says', () => {
+  test('has a first example that runs on the built package and prints the documented output', () => {
     const example = /```js\n([\s\S]*?)```/.exec(readme)![1]!
     expect(
       example
@@ -16,7 +16,7 @@ describe('README', () => {
         .split('\n')
         .filter((line) => line.trim() !== '').length,
     ).toBeLessThanOrEqual(12)
-    // Below the project, so that the package finds itself by name.
+    // In the project, so that the package finds itself by name.
     const directory = mkdtempSync(join(root, '.tmp-readme-'))
     try {
       const file = join(directory, 'example.mjs')

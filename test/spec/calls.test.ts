@@ -1,4 +1,4 @@
-/** Every operation, called by its name with what is right and with what is not. */
+/** Every operation, called by name with valid and invalid requests. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -44,14 +44,14 @@ const ofNothing = {
   segments: [{ borrowed: { offset: 0, length: 1, hash: unknownHash } }],
 }
 
-/** A session of its own, with files, for one call. */
+/** A separate session with files for one call. */
 interface World {
   readonly engine: Engine
   readonly session: Session
   readonly sessionId: string
 }
 
-/** A request that is carried out, in a world that it may prepare. */
+/** A valid request for each operation, in a world that it may prepare. */
 const requests: {
   readonly [Name in CallableOperation]: (
     world: World,
@@ -374,7 +374,7 @@ const requests: {
 
 const names = Object.keys(requests) as CallableOperation[]
 
-/** Further requests, which may be refused as they stand. */
+/** More requests, which may fail as they are. */
 const further: {
   readonly [Name in CallableOperation]?: readonly ((world: World) => Promise<OperationRequest<Name>>)[]
 } = {
@@ -466,7 +466,7 @@ const further: {
   ],
 }
 
-/** What takes a git repository that misbehaves, thousands of records, waiting, or an engine of other options. */
+/** Reasons that need a faulty git repository, thousands of records, waiting, or other engine options. */
 const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly ErrorReason[] } = {
   everywhere: ['QUOTA', 'NO_MASTER_KEY'],
   setPosixLockBlocking: ['DEADLOCK'],
@@ -534,16 +534,16 @@ const paths: readonly string[] = [
 ]
 const hashes: readonly string[] = ['', unknownHash, 'sha256:', 'md5:0']
 
-/** Of what every operation may fail with, what a request may bring about. */
+/** The common reasons that a request can cause. */
 const ofTheRequest = commonErrors.filter((reason) => ['INVALID_ARGUMENT', 'TOO_LARGE'].includes(reason))
 
-/** The same for every request of one form. */
+/** The same change for any request. */
 interface Change {
   readonly what: () => string
   readonly of: (request: object) => object
 }
 
-/** A request with one of its values exchanged, or left out; and with any two of its paths. */
+/** A request with one value replaced or removed, and with any two of its paths swapped. */
 function changesOf(request: object): Change[] {
   const found: Change[] = [{ what: () => 'as it is', of: (whole) => whole }]
   const walk = (value: unknown, at: readonly (string | number)[]): void => {
@@ -613,7 +613,7 @@ function hiding<Request>(make: (world: World) => Request): (world: World) => Pro
 }
 
 async function newSource(engine: Engine): Promise<string> {
-  // Nobody listens there: what is imported from it fails.
+  // No server listens there, so an import from it fails.
   const gitRemote = { remoteUrl: 'https://127.0.0.1:9/app.git' }
   const { sourceId } = await engine.sources.create({ displayName: 'app', gitRemote, labels: { a: 'b' } })
   return sourceId
@@ -625,7 +625,7 @@ async function annotate(session: Session): Promise<string> {
   return annotation.id
 }
 
-/** Whether it is the same after it was on the wire. */
+/** Whether a value is unchanged after a JSON round trip. */
 function isJson(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isJson)
   if (typeof value === 'object' && value !== null) return Object.values(value).every(isJson)
@@ -652,7 +652,7 @@ function httpCode({ status }: Refusal): number | undefined {
   return (codes as Readonly<Record<number, number>>)[status]
 }
 
-/** Nothing missing, nothing unknown, and the same again when it was on the wire. */
+/** Requires that no field is missing or unknown, and that the value survives the wire format. */
 function checkForm(schema: z.ZodType, value: unknown): void {
   const wire = JSON.parse(JSON.stringify(z.encode(schema, value))) as unknown
   const back = z.decode(schema, wire)
@@ -662,7 +662,7 @@ function checkForm(schema: z.ZodType, value: unknown): void {
   ).not.toContain('"undefined"')
 }
 
-/** Bytes as hex and 64-bit integers as digits, whatever their native form. */
+/** Bytes as hex and 64-bit integers as digits, from either format. */
 function ordinary(value: unknown): unknown {
   if (typeof value === 'bigint' || typeof value === 'number') return String(value)
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex')
@@ -684,7 +684,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
   let callByName: Call
   let send: WireCall
   let template: Session
-  /** The types of the events that were stored, of all sessions. */
+  /** The types of the stored events of all sessions. */
   let recorded: string[]
 
   beforeAll(async () => {
@@ -716,7 +716,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     rmSync(directory, { recursive: true, force: true })
   })
 
-  /** A request in the form in which it is sent. */
+  /** A request in the format in which it is sent. */
   function sendable(name: CallableOperation, request: object): object {
     if (transportName === 'in process') return request
     return z.encode<z.ZodType>(schemas[name].request, request) as object
@@ -739,7 +739,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     return request
   }
 
-  /** What the call gives, or the reason why it was refused, once all of it was checked. */
+  /** The checked result of the call, or the reason of its rejection. */
   async function call<Name extends CallableOperation>(
     name: Name,
     request: OperationRequest<Name>,
@@ -747,7 +747,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     return check(name, callByName(name, request))
   }
 
-  /** The same, of a request that may make no sense: in its native form, or in that on the wire. */
+  /** The same for a possibly invalid request, in native or wire format. */
   async function attempt(name: CallableOperation, request: object): Promise<object | string | undefined> {
     if (transportName === 'in process') return call(name, request as never)
     const { response }: { readonly response: z.ZodType } = schemas[name]
@@ -767,10 +767,10 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
       (given) => [given, undefined] as const,
       (thrown: unknown) => [undefined, thrown] as const,
     )
-    // A promotion is told of when it has succeeded.
+    // A promotion's event is recorded when its job has succeeded.
     if (name === 'promoteSession' && response !== undefined)
       await engine.sources.waitForJob(response as JobReference)
-    // An expectation costs more than what it compares, and there are ten thousands of calls.
+    // An assertion costs more than the comparison, and there are tens of thousands of calls.
     const allowed = response === undefined ? [[]] : [[], [event]]
     if (!allowed.some((types) => isDeepStrictEqual(types, recorded))) expect(allowed).toContainEqual(recorded)
     if (error === undefined) {
@@ -784,19 +784,19 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     return error.reason
   }
 
-  test.each(names)('%s takes, gives and records what it says', async (name) => {
+  test.each(names)('%s accepts, returns and records what its schema declares', async (name) => {
     const request = await prepare(name)
     checkForm(schemas[name].request, request)
     expect(await call(name, request)).toBeTypeOf('object')
     const { event } = table[name]
-    // What is not durable forgets a session's events with the session.
+    // Storage that is not durable deletes a session's events with the session.
     const forgotten = name === 'deleteSession' && storageName === 'memory'
     expect(recorded).toEqual(event === undefined || forgotten ? [] : [event])
   })
 
-  // Requests are checked before any storage is asked.
+  // Requests are validated before storage is accessed.
   const refusing = storageName === 'memory' ? names : []
-  test.each(refusing)('%s refuses what makes no sense, for a reason that it may have', async (name) => {
+  test.each(refusing)('%s rejects invalid requests with a declared reason', async (name) => {
     const refused = new Set<string>([...notMet.everywhere!, ...(notMet[name] ?? [])])
     for (let which = 0; which <= (further[name]?.length ?? 0); which++) {
       for (const { what, of } of changes(sendable(name, await prepare(name, which)))) {
@@ -814,7 +814,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
 })
 
 describe('a stream', () => {
-  test('gives messages, and ends with its signal', async () => {
+  test('yields messages, and ends with its signal', async () => {
     const engine = await openEngine()
     try {
       const { id: sessionId } = await callOperation(engine, 'createSession', {})
@@ -839,7 +839,7 @@ describe('a stream', () => {
     }
   })
 
-  test('is refused before it starts', async () => {
+  test('is rejected before it starts', async () => {
     const engine = await openEngine()
     try {
       const refused = (reason: string): unknown => expect.objectContaining({ reason })
@@ -857,7 +857,7 @@ describe('a stream', () => {
 })
 
 describe('a call', () => {
-  test('that waits for a lock ends with its signal, or where it would wait for ever', async () => {
+  test('that waits for a lock ends with its signal, or fails if it would wait forever', async () => {
     const engine = await openEngine()
     try {
       const session = await engine.sessions.create({ files: { '/a': '', '/b': '' } })
@@ -881,7 +881,7 @@ describe('a call', () => {
     }
   })
 
-  test('that makes a session needs no right to look at it', async () => {
+  test('that creates a session needs no permission to read it', async () => {
     const engine = await openEngine({ authorize: (_, action) => action !== 'getSession' })
     try {
       const { id } = await callOperation(engine, 'createSession', {})
@@ -894,7 +894,7 @@ describe('a call', () => {
     }
   })
 
-  test('is refused by a name that is no operation’s', async () => {
+  test('with an unknown operation name is rejected', async () => {
     const engine = await openEngine()
     try {
       for (const name of ['constructor', '__proto__', 'toString', 'subscribe', '', 5]) {
@@ -912,7 +912,7 @@ describe('a call', () => {
     }
   })
 
-  test('is done by the caller of the scope', async () => {
+  test('is made as the caller of the scope', async () => {
     const engine = await openEngine()
     try {
       const scope = engine.as({ tenant: 'acme', principal: 'ann' })
@@ -928,7 +928,7 @@ describe('a call', () => {
   })
 })
 
-/** Tells the type of each event of a session that is stored. */
+/** Reports the type of each stored session event. */
 function recording(storage: Storage, tell: (type: string) => void): Storage {
   return {
     open: async () => {
@@ -961,7 +961,7 @@ describe('a narrowed scope', () => {
 
   afterAll(() => engine.close())
 
-  /** All that a call could have changed. */
+  /** Everything that a call could have changed. */
   async function picture(session: Session): Promise<unknown> {
     const { events, files, fileLocks, posixLocks, annotations, approvals, cache, secrets, health } = session
     const { sources } = await engine.sources.list({ pageSize: 10_000 })
@@ -980,7 +980,7 @@ describe('a narrowed scope', () => {
       secrets: await secrets.list(),
       health: await health.history(),
       sessions: (await engine.sessions.list({ pageSize: 10_000 })).sessions.map(({ id }) => id),
-      // Jobs that were called for before end meanwhile.
+      // Excludes jobs, since earlier ones end meanwhile.
       sources: sources.map(({ sourceId, latestRevisionId }) => [sourceId, latestRevisionId]),
     }
   }
@@ -989,7 +989,7 @@ describe('a narrowed scope', () => {
     table[name].capabilities.map((capability) => [name, capability] as const),
   )
 
-  test.each(withheld)('refuses %s without %s, and changes nothing', async (name, capability) => {
+  test.each(withheld)('rejects %s without %s and changes nothing', async (name, capability) => {
     const session = await template.fork()
     const request = await requests[name]({ engine, session, sessionId: session.id })
     const before = await picture(session)
@@ -1000,7 +1000,7 @@ describe('a narrowed scope', () => {
     })
     expect(await picture(session)).toEqual(before)
     const rest = engine.narrow({ without: [...allCapabilities].filter((one) => !needed(name).has(one)) })
-    // With what the table lists, and no more, it is carried out.
+    // The capabilities in the table are sufficient.
     expect(await callOperation(rest, name, request as never)).toBeTypeOf('object')
   })
 })

@@ -1,4 +1,4 @@
-/** States and the main job by the names of operations, in process and over HTTP, as clients see them. */
+/** States and the main job by operation name, in process and over HTTP, as clients see them. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -62,7 +62,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
     new TextDecoder().decode((await call('readFile', { sessionId, path })).content)
 
   describe('a session', () => {
-    test('is active when it was created or forked, whatever its parent waits for', async () => {
+    test('is active after create and fork, whatever its parent waits for', async () => {
       const sessionId = await newSession()
       expect(await call('getSession', { sessionId })).toMatchObject({
         status: 'SESSION_STATUS_ACTIVE',
@@ -92,7 +92,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
       },
     )
 
-    test('is what it was after restore and commit', async () => {
+    test('keeps its status after restore and commit', async () => {
       const sessionId = await newSession({ '/a': 'one' })
       const { id: checkpointId } = await call('createCheckpoint', { sessionId, label: 'c' })
       for (const expected of ['SESSION_STATUS_ACTIVE', 'SESSION_STATUS_PENDING_APPROVAL']) {
@@ -107,7 +107,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
       )
     })
 
-    test('is gone when it was deleted', async () => {
+    test('is not found after it was deleted', async () => {
       const sessionId = await newSession()
       await call('deleteSession', { sessionId })
       const gone = refused('SESSION_NOT_FOUND', 5)
@@ -118,7 +118,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
     })
   })
 
-  test('an annotation is open, resolved, open again; each may be said twice', async () => {
+  test('an annotation can be resolved and reopened, each also twice', async () => {
     const sessionId = await newSession({ '/a': 'one' })
     const stale = { sessionId, filePath: '/a', expectedContentHash: hashOf('two') }
     await expect(call('addAnnotation', stale)).rejects.toEqual(refused('HASH_MISMATCH', 10))
@@ -153,7 +153,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
       async (sessionId, path, lockId) =>
         expect(await call('forceUnlockFile', { sessionId, path })).toEqual({ lockId, ownerId: 'local' }),
     ],
-    ['the end of its time', () => Promise.resolve(environment.advance(6000))],
+    ['the end of its timeout', () => Promise.resolve(environment.advance(6000))],
   ]
 
   test.each(releases)('a file lock is held, renewed, and released by %s', async (_how, release) => {
@@ -178,7 +178,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
     await expect(call('unlockFile', { sessionId, path, lockId })).rejects.toEqual(gone)
   })
 
-  test('files are written, patched, moved and read, under guards', async () => {
+  test('files are written, patched, moved and read with guards', async () => {
     const sessionId = await newSession({ '/src/a': 'one', '/src/b': 'two' })
     await call('patchSegments', {
       sessionId,
@@ -312,7 +312,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
       native.fsck()
       expect(await call('getAnalytics', { sessionId })).toMatchObject({ totalFileMutations: 1 })
 
-      // Somebody else was faster.
+      // Another client pushed first.
       native.commitFiles([['100644', 'theirs', 'x']], 'refs/heads/work')
       await call('unlink', { sessionId, path: '/readme' })
       await expect(
@@ -331,7 +331,7 @@ describe.each(places)('on %s, %s:', (_storage, _transport, makeStorage, connect)
       await expect(contentOf(next.id, '/readme')).rejects.toEqual(refused('PATH_NOT_FOUND', 5))
     })
 
-    test('shows what runs, and what failed', async () => {
+    test('shows running and failed jobs', async () => {
       let open: (() => void) | undefined
       hold = new Promise((resolve) => (open = resolve))
       const sourceId = await newSource()

@@ -1,4 +1,4 @@
-/** Requests and responses of the schemas and those of the engine's methods are the same types. */
+/** Compares the request and response types of the schemas with those of the engine's methods. */
 import { expectTypeOf, test } from 'vitest'
 import type {
   CallableOperation,
@@ -22,13 +22,13 @@ import type {
   StateReference,
 } from '../../src/index.js'
 
-/** A checkpoint under the name that the interface has for `checkpointLabel`. */
+/** A checkpoint with the field name that the interface has for `checkpointLabel`. */
 type Labelled = Omit<Checkpoint, 'checkpointLabel'> & { label: string }
 
-/** The operations that a method carries out, with what is there in process only left out. */
+/** The operations with a method, without options that exist only in process. */
 type OfTable = { [Name in keyof OperationMethods]: MethodOf<Name>[0] }
 
-/** The method behind each operation, as taking the request without the session's id. */
+/** The method of each operation, with a request that lacks the session's id. */
 interface Methods extends Omit<OfTable, keyof Special>, Special {}
 
 interface Special {
@@ -91,7 +91,7 @@ interface Special {
     request: { sourceId: string } & Omit<NonNullable<Parameters<Sources['refresh']>[1]>, 'signal'>,
   ) => ReturnType<Sources['refresh']>
   promoteSession: (
-    // The session is none of the caller's handles, but named in the request: it is left out on both sides.
+    // The request names the session instead of a handle, so it is omitted on both sides.
     request: { sourceId: string } & Omit<Parameters<Sources['promoteSession']>[1], 'signal' | 'sessionId'>,
   ) => ReturnType<Sources['promoteSession']>
 }
@@ -106,7 +106,7 @@ type ResponseOf<Method> = Method extends (...request: never) => Promise<infer Re
   ? Plain<Response extends void ? object : Response>
   : never
 
-/** Without readonly; a string where bytes may stand too is left out. */
+/** Without readonly; omits strings where bytes are also allowed. */
 type Plain<T> = [Extract<T, Uint8Array>] extends [never] ? PlainParts<T> : Uint8Array
 type PlainParts<T> = T extends readonly (infer Element)[]
   ? Plain<Element>[]
@@ -116,7 +116,7 @@ type PlainParts<T> = T extends readonly (infer Element)[]
       ? { -readonly [Key in keyof T]: Plain<T[Key]> }
       : T
 
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- Only so does the compiler compare both exactly.
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- Without it the compiler does not compare both exactly.
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
 type WithoutSession<Name extends OperationName> = Omit<OperationRequest<Name>, 'sessionId'>
@@ -135,12 +135,12 @@ test('every operation is compared', () => {
   expectTypeOf<keyof Methods>().toEqualTypeOf<CallableOperation>()
 })
 
-test('they differ only for an import, which may take an object of files in process', () => {
+test('only startImport differs, which accepts an object of files in process', () => {
   expectTypeOf<Differing<'request'>>().toEqualTypeOf<'startImport'>()
   expectTypeOf<Differing<'response'>>().toEqualTypeOf<never>()
 })
 
-test('what differs is seen', () => {
+test('detects a difference', () => {
   interface Wide {
     readonly path: string
     readonly mode?: number

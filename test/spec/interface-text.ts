@@ -1,4 +1,4 @@
-/** Reads `interface.txt`, and brings JSON Schema to the same form, so that the two can be compared. */
+/** Reads `interface.txt`, and converts JSON Schema to the same form for comparison. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -20,7 +20,7 @@ interface Field {
   readonly kind: string
 }
 
-/** What is read of a JSON Schema. */
+/** The parts of a JSON Schema that are read. */
 export interface JsonSchema {
   readonly type?: string
   readonly format?: string
@@ -49,7 +49,7 @@ export function readInterface(): Route[] {
   return routes
 }
 
-/** The same form of a schema, which must be a whole request or response. */
+/** The same form of a schema, which must be a complete request or response. */
 export function describeSchema(schema: JsonSchema): string {
   const { type, format, contentEncoding, properties, additionalProperties } = schema
   if (schema.enum !== undefined) return renderEnum(schema.enum)
@@ -80,7 +80,7 @@ export function describeSchema(schema: JsonSchema): string {
   return type
 }
 
-/** Lines that belong together: a definition, or a route with its parts. */
+/** Groups of lines: a definition, or a route with its parts. */
 function readBlocks(): string[][] {
   const blocks: string[][] = []
   for (const line of readFileSync(join(import.meta.dirname, 'interface.txt'), 'utf8').split('\n')) {

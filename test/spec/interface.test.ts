@@ -1,4 +1,4 @@
-/** The table of operations and their schemas against the list of routes. */
+/** Compares the operation table and its schemas with the list of routes. */
 import { describe, expect, test } from 'vitest'
 import {
   operations,
@@ -32,7 +32,7 @@ describe('the routes', () => {
     expect(new Set(routes.map(keyOf)).size).toBe(routes.length)
   })
 
-  test('no two are the same but for the names of their parameters', () => {
+  test('differ in more than the names of their parameters', () => {
     const shapes = routes.map((route) => keyOf(route).replaceAll(/\{\w+\}/g, '{}'))
     expect(new Set(shapes).size).toBe(shapes.length)
   })
@@ -51,12 +51,12 @@ describe('the routes', () => {
 })
 
 describe('the table', () => {
-  test('has the fields of a query nowhere but in requests without a body', () => {
+  test('has query fields only in requests without a body', () => {
     const withQuery = names.filter((name) => table[name].query !== undefined)
     expect(withQuery.filter((name) => !['GET', 'DELETE'].includes(table[name].method))).toEqual([])
   })
 
-  test('has an event of its own for each kind of change, and none for reads', () => {
+  test('has a distinct event for each kind of change, and none for reads', () => {
     // Several extensions write a file.
     const events = names.flatMap((name) => (table[name].extension === true ? [] : (table[name].event ?? [])))
     expect(new Set(events).size).toBe(events.length)
