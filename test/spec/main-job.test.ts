@@ -1,4 +1,4 @@
-/** The main job through the public API, with native git on the other side. */
+/** The main job through the public API, with native git as the remote. */
 import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ let native: GitRepository
 let server: GitServer
 let engines: Engine[]
 let storage: 'memory' | 'level'
-/** While it is set, the server answers nothing. */
+/** While it is set, the server answers no requests. */
 let gate: Gate | undefined
 
 beforeAll(() => {
@@ -69,7 +69,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
   describe('import, fork, change, compare, commit', () => {
     beforeEach(() => provide('large.git'))
 
-    test('the whole job', async () => {
+    test('runs the whole job', async () => {
       const engine = await open()
       const sourceId = await newSource(engine)
       expect(await engine.sources.get(sourceId)).toMatchObject({
@@ -145,7 +145,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
   describe('a small repository:', () => {
     beforeEach(() => provide('small.git'))
 
-    test('a branch that moved is a conflict, and is left alone', async () => {
+    test('a moved branch is a conflict and stays unchanged', async () => {
       let engine = await open()
       const sourceId = await newSource(engine)
       await runImport(engine, sourceId)
@@ -173,7 +173,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       native.fsck()
     })
 
-    test('a branch of the session that moved is a conflict too', async () => {
+    test('a moved branch of the session is also a conflict', async () => {
       const engine = await open()
       const sourceId = await newSource(engine)
       await runImport(engine, sourceId)
@@ -188,7 +188,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect((await session.get()).status).toBe(SessionStatus.CONFLICT)
     })
 
-    test('an aborted import fails as interrupted and leaves nothing to use', async () => {
+    test('an aborted import fails as interrupted and leaves nothing usable', async () => {
       const engine = await open()
       const sourceId = await newSource(engine)
       gate = makeGate()
@@ -223,14 +223,14 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect(await describeTree(session)).toEqual(describeEntries(entries.slice(0, 12)))
     })
 
-    test('an import that is aborted while it waits for another one never runs', async () => {
+    test('an import aborted while it waits for another one never runs', async () => {
       const engine = await open()
       const sourceId = await newSource(engine)
       gate = makeGate()
       const first = await engine.sources.startImport(sourceId)
       await gate.reached
       const abort = new AbortController()
-      // Another name for the same: requests for one ref would share a job.
+      // Another name for the same ref, because requests for equal refs share a job.
       const git = { gitRef: 'refs/heads/main' }
       const second = await engine.sources.startImport(sourceId, { git, signal: abort.signal })
       const waiting = rejection(engine.sources.waitForJob(second))
@@ -243,7 +243,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect((await engine.sources.get(sourceId)).status).toBe(SourceStatus.READY)
     })
 
-    test('a waiting that is aborted ends alone', async () => {
+    test('aborting a wait ends only that wait', async () => {
       const engine = await open()
       gate = makeGate()
       const job = await engine.sources.startImport(await newSource(engine))
@@ -260,7 +260,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect((await patient).state).toBe(ImportJobState.SUCCEEDED)
     })
 
-    test('a listener that throws ends its own waiting, not the job', async () => {
+    test('a listener that throws ends its own wait, not the job', async () => {
       const engine = await open()
       gate = makeGate()
       const job = await engine.sources.startImport(await newSource(engine))
@@ -282,7 +282,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect((await engine.sources.getJob(job)).errorCode).toBe('')
     })
 
-    test('a session from a directory of this host, committed back', async () => {
+    test('a session from a local directory can be committed back', async () => {
       const engine = await open({ hostPaths: { roots: [directory] } })
       const base = native.tip(main)!
       const session = await engine.sessions.create({ gitRepository: { path: native.path } })
@@ -310,7 +310,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect(server.requests).toEqual([])
     })
 
-    test('a session on a ref of a directory of this host', async () => {
+    test('a session can start from a ref of a local directory', async () => {
       const engine = await open({ hostPaths: { roots: [directory] } })
       native.commitFiles([['100644', 'on-the-branch', 'x']], 'refs/heads/branch')
       const gitRepository = { path: native.path, gitRef: 'branch' }
@@ -318,7 +318,7 @@ describe.skipIf(!hasGit).each(['memory', 'level'] as const)('over %s:', (kind) =
       expect(await session.fs.promises.readdir('/')).toEqual(['on-the-branch'])
     })
 
-    test('the same ref again is the same revision, a moved one a new revision', async () => {
+    test('the same ref gives the same revision, a moved one a new revision', async () => {
       const engine = await open()
       const sourceId = await newSource(engine)
       const first = await runImport(engine, sourceId)
@@ -376,7 +376,7 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     const first = await commit(fork, 'work')
     await fork.files.write({ path: '/second', content: '2' })
     const second = await commit(fork, 'work')
-    // What is read moves the last activity, so that comes first.
+    // Reads come first because they change the last activity.
     const trees = await Promise.all([describeTree(fork), describeTree(session)])
     const before = [await fork.get(), ...trees, await listAll(engine)]
     await engine.close()
@@ -404,7 +404,7 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     expect(await manifestHash(again)).toBe(good)
   })
 
-  test('a job that closing interrupted is failed', async () => {
+  test('a job interrupted by closing has failed', async () => {
     provide('small.git')
     let engine = await open()
     const fresh = await newSource(engine)
@@ -442,12 +442,12 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
 })
 
 interface Edit {
-  /** The name of its branch too. */
+  /** Also the name of its branch. */
   readonly name: string
   apply(fork: Session): Promise<unknown>
-  /** The changes as native git tells them. */
+  /** The changes as native git reports them. */
   readonly git: string[]
-  /** Git knows no directories. */
+  /** Changed directories, which git does not record. */
   readonly directories?: { readonly added?: string[]; readonly removed?: string[] }
 }
 
@@ -546,7 +546,7 @@ async function open(options: EngineOptions = {}): Promise<Engine> {
   return engine
 }
 
-/** What `diff().paths()` must give, in manifest order. */
+/** The expected result of `diff().paths()`, in manifest order. */
 function expectedPaths({ git, directories = {} }: Edit): ReturnType<typeof emptyPaths> {
   const { added, removed, modified } = emptyPaths()
   for (const line of git) {
@@ -569,7 +569,7 @@ function byParts(a: string, b: string): number {
   return Buffer.compare(key(a), key(b))
 }
 
-/** More than a page of entries: a symlink, an executable file, names outside ASCII, and 14 directories. */
+/** More than a page of entries: a symlink, an executable file, non-ASCII names, and 14 directories. */
 function makeEntries(): Entry[] {
   const found: Entry[] = [
     ['120000', 'latest', 'src/m00'],
@@ -597,7 +597,7 @@ function contentOf(path: string): string {
   return entries.find(([, name]) => name === path)![2]
 }
 
-/** One line a file or symlink. */
+/** One line per file or symlink. */
 function describeEntries(expected: readonly Entry[] = entries): string[] {
   return expected
     .map(([mode, path, content]) =>
@@ -645,7 +645,7 @@ function expectGrowth(jobs: readonly ImportJob[]): void {
   expect(order).toEqual(order.toSorted((a, b) => a - b))
 }
 
-/** A fresh copy of a template at the place that the server serves. */
+/** A fresh copy of a template at the path that the server serves. */
 function provide(template: string): void {
   const path = join(directory, 'remote.git')
   cpSync(join(templates, template), path, { recursive: true })
@@ -661,7 +661,7 @@ async function runImport(engine: Engine, sourceId: string): Promise<ImportJob> {
   return engine.sources.waitForJob(await engine.sources.startImport(sourceId))
 }
 
-/** Commits to a branch, and checks that it is there. */
+/** Commits to a branch, and checks the result there. */
 async function commit(session: Session, branchName: string): Promise<string> {
   const { commitId } = await session.commit({
     message: `to ${branchName}`,
@@ -682,7 +682,7 @@ function show(object: string): string {
 }
 
 interface Gate {
-  /** Resolves when the server holds so many requests. */
+  /** Resolves when the server holds this many requests. */
   readonly reached: Promise<void>
   readonly opened: Promise<void>
   open(): void

@@ -1,4 +1,4 @@
-/** Every move between states, legal and illegal, with what shows it; in process, and by a client of a server. */
+/** Every valid and invalid state transition, in process and through a client. */
 import { mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -80,7 +80,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
   const status = async (of = session): Promise<SessionStatus> => (await of.get()).status
 
   describe('a session', () => {
-    test('is active when it was created or forked', async () => {
+    test('is active after create and fork', async () => {
       expect(await session.get()).toMatchObject({
         status: ACTIVE,
         tags: { a: '1', b: '2' },
@@ -101,7 +101,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
       expect(await status()).toBe(ACTIVE)
     })
 
-    test('is what it was after restore and commit: active, or waiting', async () => {
+    test('keeps its status after restore and commit: active or waiting', async () => {
       await session.checkpoint({ checkpointLabel: 'c' })
       for (const expected of [ACTIVE, PENDING_APPROVAL]) {
         if (expected === PENDING_APPROVAL) await session.approvals.request()
@@ -113,7 +113,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
     })
 
     test.skipIf(!hasGit)(
-      'is in conflict when the branch moved, until it is restored or committed',
+      'is in conflict after the branch moved, until it is restored or committed',
       async () => {
         const repository = GitRepository.create(join(directory, 'r.git'))
         repository.stage([['100644', 'a', 'one']])
@@ -143,7 +143,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
       },
     )
 
-    test('is committed to branches that git would take, and to no others', async () => {
+    test('can be committed only to branch names that git accepts', async () => {
       for (const branchName of ['', 'a..b', '-a', 'a b', 'HEAD', '/a', 'a.lock', 'a@{0}']) {
         await expect(session.commit({ message: 'x', gitBranch: { branchName } })).rejects.toMatchObject({
           reason: 'INVALID_ARGUMENT',
@@ -153,7 +153,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
       await session.commit({ message: 'x', gitBranch: { branchName: 'a/b' } })
     })
 
-    test('is gone when it was deleted', async () => {
+    test('is not found after it was deleted', async () => {
       await session.delete()
       for (const attempt of [session.get(), session.delete(), session.fork(), session.checkpoint()])
         await expect(attempt).rejects.toEqual(refused('SESSION_NOT_FOUND'))
@@ -167,7 +167,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
     test.each([
       ['grant', ApprovalStatus.GRANTED],
       ['deny', ApprovalStatus.DENIED],
-    ] as const)('is pending, then by %s %s for good', async (decide, after) => {
+    ] as const)('is pending, then permanently decided by %s: %s', async (decide, after) => {
       const approval = await session.approvals.request()
       expect(await states()).toEqual([ApprovalStatus.PENDING])
       await session.approvals[decide](approval)
@@ -183,7 +183,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
   })
 
   describe('an annotation', () => {
-    test('is open, resolved, open again; each may be said twice', async () => {
+    test('can be resolved and reopened, each also twice', async () => {
       const expectedContentHash = await session.files.contentHash('/a')
       const { annotation } = await session.annotations.add({ filePath: '/a', expectedContentHash })
       expect(annotation.status).toBe(AnnotationStatus.OPEN)
@@ -206,7 +206,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
     test.each([
       ['unlock', (lockId: string) => session.fileLocks.unlock({ path, lockId })],
       ['force-unlock', () => session.fileLocks.forceUnlock({ path })],
-      ['the end of its time', () => Promise.resolve(environment.advance(30_000))],
+      ['the end of its timeout', () => Promise.resolve(environment.advance(30_000))],
     ])('is held, renewed, and released by %s', async (_how, release) => {
       const { lockId } = await lock()
       expect(await held()).toEqual([lockId])
@@ -271,7 +271,7 @@ describe.each(places)('states over %s, %s:', (kind, where) => {
         bytesProcessed: 0,
         filesProcessed: 0,
       })
-      // A client looks from time to time.
+      // A client polls, so it may miss states.
       const passed = where === 'in process' ? [RUNNING] : states(jobs).filter((state) => state === RUNNING)
       expect(states(jobs)).toEqual([QUEUED, ...passed, SUCCEEDED])
       const { revisionId, startedAt, completedAt, filesProcessed } = jobs.at(-1)!

@@ -151,13 +151,13 @@ const rows: Row[] = [
   },
   {
     reason: 'PATH_NOT_FOUND',
-    when: 'nothing is there',
+    when: 'the path does not exist',
     provoke: ({ session }) => session.files.delete({ path: '/none' }),
     details: { path: '/none' },
   },
   {
     reason: 'XATTR_NOT_FOUND',
-    when: 'an attribute that is not there is read',
+    when: 'a missing attribute is read',
     provoke: ({ session }) => session.files.getXattr({ path: '/link', name: 'user.none' }),
     details: { name: 'user.none' },
   },
@@ -179,7 +179,7 @@ const rows: Row[] = [
   },
   {
     reason: 'BLOB_NOT_FOUND',
-    when: 'what is borrowed is known to another session only',
+    when: 'borrowed content is known only to another session',
     provoke: async ({ engine, session }) => {
       const other = await engine.sessions.create({ files: { '/secret': 'secret' } })
       const { extents } = await other.files.getCasExtents({ path: '/secret' })
@@ -190,7 +190,7 @@ const rows: Row[] = [
   },
   {
     reason: 'CACHE_KEY_NOT_FOUND',
-    when: 'the times of an entry that is not there are wanted',
+    when: 'the times of a missing entry are changed',
     provoke: ({ session }) => session.cache.metadata({ key: 'none' }),
     details: { key: 'none' },
   },
@@ -202,7 +202,7 @@ const rows: Row[] = [
   },
   {
     reason: 'NO_MASTER_KEY',
-    when: 'a durable storage was opened without a key',
+    when: 'a durable storage is used without a key',
     provoke: async ({ open }) => {
       const engine = await open({ storage: memoryStorage({ durable: true }) })
       const session = await engine.sessions.create()
@@ -212,7 +212,7 @@ const rows: Row[] = [
   },
   {
     reason: 'NO_MASTER_KEY',
-    when: 'a secret is under another key',
+    when: 'a secret is encrypted with another key',
     provoke: async ({ open }) => {
       const storage = memoryStorage({ durable: true })
       const masterKey = { id: 'one', key: new Uint8Array(32).fill(1) }
@@ -227,7 +227,7 @@ const rows: Row[] = [
   },
   {
     reason: 'NO_ADAPTER',
-    when: 'a report comes and nobody reads it',
+    when: 'a report is sent without a report reader',
     provoke: async ({ keep }) => {
       const engine = keep(await createEngine({ storage: memoryStorage(), environment: systemEnvironment }))
       const session = await engine.sessions.create()
@@ -244,7 +244,7 @@ const rows: Row[] = [
   },
   {
     reason: 'ALREADY_EXISTS',
-    when: 'something is there',
+    when: 'the path exists',
     provoke: ({ session }) => session.files.createDirectory({ path: '/file' }),
     details: { path: '/file' },
   },
@@ -266,7 +266,7 @@ const rows: Row[] = [
   },
   {
     reason: 'NOT_PERMITTED',
-    when: 'a directory is linked',
+    when: 'a directory is hard-linked',
     provoke: ({ session }) => session.files.link({ srcPath: '/dir', dstPath: '/second' }),
     details: { path: '/dir' },
   },
@@ -284,19 +284,19 @@ const rows: Row[] = [
   },
   {
     reason: 'NOT_A_DIRECTORY',
-    when: 'a file stands among the directories',
+    when: 'a path leads through a file',
     provoke: ({ session }) => session.files.write({ path: '/file/x', content: '' }),
     details: { path: '/file' },
   },
   {
     reason: 'NOT_A_SYMLINK',
-    when: 'the target of a file is asked for',
+    when: 'the symlink target of a file is read',
     provoke: ({ session }) => session.files.readSymlink('/file'),
     details: { path: '/file' },
   },
   {
     reason: 'SYMLINK_LOOP',
-    when: 'a symlink leads to itself',
+    when: 'a symlink forms a loop',
     provoke: async ({ session }) => {
       const fork = await session.fork()
       await fork.files.createSymlink({ linkPath: '/loop', target: 'loop' })
@@ -330,7 +330,7 @@ const rows: Row[] = [
   },
   {
     reason: 'BRANCH_MOVED',
-    when: 'somebody else pushed first',
+    when: 'the branch moved',
     needs: 'git',
     provoke: async (context) => {
       const { repository, imported } = await importedSession(context)
@@ -422,7 +422,7 @@ const rows: Row[] = [
   },
   {
     reason: 'FILE_TOO_LARGE',
-    when: 'a file would be over `maxFileBytes`',
+    when: 'a file would exceed `maxFileBytes`',
     provoke: async ({ open }) => {
       const engine = await open({ maxFileBytes: 3 })
       await engine.sessions.create({ files: { '/a': '1234' } })
@@ -431,7 +431,7 @@ const rows: Row[] = [
   },
   {
     reason: 'BUDGET',
-    when: 'a tenant keeps as much as it may',
+    when: 'a tenant is at its budget',
     provoke: async ({ open }) => {
       const engine = await open({ budgets: { tenantBytes: 3 } })
       await engine.sessions.create({ files: { '/a': '1234' } })
@@ -446,7 +446,7 @@ const rows: Row[] = [
   },
   {
     reason: 'STORE_LOCKED',
-    when: 'the directory is open already',
+    when: 'the directory is already open',
     provoke: async ({ open, directory }) => {
       await open({ storage: levelStorage(join(directory, 'data')) })
       await open({ storage: levelStorage(join(directory, 'data')) })
@@ -455,7 +455,7 @@ const rows: Row[] = [
   },
   {
     reason: 'STORE_FORMAT',
-    when: 'the directory holds something else',
+    when: 'the directory has other contents',
     provoke: ({ open, directory }) => {
       writeFileSync(join(directory, 'other'), '')
       return open({ storage: levelStorage(directory) })
@@ -464,7 +464,7 @@ const rows: Row[] = [
   },
   {
     reason: 'REMOTE_FAILED',
-    when: 'a client’s server is not there',
+    when: 'a client’s server is unreachable',
     provoke: ({ engine, keep }) =>
       remotely(engine, keep, async ({ client, server }) => {
         await server.close()
@@ -474,14 +474,14 @@ const rows: Row[] = [
   },
   {
     reason: 'DEADLINE_EXCEEDED',
-    when: 'a client’s server takes too long',
+    when: 'a client’s server is too slow',
     provoke: ({ engine, keep }) =>
       remotely(engine, keep, ({ connect }) => connect({ timeoutMs: 10, fetch: silent }).sessions.create()),
     details: { timeoutMs: '10' },
   },
   {
     reason: 'UNAUTHENTICATED',
-    when: 'a client’s token is not known',
+    when: 'a client’s token is unknown',
     provoke: ({ engine, keep }) =>
       remotely(engine, keep, ({ connect }) => connect({ token: 'none' }).sessions.create()),
     details: {},
@@ -499,7 +499,7 @@ const rows: Row[] = [
   },
   {
     reason: 'STORE_FAILED',
-    when: 'a write before failed',
+    when: 'an earlier write failed',
     provoke: (context) => failDisk(context, 'second'),
     details: { outcome: 'not-applied' },
   },
@@ -516,7 +516,7 @@ const rows: Row[] = [
   },
   {
     reason: 'DATA_LOSS',
-    when: 'a file of the store is gone',
+    when: 'a file of the store is missing',
     provoke: async ({ open, directory }) => {
       const storage = levelStorage(join(directory, 'data'))
       await (await open({ storage })).close()
@@ -527,7 +527,7 @@ const rows: Row[] = [
   },
   {
     reason: 'NO_ADAPTER',
-    when: 'an engine is put together without git and commits',
+    when: 'an engine is composed without git and commits',
     provoke: async ({ keep }) => {
       const engine = keep(await createEngine({ storage: memoryStorage(), environment: systemEnvironment }))
       await (await engine.sessions.create({ files: { '/a': '' } })).commit({ message: 'x' })
@@ -536,25 +536,25 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_UNSUPPORTED_TRANSPORT',
-    when: 'the URL of a source is that of SSH',
+    when: 'a source has an SSH URL',
     provoke: ({ engine }) => newSource(engine, 'ssh://example.org/a'),
     details: {},
   },
   {
     reason: 'GIT_ADDRESS_REFUSED',
-    when: 'a remote is on this host and that is not allowed',
+    when: 'a remote is on this host, which is not allowed',
     provoke: async ({ open }) => importing(await open(), 'http://127.0.0.1:1/a'),
     details: { host: '127.0.0.1' },
   },
   {
     reason: 'GIT_UNREACHABLE',
-    when: 'nobody listens',
+    when: 'no server listens',
     provoke: ({ engine }) => importing(engine, 'http://127.0.0.1:1/a'),
     details: { host: '127.0.0.1:1', errno: 'ECONNREFUSED' },
   },
   {
     reason: 'GIT_TIMEOUT',
-    when: 'the remote says nothing',
+    when: 'the remote does not respond',
     provoke: async ({ keep }) => {
       const { importer } = createGitAdapter({ ...git, idleTimeoutMs: 50 })
       const parts = {
@@ -576,7 +576,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_REMOTE_ERROR',
-    when: 'the remote has an error',
+    when: 'the remote responds with an error',
     provoke: async ({ engine, serve }) => importing(engine, `${(await serve(answer(500))).url}/a`),
     details: { status: '500' },
   },
@@ -605,7 +605,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_AUTH_REQUIRED',
-    when: 'the remote wants credentials and there are none',
+    when: 'the remote requires credentials and there are none',
     needs: 'git',
     provoke: async ({ engine, serve, repository }) => {
       filled(repository())
@@ -615,7 +615,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_AUTH_FAILED',
-    when: 'the remote refuses the credentials',
+    when: 'the remote rejects the credentials',
     needs: 'git',
     provoke: async ({ open, serve, repository }) => {
       filled(repository())
@@ -638,7 +638,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_UNSAFE_PATH',
-    when: 'a tree holds .git',
+    when: 'a tree contains .git',
     needs: 'git',
     provoke: async ({ engine, serve, repository }) => {
       const made = repository()
@@ -660,7 +660,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_CORRUPT',
-    when: 'the list of refs is cut short',
+    when: 'the list of refs is truncated',
     needs: 'git',
     provoke: async ({ engine, serve, repository }) => {
       filled(repository())
@@ -671,7 +671,7 @@ const rows: Row[] = [
   },
   {
     reason: 'GIT_PUSH_REJECTED',
-    when: 'a hook of the remote says no',
+    when: 'a hook of the remote rejects the push',
     needs: 'git',
     provoke: async (context) => {
       const { repository, imported } = await importedSession(context)
@@ -683,7 +683,7 @@ const rows: Row[] = [
   },
   {
     reason: 'WOULD_BLOCK',
-    when: 'a synchronous read needs what can only be awaited',
+    when: 'a synchronous read would have to wait',
     provoke: async ({ open }) => {
       const storage = memoryStorage({ durable: true, syncReads: false })
       const first = await open({ storage })
@@ -713,7 +713,7 @@ const rows: Row[] = [
   },
   {
     reason: 'APPROVAL_NOT_PENDING',
-    when: 'an approval was granted before',
+    when: 'an approval was already granted',
     provoke: async ({ session }) => {
       const { approvalId } = await session.approvals.request()
       await session.approvals.grant({ approvalId })
@@ -733,19 +733,19 @@ rows.push(
   },
   {
     reason: 'INVALID_ARCHIVE',
-    when: 'an upload is no archive',
+    when: 'an upload is not an archive',
     provoke: ({ engine }) => uploading(engine, Buffer.alloc(2000, 'no archive')),
     details: {},
   },
   {
     reason: 'UNSAFE_PATH',
-    when: 'an archive leads out of itself',
+    when: 'an archive has a path outside itself',
     provoke: ({ engine }) => uploading(engine, tarOf({ name: '../out', content: 'x' })),
     details: { path: '../out' },
   },
   {
     reason: 'LIMIT_EXCEEDED',
-    when: 'an archive inflates to far more than it is',
+    when: 'an archive inflates to far more than its size',
     provoke: ({ engine }) => uploading(engine, gzipSync(Buffer.alloc(2 ** 28))),
     details: expect.objectContaining({ limit: anyText }) as Readonly<Record<string, unknown>>,
   },
@@ -768,7 +768,7 @@ rows.push(
   },
   {
     reason: 'HOST_FAILED',
-    when: 'the host takes no name of that length',
+    when: 'the host does not allow a name of that length',
     provoke: async ({ open, directory }) => {
       const engine = await open({ hostPaths: { roots: [directory] } })
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
@@ -778,7 +778,7 @@ rows.push(
   },
   {
     reason: 'CHECKOUT_MODIFIED',
-    when: 'a directory to check out to has files of its own',
+    when: 'a directory to check out to has other files',
     provoke: async ({ open, directory }) => {
       const engine = await open({ hostPaths: { roots: [directory] } })
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
@@ -789,7 +789,7 @@ rows.push(
   },
   {
     reason: 'CREDENTIALS_NOT_FOUND',
-    when: 'the hook knows nothing of the id',
+    when: 'the hook does not know the id',
     needs: 'git',
     provoke: async ({ open, serve }) => {
       const engine = await open({ git: { ...git, credentials: () => Promise.resolve(undefined) } })
@@ -804,13 +804,13 @@ rows.push(
   },
   {
     reason: 'GIT_UNSUPPORTED_BUNDLE',
-    when: 'an upload is no bundle',
+    when: 'an upload is not a bundle',
     provoke: ({ engine }) => bundling(engine, Buffer.from('no bundle\n')),
     details: {},
   },
   {
     reason: 'GIT_BUNDLE_PREREQUISITE',
-    when: 'a bundle builds on what nobody has',
+    when: 'a bundle requires an unknown commit',
     needs: 'git',
     provoke: async ({ engine, repository }) => {
       const served = filled(repository())

@@ -198,7 +198,7 @@ describe('a failed opening', () => {
 })
 
 describe('a backup or repair', () => {
-  test('into the store itself or a directory in it is rejected, whatever the path', async () => {
+  test('into the store itself or a directory in it is rejected, through any path', async () => {
     await fill(data)
     const alias = join(directory, 'alias')
     await symlink(data, alias)

@@ -1,4 +1,4 @@
-/** How an object of options is read, and what is suggested for a name that is wrong. */
+/** Reading of option objects, and suggestions for misspelt names. */
 import { describe, expect, test } from 'vitest'
 import { EngineError } from '../../src/engine/base/errors.js'
 import { byteLengthOf, readBytes, readEntries, readList } from '../../src/engine/base/input.js'
@@ -23,7 +23,7 @@ function refusal(act: () => unknown): EngineError {
 }
 
 describe('an object of options', () => {
-  test('is copied, without a prototype', () => {
+  test('is copied without its prototype', () => {
     const given = { path: '/a', exclusive: true }
     const copy = shape.read(given)
     given.path = '/b'
@@ -32,12 +32,12 @@ describe('an object of options', () => {
     expect('toString' in copy).toBe(false)
   })
 
-  test('counts undefined as absent, also under an unknown name', () => {
+  test('treats undefined as absent, also for unknown names', () => {
     const copy = shape.read({ path: '/a', expectedHash: undefined, other: undefined } as never)
     expect(Object.keys(copy)).toEqual(['path'])
   })
 
-  test('counts own enumerable properties, and neither symbols, inherited nor hidden ones', () => {
+  test('reads own enumerable properties, but no symbols, inherited or hidden ones', () => {
     const given = Object.assign(Object.create({ exclusive: true, other: 1 }) as object, {
       path: '/a',
       [Symbol('other')]: 1,
@@ -46,14 +46,14 @@ describe('an object of options', () => {
     expect({ ...shape.read(given as Options) }).toEqual({ path: '/a' })
   })
 
-  test('may be an instance of a class whose fields are the options', () => {
+  test('may be an instance of a class with the options as fields', () => {
     class Request {
       readonly path = '/a'
     }
     expect({ ...shape.read(new Request()) }).toEqual({ path: '/a' })
   })
 
-  test('does not take anything from a polluted Object.prototype', () => {
+  test('ignores a polluted Object.prototype', () => {
     const polluted = Object.prototype as Record<string, unknown>
     polluted['exclusive'] = true
     polluted['unknownName'] = true
@@ -65,7 +65,7 @@ describe('an object of options', () => {
     }
   })
 
-  test('refuses a name that is unknown, such as an own __proto__', () => {
+  test('rejects unknown names, such as an own __proto__', () => {
     const given = JSON.parse('{"path":"/a","__proto__":{"exclusive":true}}') as Options
     expect(refusal(() => shape.read(given)).details).toEqual({ field: '__proto__' })
   })
@@ -97,8 +97,8 @@ describe('an object of options', () => {
       })(),
       'not a plain object',
     ],
-    ['an object that inherits them', Object.create({ path: '/a' }), 'not a plain object'],
-  ])('is not %s', (_what, given, shown) => {
+    ['an object that inherits the options', Object.create({ path: '/a' }), 'not a plain object'],
+  ])('cannot be %s', (_what, given, shown) => {
     const error = refusal(() => shape.read(given as never))
     expect(error).toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field: 'request' } })
     expect(error.message).toBe(
@@ -128,14 +128,14 @@ describe('an object of options', () => {
           },
         ),
     ],
-  ])('that %s is INVALID_ARGUMENT with the cause', (_what, give) => {
+  ])('that %s fails with INVALID_ARGUMENT and the cause', (_what, give) => {
     const given: unknown = give()
     const error = refusal(() => shape.read(given as never))
     expect(error).toMatchObject({ reason: 'INVALID_ARGUMENT', details: { field: 'request' } })
     expect(error.cause).toBeInstanceOf(Error)
   })
 
-  test('names the parameter, or the field that it is part of', () => {
+  test('errors name the parameter, or the path of a nested field', () => {
     expect(refusal(() => shape.read(null as never, 'options')).details).toEqual({ field: 'options' })
     expect(refusal(() => shape.read({ pth: '' } as never, 'options')).details['field']).toBe('pth')
     expect(refusal(() => shape.readPart({ pth: '' } as never, 'operations[3].write')).message).toBe(
@@ -143,7 +143,7 @@ describe('an object of options', () => {
     )
   })
 
-  test('lists the known names when none is close', () => {
+  test('errors list the known names if none is close', () => {
     expect(refusal(() => shape.read({ zzz: 1 } as never)).message).toBe(
       'zzz: unknown key; the known keys are path, expectedHash, exclusive',
     )
@@ -152,7 +152,7 @@ describe('an object of options', () => {
     )
   })
 
-  test('shows a hostile name quoted and shortened', () => {
+  test('errors quote and shorten a hostile name', () => {
     const { message, details } = refusal(() => shape.read({ [`\n${'x'.repeat(1e6)}`]: 1 } as never))
     expect(message.length).toBeLessThan(200)
     expect(message).not.toContain('\n')
@@ -166,7 +166,7 @@ function revoked(): object {
   return proxy
 }
 
-describe('the suggestion', () => {
+describe('suggestions', () => {
   test.each([
     ['stroage', ['storage', 'secrets'], 'storage'],
     ['expectdHash', ['path', 'expectedHash'], 'expectedHash'],
@@ -186,8 +186,8 @@ describe('the suggestion', () => {
   })
 })
 
-describe('a list of a caller', () => {
-  test('is read by its indices: what a subclass overrides does not count', () => {
+describe('an array argument', () => {
+  test('is read by index, ignoring methods that a subclass overrides', () => {
     class Lying extends Array<number> {
       override *[Symbol.iterator](): ArrayIterator<number> {
         yield 9
@@ -199,17 +199,20 @@ describe('a list of a caller', () => {
     expect(readList('list', Lying.from([1, 2, 3]), 10, 'entries')).toEqual([1, 2, 3])
   })
 
-  test('gives undefined for a hole', () => {
-    // oxlint-disable-next-line no-sparse-arrays -- A hole is what is tested.
+  test('reads a hole as undefined', () => {
+    // oxlint-disable-next-line no-sparse-arrays -- The test needs a hole.
     expect(readList('list', [1, , 3], 10, 'entries')).toEqual([1, undefined, 3])
   })
 
-  test.each([-1, Number.NaN, 1.5, '3', undefined, {}])('with the length %s is INVALID_ARGUMENT', (length) => {
-    const lying = new Proxy([1], { get: (list, key) => (key === 'length' ? length : list[key as never]) })
-    expect(refusal(() => readList('list', lying, 10, 'entries')).reason).toBe('INVALID_ARGUMENT')
-  })
+  test.each([-1, Number.NaN, 1.5, '3', undefined, {}])(
+    'with the length %s fails with INVALID_ARGUMENT',
+    (length) => {
+      const lying = new Proxy([1], { get: (list, key) => (key === 'length' ? length : list[key as never]) })
+      expect(refusal(() => readList('list', lying, 10, 'entries')).reason).toBe('INVALID_ARGUMENT')
+    },
+  )
 
-  test('over its limit is TOO_LARGE, with no more than the limit read', () => {
+  test('over its limit fails with TOO_LARGE after reading at most the limit', () => {
     let reads = 0
     const endless = new Proxy([], {
       get: (_, key) => (key === 'length' ? 2 ** 32 : ++reads),
@@ -227,13 +230,13 @@ describe('a list of a caller', () => {
     ['an object with a length', () => ({ length: 1 })],
     ['a string', () => 'ab'],
     ['a revoked proxy', revoked],
-  ])('is not %s', (_what, given) => {
+  ])('cannot be %s', (_what, given) => {
     expect(refusal(() => readList('list', given(), 10, 'entries')).reason).toBe('INVALID_ARGUMENT')
   })
 })
 
-describe('bytes of a caller', () => {
-  test('are those of the view, whatever it is a part of', () => {
+describe('a bytes argument', () => {
+  test('reads only the bytes of a view', () => {
     const part = new Uint8Array([1, 2, 3, 4]).subarray(1, 3)
     expect([...readBytes('content', part)]).toEqual([2, 3])
     expect([...readBytes('content', Buffer.from('ab'))]).toEqual([97, 98])
@@ -244,7 +247,7 @@ describe('bytes of a caller', () => {
     ['byteLength', 1e9],
     ['length', 0],
     ['length', 1e9],
-  ])('whose %s says %i are INVALID_ARGUMENT', (name, said) => {
+  ])('whose %s is reported as %i fails with INVALID_ARGUMENT', (name, said) => {
     const lying = Object.defineProperty(new Uint8Array(3), name, { get: () => said })
     expect(refusal(() => readBytes('content', lying))).toMatchObject({
       reason: 'INVALID_ARGUMENT',
@@ -253,7 +256,7 @@ describe('bytes of a caller', () => {
     expect(byteLengthOf(lying)).toBe(3)
   })
 
-  test('are not read by what a subclass overrides', () => {
+  test('ignores properties that a subclass overrides', () => {
     class Lying extends Uint8Array {
       override get buffer(): never {
         return new ArrayBuffer(100) as never
@@ -269,12 +272,12 @@ describe('bytes of a caller', () => {
     ['an object with the prototype', () => Object.create(Uint8Array.prototype) as unknown],
     ['a proxy', () => new Proxy(new Uint8Array(1), {})],
     ['an array', () => [1]],
-  ])('are not %s', (_what, give) => {
+  ])('cannot be %s', (_what, give) => {
     expect(refusal(() => readBytes('content', give())).reason).toBe('INVALID_ARGUMENT')
   })
 })
 
-test('entries of data are own and enumerable, each read once', () => {
+test('reads own enumerable entries of data, each once', () => {
   let reads = 0
   const map = Object.assign(Object.create({ inherited: 1 }) as object, JSON.parse('{"__proto__":"x"}'))
   Object.defineProperty(map, 'a', { enumerable: true, get: () => ++reads })

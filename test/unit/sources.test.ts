@@ -79,7 +79,7 @@ function repositoryOf(files: Record<string, string>): GitRepository {
   return repository
 }
 
-/** Commits files; undefined takes one away. */
+/** Commits files; undefined removes one. */
 function stage(path: string, files: Record<string, string | undefined>): void {
   for (const [name, content] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true })
@@ -109,14 +109,14 @@ async function reasonOf(failing: Promise<unknown>): Promise<string> {
   return (error as EngineError).reason
 }
 
-/** A content that gives nothing and never ends. */
+/** A content that yields nothing and never ends. */
 async function* silent(): AsyncGenerator<Uint8Array> {
   await new Promise(() => undefined)
   yield Buffer.alloc(0)
 }
 
 describe.each(storages)('sources on %s', (_name, make, lasting) => {
-  test('an upload is a revision named by its tree, and the same upload the same revision', async () => {
+  test('an upload makes a revision named by its tree, and an equal upload the same revision', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     expect(await engine.sources.get(sourceId)).toMatchObject({
@@ -140,7 +140,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(await read(await on(engine, sourceId, first.revisionId), '/a.txt')).toBe('one')
   })
 
-  test('what does not belong to the kind is refused and changes nothing', async () => {
+  test('rejects requests that do not match the kind of the source, and changes nothing', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const refused = [
@@ -161,7 +161,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect((await engine.sources.get(sourceId)).latestRevisionId).toBe('')
   })
 
-  test('a deleted source is gone; its sessions and named revisions are not', async () => {
+  test('deleting a source keeps its sessions and named revisions', async () => {
     const directory = newDirectory()
     const storage = make(directory)
     const engine = await openEngine({ storage })
@@ -190,7 +190,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     await check(again)
   })
 
-  test('a promoted state is a revision at once, by its id and by its label', async () => {
+  test('a promoted state is available at once as a revision, by id and by label', async () => {
     const directory = newDirectory()
     const storage = make(directory)
     const engine = await openEngine({ storage })
@@ -204,7 +204,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
       sessionId: session.id,
       revisionLabel: 'v1',
     })
-    // The state is that of the call.
+    // The revision has the state at the call.
     await session.fs.promises.writeFile('/a', 'later')
     expect(queued.state).toBe(ImportJobState.QUEUED)
     const { revisionId } = await engine.sources.waitForJob(queued)
@@ -239,7 +239,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     await check(again)
   })
 
-  test('of two who give the same label at once, one gets it', async () => {
+  test('only one of two concurrent promotions with the same label succeeds', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -251,7 +251,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  test('a job can be watched, heard of and aborted', async () => {
+  test('a job can be polled, observed and aborted', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const heard: string[] = []
@@ -267,7 +267,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     stop()
     const count = heard.length
 
-    // An upload that never ends is aborted in its midst.
+    // Aborts an endless upload.
     const endless = async function* (): AsyncGenerator<Uint8Array> {
       for (;;) {
         yield await new Promise<Uint8Array>((resolve) => setTimeout(() => resolve(Buffer.alloc(512)), 1))
@@ -283,7 +283,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(await reasonOf(engine.sources.abortJob({ sourceId, jobId: sourceId }))).toBe('JOB_NOT_FOUND')
   })
 
-  test('a label is never taken for an id', async () => {
+  test('a label is never confused with an id', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const { revisionId } = await upload(engine, await uploaded(engine), { '/imported': '1' })
@@ -298,16 +298,16 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
       await promote(name)
       expect(await (await on(engine, sourceId, name)).fs.promises.readdir('/')).toEqual(['promoted'])
     }
-    // Nothing would ever lead to a label that is the id of a revision.
+    // A label equal to the id of a revision could never be found.
     expect(await reasonOf(promote(promoted.revisionId))).toBe('ALREADY_EXISTS')
     expect(await reasonOf(promote('é'.repeat(513)))).toBe('TOO_LARGE')
-    // The revision that has the label's text as its id is another one.
+    // A later revision whose id equals the label is a different one.
     await upload(engine, sourceId, { '/imported': '1' })
     for (const name of [revisionId, undefined])
       expect(await (await on(engine, sourceId, name)).fs.promises.readdir('/')).toEqual(['imported'])
   })
 
-  test('a promotion that never starts lets go of its label', async () => {
+  test('a promotion that never starts releases its label', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -317,11 +317,11 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, request))
   })
 
-  test('what is promoted is the state of the call, however long it waits', async () => {
+  test('a promotion uses the state at its call, however long it waits', async () => {
     const storage = make(newDirectory())
     const before = await openEngine({ storage })
     const made = await before.sessions.create({ files: { '/a': '1', '/b/c/d': '1' } })
-    // What was opened anew has to be loaded first, where reads are awaited.
+    // A reopened session has to be loaded first if reads are asynchronous.
     if (lasting) await before.close()
     await using engine = lasting ? await openEngine({ storage }) : before
     const session = await engine.sessions.open(made.id)
@@ -339,7 +339,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect([await read(next, '/a'), await read(next, '/b/c/d')]).toEqual(['1', 'before'])
   })
 
-  test('each job of a source builds on what the one before has stored', async () => {
+  test('each job of a source builds on the result of the previous one', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -356,7 +356,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     }
   })
 
-  test('contents are those of the call', async () => {
+  test('contents are copied at the call', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const bytes = Buffer.from('one')
@@ -366,7 +366,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(await read(await on(engine, sourceId), '/a')).toBe('one')
   })
 
-  test('paths that make no tree are refused at the call', async () => {
+  test('rejects paths that make no valid tree at the call', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     for (const files of [
@@ -384,7 +384,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     }
   })
 
-  test('requests of the wrong types are refused', async () => {
+  test('rejects requests of the wrong types', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const job = await upload(engine, sourceId, { '/a': '1' })
@@ -411,7 +411,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
       expect(await reasonOf(refused())).toBe('INVALID_ARGUMENT')
   })
 
-  test('a job fails by whatever its content throws', async () => {
+  test('a job fails with any error that its content throws', async () => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const long = new Error('x'.repeat(100_000))
@@ -433,7 +433,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     }
   })
 
-  test('who waits behind another job ends at once; a deletion and closing end all', async () => {
+  test('a waiting job stops immediately on an abort, and all jobs stop on deletion and close', async () => {
     const storage = make(newDirectory())
     const engine = await openEngine({ storage })
     const sourceId = await uploaded(engine)
@@ -467,14 +467,14 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(await reasonOf(engine.sources.startImport(other))).toMatch(/STORE_CLOSED|INVALID_ARGUMENT/)
   })
 
-  test('a directory is read again only where it changed', async () => {
+  test('rescans a directory only where it changed', async () => {
     const directory = newDirectory()
     const host = newDirectory()
     const storage = make(directory)
     mkdirSync(join(host, 'sub'))
     writeFileSync(join(host, 'a'), 'one')
     writeFileSync(join(host, 'sub', 'b'), 'two', { mode: 0o755 })
-    // Old enough to be told from a change within the same tick.
+    // Old enough to distinguish it from a change within the same clock tick.
     const past = new Date(Date.now() - 60_000)
     for (const path of ['a', 'sub/b']) utimesSync(join(host, path), past, past)
     const engine = await openEngine({ storage, hostPaths: { roots: [root] } })
@@ -499,7 +499,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
       expect(await read(await on(opened, sourceId, first.revisionId), '/sub/b')).toBe('two')
     }
     await check(engine)
-    // What the sources say is what a fresh reading of the directory gives.
+    // A fresh scan of the directory gives the same result.
     const fresh = await engine.sources.create({ displayName: 'h2', hostPath: { path: host } })
     const whole = await engine.sources.waitForJob(await engine.sources.startImport(fresh.sourceId))
     expect(whole.revisionId).toBe(changed.revisionId)
@@ -511,7 +511,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(unchanged.revisionId).toBe(changed.revisionId)
   })
 
-  test('a job that succeeded has the files and bytes of the revision, and what was transferred', async () => {
+  test('a successful job reports the files and bytes of the revision, and the bytes transferred', async () => {
     const host = newDirectory()
     writeFileSync(join(host, 'a'), 'one')
     writeFileSync(join(host, 'b'), 'four')
@@ -561,13 +561,13 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     })
   })
 
-  test('a file replaced by a scan leaves other names alone, whatever they were linked to', async () => {
+  test('a scan that replaces a file does not change files that were linked to it', async () => {
     const host = newDirectory()
     await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
     const { sourceId } = await engine.sources.create({ displayName: 'h', hostPath: { path: host } })
     const session = await engine.sessions.create({ files: { '/a': 'one' } })
     await session.files.link({ srcPath: '/a', dstPath: '/b' })
-    // A revision of the same contents, whose two names are one file.
+    // A revision with the same contents, in which both names are one file.
     const promoted = await engine.sources.waitForJob(
       await engine.sources.promoteSession(sourceId, { sessionId: session.id }),
     )
@@ -587,7 +587,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
   })
 
   test.runIf(hasGit)(
-    'a git import has the files of its revision, also where nothing is transferred',
+    'a git import reports the files of its revision even if nothing is transferred',
     async () => {
       const storage = make(newDirectory())
       const { path } = repositoryOf({ 'a.txt': 'one', 'd/b.txt': 'four' })
@@ -610,18 +610,21 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     },
   )
 
-  test.runIf(hasGit)('a session on a repository without its ref leaves no source behind', async () => {
-    await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
-    const { path } = GitRepository.create(newDirectory())
-    const creating = engine.sessions.create({ gitRepository: { path, gitRef: 'missing' } })
-    expect(await reasonOf(creating)).toBe('IMPORT_FAILED')
-    expect((await engine.sources.list()).sources).toEqual([])
-  })
+  test.runIf(hasGit)(
+    'a session from a repository without the requested ref leaves no source behind',
+    async () => {
+      await using engine = await openEngine({ storage: make(newDirectory()), hostPaths: { roots: [root] } })
+      const { path } = GitRepository.create(newDirectory())
+      const creating = engine.sessions.create({ gitRepository: { path, gitRef: 'missing' } })
+      expect(await reasonOf(creating)).toBe('IMPORT_FAILED')
+      expect((await engine.sources.list()).sources).toEqual([])
+    },
+  )
 })
 
-test.runIf(hasGit)('revisions of earlier versions, which have no counts, are counted once', async () => {
+test.runIf(hasGit)('revisions of earlier versions without counts are counted once', async () => {
   let counted = 0
-  /** A store whose records of revisions and trees lost their counts. */
+  /** A store whose revision and tree records lack their counts. */
   const storage: Storage = {
     async open() {
       const store = await memoryStorage({ durable: true }).open()
@@ -648,10 +651,10 @@ test.runIf(hasGit)('revisions of earlier versions, which have no counts, are cou
   }
 })
 
-describe('the engine ends', () => {
+describe('deadlines and limits', () => {
   const never = new Promise<never>(() => undefined)
 
-  test('an import that takes longer than its deadline', async () => {
+  test('stop an import at its deadline', async () => {
     await using engine = await openEngine({ imports: { deadlineSeconds: 0.05 } })
     const sourceId = await uploaded(engine)
     const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
@@ -663,11 +666,11 @@ describe('the engine ends', () => {
       cause: { reason: 'DEADLINE_EXCEEDED' },
     })
     expect(await engine.sources.get(sourceId)).toMatchObject({ status: SourceStatus.FAILED })
-    // The next one has its turn, and the time of its own.
+    // The next job gets its turn and its own deadline.
     expect(await upload(engine, sourceId, { '/a': '1' })).toMatchObject({ state: ImportJobState.SUCCEEDED })
   })
 
-  test('an import whose upload is too slow', async () => {
+  test('stop an import whose upload is too slow', async () => {
     const imports = { minBytesPerSecond: 1000, rateWindowSeconds: 0.05 }
     await using engine = await openEngine({ imports })
     const sourceId = await uploaded(engine)
@@ -687,11 +690,11 @@ describe('the engine ends', () => {
     { rateWindowSeconds: 3601 },
     { minBytesPerSecond: -1 },
     { minBytesPerSecond: 2 ** 30 + 1 },
-  ])('no import with limits that make no sense: %j', async (imports) => {
+  ])('reject invalid values: %j', async (imports) => {
     expect(await reasonOf(openEngine({ imports }))).toBe('INVALID_ARGUMENT')
   })
 
-  test('an import from a bundle of a session, when it is closed', async () => {
+  test('stop a bundle import when the engine closes', async () => {
     const engine = await openEngine()
     const importing = reasonOf(engine.sessions.importBundle(silent()))
     await new Promise((resolve) => setTimeout(resolve, 10))
@@ -699,7 +702,7 @@ describe('the engine ends', () => {
     expect(await importing).toBe('STORE_CLOSED')
   })
 
-  test('a commit whose signature never comes, a while after it is closed', async () => {
+  test('stop a commit with a pending signature some time after the engine closes', async () => {
     const engine = await openEngine({ git: { sign: () => never } })
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     const committing = reasonOf(session.commit({ message: 'm' }))
@@ -716,14 +719,14 @@ describe('the engine ends', () => {
     expect(await committing).toBe('STORE_CLOSED')
   })
 
-  test('a commit that takes longer than the deadline', async () => {
+  test('stop a commit at its deadline', async () => {
     await using engine = await openEngine({ git: { sign: () => never }, imports: { deadlineSeconds: 0.05 } })
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     expect(await reasonOf(session.commit({ message: 'm' }))).toBe('DEADLINE_EXCEEDED')
   })
 })
 
-test('what an adapter still gives after an abort is not stored', async () => {
+test('data that an adapter delivers after an abort is not stored', async () => {
   let sink!: TreeSink
   let go!: () => void
   const went = new Promise<void>((resolve) => (go = resolve))
@@ -751,7 +754,7 @@ test('what an adapter still gives after an abort is not stored', async () => {
   go()
 })
 
-test('the only import of a source, when the process ended in its midst, has failed', async () => {
+test('a source whose only import was interrupted by the end of the process reports its failure', async () => {
   const storage = memoryStorage({ durable: true })
   await using engine = await openEngine({ storage })
   const { sources } = engine.as({ tenant: 'other' })
@@ -762,7 +765,7 @@ test('the only import of a source, when the process ended in its midst, has fail
       await sources.waitForJob(await sources.startImport(sourceId, { uploadedSnapshot: { files } }))
     started.push(await sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } }))
   }
-  // As after a crash: nobody closed the first one.
+  // Simulates a crash: the first engine is not closed.
   await using again = await openEngine({ storage })
   const recovered = again.as({ tenant: 'other' }).sources
   const statuses: string[] = []
@@ -777,7 +780,7 @@ test('the only import of a source, when the process ended in its midst, has fail
 })
 
 test.each([true, false])(
-  'a store that fails in the midst of an import publishes nothing (synchronous reads: %s)',
+  'a store failure during an import publishes nothing (synchronous reads: %s)',
   async (syncReads) => {
     for (const failsAt of [0, 1, 5, 9]) {
       const storage = memoryStorage({ durable: true, syncReads })

@@ -12,7 +12,7 @@ import { FailingStorage } from '../support/failing-storage.js'
 
 const { ACTIVE, CONFLICT, PENDING_APPROVAL } = SessionStatus
 
-/** Every commit of whose sessions meets a moved branch. */
+/** Commits of all sessions fail because the branch moved. */
 function open(storage: Storage): Promise<Engine> {
   const committer = {
     commit: () => Promise.reject(new EngineError('BRANCH_MOVED', 'the branch has moved')),
@@ -30,8 +30,8 @@ async function conflict(session: Session): Promise<void> {
 
 const statusOf = async (session: Session): Promise<SessionStatus> => (await session.get()).status
 
-describe('the status that is stored', () => {
-  test('is the one in memory, when a restore had to wait for what is loaded late', async () => {
+describe('the stored status', () => {
+  test('equals the status in memory after a restore that had to load data', async () => {
     const storage = memoryStorage({ durable: true, syncReads: false })
     let engine = await open(storage)
     let session = await engine.sessions.create({ files: { '/d/a': 'x' } })
@@ -56,7 +56,7 @@ describe('the status that is stored', () => {
     await engine.close()
   })
 
-  test('is read again when it could not be stored', async () => {
+  test('is reloaded if it could not be stored', async () => {
     const storage = new FailingStorage(memoryStorage({ durable: true }))
     const engine = await open(storage)
     const session = await engine.sessions.create()

@@ -21,7 +21,7 @@ afterAll(() => rm(root, { recursive: true, force: true }))
 const open = (storage: Storage): ReturnType<typeof openEngine> => openEngine({ storage })
 
 describe('a backup', () => {
-  test('of a store that nobody uses is the same store, whose opening restores it', async () => {
+  test('of an unused store is an identical store that can be opened', async () => {
     const [directory, target] = [join(root, 'idle'), join(root, 'backups', 'idle')]
     await fillStore(directory)
     const before = await filesOf(directory)
@@ -38,7 +38,7 @@ describe('a backup', () => {
     expect(await contentsOf(target)).toEqual(await contentsOf(directory))
   })
 
-  test('of a store that is open in this process has all that was acknowledged', async () => {
+  test('of a store open in this process contains all acknowledged data', async () => {
     const [directory, target] = [join(root, 'open'), join(root, 'open-copy')]
     await using engine = await open(smallSegments(directory))
     const session = await engine.sessions.create({ files: { '/a': 'a' } })
@@ -51,7 +51,7 @@ describe('a backup', () => {
     expect((await copy.check({ readData: true })).findings).toEqual([])
   })
 
-  test('goes nowhere where there is something, and leaves nothing where it is ended or something is damaged', async () => {
+  test('requires a free target, and leaves nothing behind when it is aborted or finds damage', async () => {
     const [directory, target] = [join(root, 'ended'), join(root, 'ended-copy')]
     await fillStore(directory)
     await mkdir(target)
@@ -84,12 +84,12 @@ describe('a backup', () => {
     })
   })
 
-  test('that was interrupted is taken for a store by nobody', async () => {
+  test('that was interrupted cannot be opened as a store', async () => {
     const [directory, whole] = [join(root, 'cut'), join(root, 'cut-whole')]
     await fillStore(directory)
     await backupStore(directory, whole)
     const names = (await readdir(join(whole, 'segments'))).sort()
-    // In the order in which they are written; the marker is what is missing.
+    // In the order of writing, in which the marker comes last.
     for (let count = 1; count <= names.length; count++) {
       const cut = join(root, `cut-${count}`)
       await mkdir(join(cut, 'segments'), { recursive: true })
@@ -102,7 +102,7 @@ describe('a backup', () => {
   })
 })
 
-describe('beside a writer in another process that also collects', { timeout: 120_000 }, () => {
+describe('while another process writes and collects', { timeout: 120_000 }, () => {
   let writer: ChildProcess
   let directory: string
   let sessionId: string
@@ -132,7 +132,7 @@ describe('beside a writer in another process that also collects', { timeout: 120
     while (acknowledged < count) await new Promise<void>((told) => lines.push(told))
   }
 
-  test('a backup is whole, and has all that was acknowledged before it began', async () => {
+  test('a backup is complete and contains all data acknowledged before it started', async () => {
     const segments = new Set<string>()
     for (let run = 0; run < 4; run++) {
       await until(acknowledged + 20)
@@ -149,12 +149,12 @@ describe('beside a writer in another process that also collects', { timeout: 120
       }
       expect((await engine.check({ readData: true })).findings).toEqual([])
     }
-    // Others came and went meanwhile.
+    // Segments were created and deleted meanwhile.
     const left = await readdir(join(directory, 'segments'))
     expect([...segments].filter((name) => !left.includes(name)).length).toBeGreaterThan(0)
   })
 
-  test('a check finds nothing, and after its death neither, without a change', async () => {
+  test('a check finds nothing while the writer runs or after its death, and changes nothing', async () => {
     for (let run = 0; run < 3; run++)
       expect((await checkStore(directory, { readData: true })).findings).toEqual([])
     await expect(open(levelStorage(directory))).rejects.toMatchObject({ reason: 'STORE_LOCKED' })

@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const engine of opened.splice(0)) await engine.close().catch(() => undefined)
 })
 
-/** The pauses between two attempts to recover pass at once. */
+/** Simulated time: the pauses between recovery attempts take no real time. */
 let skippedMs = 0
 const environment = { ...systemEnvironment, monotonicMs: () => systemEnvironment.monotonicMs() + skippedMs }
 
@@ -44,8 +44,8 @@ async function read(session: Session, path: string): Promise<string | undefined>
   })
 }
 
-describe('after a commit failed', () => {
-  test('the same engine goes on: what was acknowledged is there, what failed is not', async () => {
+describe('after a failed commit', () => {
+  test('the same engine continues with all acknowledged changes and without the failed one', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '0' } })
@@ -63,7 +63,7 @@ describe('after a commit failed', () => {
     expect((await session.events.verify()).eventCount).toBe(3)
   })
 
-  test('a commit of which nobody knows may turn out to be stored', async () => {
+  test('a commit with an unknown outcome may be stored', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create()
@@ -76,7 +76,7 @@ describe('after a commit failed', () => {
     expect((await session.events.verify()).eventCount).toBe(3)
   })
 
-  test('a snapshot that was begun before is not stored behind the recovery', async () => {
+  test('a snapshot started before the failure is not stored after the recovery', async () => {
     const storage = failing()
     const engine = await openEngine({ storage, environment, memoryBudgetBytes: 2 ** 20 })
     opened.push(engine)
@@ -84,7 +84,7 @@ describe('after a commit failed', () => {
     let tell: (() => void) | undefined
     const told = new Promise<void>((resolve) => (tell = resolve))
     storage.after = { commits: 1, failure: 'fail', told }
-    // So large that its snapshot is begun at once, takes some turns, and is waited for.
+    // Large enough that its snapshot starts at once, takes several turns, and is awaited.
     const path = (i: number): string => `/${i}/b/c/d/e/f/g/h/i/j/k/l/m`
     const large = session.files.batch(
       Array.from({ length: 1000 }, (_, i) => ({ write: { path: path(i), content: `${i}` } })),
@@ -100,7 +100,7 @@ describe('after a commit failed', () => {
     expect(await read(session, '/a')).toBeUndefined()
   })
 
-  test('what came to nothing is neither committed nor checked out', async () => {
+  test('a lost change is neither committed nor checked out', async () => {
     const storage = failing()
     const directory = realpathSync(mkdtempSync(join(tmpdir(), 'recovery-')))
     const engine = await openEngine({ storage, environment, hostPaths: { roots: [directory] } })
@@ -116,7 +116,7 @@ describe('after a commit failed', () => {
       storage.after = { commits: 0, failure: 'fail', told }
       const results = Promise.allSettled([session.files.write({ path: '/b', content: 'not stored' }), use()])
       tell!()
-      // Whoever comes next has the store recover, and what is under way goes on with that.
+      // The next caller makes the store recover, and pending calls continue with it.
       for (let i = 0; i < 4; i++) await nextTurn()
       await session.get()
       const failed = { status: 'rejected', reason: expect.objectContaining({ reason: 'STORE_FAILED' }) }
@@ -128,12 +128,12 @@ describe('after a commit failed', () => {
     rmSync(directory, { recursive: true })
   })
 
-  test('a session that is being read when the store recovers is read again', async () => {
+  test('a session that is being read during the recovery is reloaded', async () => {
     const data = memoryStorage({ durable: true })
     type Commit = Parameters<Awaited<ReturnType<typeof data.open>>['commit']>[0]
     let next: 'commit' | 'fail' = 'commit'
     let isFull = true
-    /** Failed, and found to be stored at the recovery. */
+    /** A commit that failed, but is found to be stored by the recovery. */
     let late: Commit | undefined
     let read: (() => void) | undefined
     let goOn!: () => void
@@ -185,7 +185,7 @@ describe('after a commit failed', () => {
     expect((await session.events.verify()).eventCount).toBe(3)
   })
 
-  test('operations that come at once share one recovery', async () => {
+  test('concurrent operations share one recovery', async () => {
     const storage = failing()
     const engine = await open(storage)
     const sessions = await Promise.all(Array.from({ length: 20 }, () => engine.sessions.create()))
@@ -196,7 +196,7 @@ describe('after a commit failed', () => {
     for (const session of sessions) expect(await read(session, '/b')).toBe('2')
   })
 
-  test('a new session is not there, and a blank one can be made again', async () => {
+  test('a new session does not exist, and a blank one can be created again', async () => {
     const storage = failing()
     const engine = await open(storage)
     storage.after = { commits: 0, failure: 'fail' }
@@ -206,7 +206,7 @@ describe('after a commit failed', () => {
     expect((await engine.sessions.list()).sessions).toHaveLength(1)
   })
 
-  test('a deletion that was not stored leaves the session as it was', async () => {
+  test('a deletion that was not stored leaves the session unchanged', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -233,7 +233,7 @@ describe('after a commit failed', () => {
 })
 
 describe('while the disk is full', () => {
-  test('writes are refused with what is known of them, reads go on, and space makes all well', async () => {
+  test('writes fail with a known outcome, reads continue, and everything works once there is space', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -269,7 +269,7 @@ describe('while the disk is full', () => {
     expect(await read(other, '/a')).toBe('other')
   })
 
-  test('the store is not asked again and again', async () => {
+  test('the engine does not retry the store constantly', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create()
@@ -279,7 +279,7 @@ describe('while the disk is full', () => {
     expect(storage.recoveries).toBeLessThan(20)
   })
 
-  test('closing works, and what was acknowledged is there when the store is opened again', async () => {
+  test('closing works, and acknowledged data is there after reopening', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
@@ -292,7 +292,7 @@ describe('while the disk is full', () => {
   })
 })
 
-describe('what services keep in memory is right again', () => {
+describe('the in-memory state of services is corrected', () => {
   test('cache, messages, annotations, secrets, checkpoints', async () => {
     const storage = failing()
     const engine = await openEngine({
@@ -328,7 +328,7 @@ describe('what services keep in memory is right again', () => {
     expect((await session.listCheckpoints()).checkpoints).toHaveLength(1)
   })
 
-  test('locks and open files stay, followers are told', async () => {
+  test('locks and open files stay, and followers are notified', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '1', '/b': '2' } })
@@ -353,7 +353,7 @@ describe('what services keep in memory is right again', () => {
     })
   })
 
-  test('a job whose end could not be stored has failed, at once and for good', async () => {
+  test('a job whose result could not be stored fails, immediately and permanently', async () => {
     const storage = failing()
     const engine = await open(storage)
     const { sourceId } = await engine.sources.create({ displayName: 's', uploadedSnapshot: {} })
@@ -379,7 +379,7 @@ function expectOneOf(values: ReadonlySet<string | undefined>, found: string | un
   expect(values).toContain(found)
 }
 
-test(`acknowledged is never lost, wherever commits fail (FORKSPACE_SEED=${seed})`, async () => {
+test(`acknowledged changes survive failed commits at any point (FORKSPACE_SEED=${seed})`, async () => {
   const step = fc.record({
     session: fc.nat(2),
     kind: fc.constantFrom('write', 'write', 'write', 'unlink', 'checkpoint', 'restore', 'fork', 'burst'),
@@ -393,7 +393,7 @@ test(`acknowledged is never lost, wherever commits fail (FORKSPACE_SEED=${seed})
       const engine = await openEngine({ storage, environment })
       try {
         const sessions = await Promise.all([0, 1, 2].map(() => engine.sessions.create()))
-        /** Per session and path: what may be there. */
+        /** The possible contents by session and path. */
         const may = sessions.map(() => new Map<string, Set<string | undefined>>())
         const possible = (index: number, path: string): Set<string | undefined> =>
           may[index]!.get(path) ?? new Set([undefined])
@@ -433,7 +433,7 @@ test(`acknowledged is never lost, wherever commits fail (FORKSPACE_SEED=${seed})
           for (const [one, values] of may[index]!) {
             const found = await read(session, one)
             expect(values).toContain(found)
-            // From here on it is known.
+            // From here on the content is certain.
             may[index]!.set(one, new Set([found]))
           }
         }

@@ -4,10 +4,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { describeStats, inForm, Sides, type Form, type Promises as Fs } from '../../support/fs-sides.js'
 
 /**
- * Every operation runs on a session and on a real directory, and must do the same on both. The root of the
- * session stands for the directory: its path is cut from results and errors before they are compared.
- *
- * What is left out on purpose stands in the README of src/engine/fs.
+ * Every operation runs on a session and on a real directory, with the same result on both. The directory represents the
+ * root of the session: its path is removed from results and errors before they are compared. The README of
+ * src/engine/fs lists intentional omissions.
  */
 describe.each([
   ['promises', 'promise', false],
