@@ -43,7 +43,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(root, { recursive: true, force: true }))
 
-describe('a store that is damaged', () => {
+describe('damage to a store', () => {
   let directory: string
   let target: string
 
@@ -69,7 +69,7 @@ describe('a store that is damaged', () => {
   const blob = (content: string | Uint8Array): StoredEntry =>
     newest(`b${Buffer.from(sha256(content), 'hex').toString('latin1')}`)
 
-  /** Checks and repairs; both leave the store as it is, and the new one is whole and can be worked on. */
+  /** Checks and repairs without changing the store, and requires a complete, usable new store. */
   async function repaired(): Promise<{ check: StoreCheck; repair: StoreRepair }> {
     const before = await filesOf(directory)
     const check = await checkStore(directory, { readData: true })
@@ -83,7 +83,7 @@ describe('a store that is damaged', () => {
     return { check, repair }
   }
 
-  /** What is told is what differs from the healthy store, path for path. */
+  /** Requires that the reported losses are exactly the differences from the healthy store, path by path. */
   function compare(contents: Map<string, Map<string, string>>, { dropped }: StoreRepair): void {
     for (const [id, files] of twin) {
       const told = dropped.filter(({ object }) => object === `session ${id}`).map(({ path }) => path)
@@ -129,13 +129,13 @@ describe('a store that is damaged', () => {
     expect((await checkStore(place, { readData: true })).findings).toEqual([])
   }
 
-  test('nowhere is carried over as it is', async () => {
+  test('that is absent leaves the repaired store identical', async () => {
     const { check, repair } = await repaired()
     expect(check).toMatchObject({ found: 0, notes: [] })
     expect(repair).toMatchObject({ dropped: [], findings: [], rebuiltSessions: 0, sessions: 3 })
   })
 
-  test('in a content that one file has', async () => {
+  test('in a content of one file', async () => {
     await damage(blob('only here'))
     const { check, repair } = await repaired()
     expect(check.findings).toContainEqual(
@@ -151,7 +151,7 @@ describe('a store that is damaged', () => {
     expect(repair.rebuiltSessions).toBe(1)
   })
 
-  test('in a content of a session and its fork, and of a checkpoint alone', async () => {
+  test('in a content of a session and its fork, and of a checkpoint only', async () => {
     await damage(blob('content 9'))
     await damage(blob('content 7'))
     const { repair } = await repaired()
@@ -162,7 +162,7 @@ describe('a store that is damaged', () => {
     )
   })
 
-  test('in a piece of a large file, and in a file of two names', async () => {
+  test('in a block of a large file, and in a file with two names', async () => {
     await damage(blob(randomBytes(3 * 2 ** 20, 'big').subarray(2 ** 20, 2 * 2 ** 20)))
     await damage(blob(randomBytes(900, 'new 1')))
     const { repair } = await repaired()
@@ -172,14 +172,14 @@ describe('a store that is damaged', () => {
     expect(paths.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['/docs/big', '/new/linked', '/new/n1'])
   })
 
-  test('in an extended attribute and in a cached value', async () => {
+  test('in an extended attribute and a cached value', async () => {
     await damage(blob('a note'))
     await damage(blob(randomBytes(20_000, 'cached')))
     const { check } = await repairedWithAttributes()
     expect(check.findings.length).toBeGreaterThan(2)
   })
 
-  /** An attribute is no content: it is told, and the file is as it was. */
+  /** Attributes are not content: their loss is reported, and the file is unchanged. */
   async function repairedWithAttributes(): Promise<{ check: StoreCheck }> {
     const check = await checkStore(directory, { readData: true })
     const repair = await repairStore(directory, target)
@@ -209,7 +209,7 @@ describe('a store that is damaged', () => {
     expect(check.findings).toContainEqual(
       expect.objectContaining({ problem: 'missing', object: `event ${seq}`, sessionId: ids.second }),
     )
-    // The snapshot of the newest state stands behind it.
+    // A later snapshot has the newest state.
     expect(repair.dropped).toContainEqual(
       expect.objectContaining({ message: 'lost; the newest state is kept' }),
     )
@@ -220,7 +220,7 @@ describe('a store that is damaged', () => {
     expect(events.slice(seq - 1).map(({ eventType }) => eventType)).toContain('v1.PersistenceService.Repair')
   })
 
-  test('in events and snapshots, so that the newest state is lost', async () => {
+  test('in events and snapshots that loses the newest state', async () => {
     for (const { key } of entries.filter((entry) => entry.key.startsWith(`rr${ids.second}`)))
       await damage(newest(key))
     await damage(newest(`e${ids.second}${(6).toString(36).padStart(8, '0')}`))
@@ -240,13 +240,13 @@ describe('a store that is damaged', () => {
         message: expect.stringContaining('its record'),
       }),
     )
-    // A fork of it has the state that it started from: in its snapshot.
+    // A fork keeps the state that it started from, in its own snapshot.
     expect(repair.sessions).toBe(2)
   })
 
   test('in the header of a commit loses nothing', async () => {
     const [first] = entries.filter(({ key }) => key.startsWith(`e${ids.fork}`))
-    // An entry that begins a commit stands right behind its header.
+    // The first entry of a commit directly follows its header.
     const starts = entries.filter((entry) => entry.path === first!.path && entry.offset <= first!.offset)
     await flip(inCopy(first!), starts.at(-1)!.offset - 20)
     const { check, repair } = await repaired()
@@ -254,14 +254,14 @@ describe('a store that is damaged', () => {
     expect(repair.dropped).toEqual([])
   })
 
-  test('in the head of an entry loses that entry alone', async () => {
-    // In a commit of many contents.
+  test('in the head of an entry loses only that entry', async () => {
+    // The entry is in a commit with many contents.
     await flip(inCopy(blob('content 200')), blob('content 200').offset + 9)
     const { repair } = await repaired()
     expect(new Set(repair.dropped.map(({ path }) => path))).toEqual(new Set(['/many/f200']))
   })
 
-  test('in its manifest, its marker and its index, one after the other, loses nothing', async () => {
+  test('in its manifest, then its marker and its index, loses nothing', async () => {
     await rm(join(directory, 'index'), { recursive: true })
     expect(await checkStore(directory)).toMatchObject({ found: 0, notes: [expect.stringContaining('index')] })
     await rm(join(directory, 'segments', 'manifest'))
@@ -278,7 +278,7 @@ describe('a store that is damaged', () => {
     expect(repair.findings).toHaveLength(2)
   })
 
-  test('by the loss of a segment, or of the end of one', async () => {
+  test('through the loss of a segment, or of the end of one', async () => {
     const segments = (await readdir(join(directory, 'segments')))
       .filter((name) => name.endsWith('.seg'))
       .sort()
@@ -302,7 +302,7 @@ describe('a store that is damaged', () => {
     await workOn(target, await contentsOf(target))
   })
 
-  test('at its end by a commit that was never acknowledged is no loss', async () => {
+  test('at its end, in an unacknowledged commit, is not a loss', async () => {
     const name = (await readdir(join(directory, 'segments')))
       .filter((one) => one.endsWith('.seg'))
       .sort()
@@ -314,7 +314,7 @@ describe('a store that is damaged', () => {
     expect(repair.dropped).toEqual([])
   })
 
-  test('anywhere is repaired, also when older history is not kept', { timeout: 600_000 * size }, async () => {
+  test('anywhere is repaired, also without older history', { timeout: 600_000 * size }, async () => {
     let state = seed
     const random = (below: number): number => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0
@@ -354,7 +354,7 @@ describe('a store that is damaged', () => {
     }
   })
 
-  test('is noticed by an engine that has it open, before anything is read', async () => {
+  test('is detected by a check of an open engine before any read', async () => {
     await using engine = await openEngine({ storage: smallSegments(directory) })
     expect((await engine.check()).findings).toEqual([])
     const entry = entries[5]!
@@ -379,8 +379,8 @@ async function overwrite(path: string, offset: number, bytes: Buffer): Promise<v
   await writeFile(path, content)
 }
 
-describe('what is no store', () => {
-  test('is refused, as is one of format 1 and one that is to be written over', async () => {
+describe('a directory without a store', () => {
+  test('is rejected, and so are a store of format 1 and an existing target', async () => {
     const missing = join(root, 'nothing')
     await expect(checkStore(missing)).rejects.toMatchObject({ reason: 'STORE_FORMAT' })
     const empty = await mkdtemp(join(root, 'empty-'))
@@ -404,7 +404,7 @@ describe('what is no store', () => {
 })
 
 describe('a store of format 1', () => {
-  test('is refused as it is, and is whole when it was opened once', async () => {
+  test('is rejected unchanged, and accepted after it was opened once', async () => {
     const directory = join(root, 'format-1')
     await cp(join(import.meta.dirname, '../fixtures/format/v1/store'), directory, { recursive: true })
     const before = await filesOf(directory)
@@ -423,7 +423,7 @@ describe('a store of format 1', () => {
   })
 })
 
-describe('a session that is written anew', () => {
+describe('a rebuilt session', () => {
   test('keeps the report of its last event', async () => {
     const [directory, target] = [join(root, 'reported'), join(root, 'reported-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
@@ -442,7 +442,7 @@ describe('a session that is written anew', () => {
     expect(await repaired.fs.promises.readdir('/')).toEqual([])
   })
 
-  test('loses its events from one on that does not follow the one before it', async () => {
+  test('loses its events from the first one that does not follow its predecessor', async () => {
     const [directory, target] = [join(root, 'unlinked'), join(root, 'unlinked-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
     const session = await made.sessions.create()
@@ -464,7 +464,7 @@ describe('a session that is written anew', () => {
     expect(await repaired.fs.promises.readdir('/')).toEqual(['a', 'b', 'c'])
   })
 
-  test('counts the names that are left of a file', async () => {
+  test('counts the remaining names of a file', async () => {
     const [directory, target] = [join(root, 'names'), join(root, 'names-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
     const files = { '/kept/one': 'content', '/lost/other': 'other' }
@@ -488,7 +488,7 @@ describe('a session that is written anew', () => {
     expect(fs.statSync('/kept/one').nlink).toBe(2)
   })
 
-  test('counts anew what was done in it', async () => {
+  test('recounts its changes', async () => {
     const [directory, target] = [join(root, 'counted'), join(root, 'counted-repaired')]
     const made = await openEngine({ storage: smallSegments(directory, 2 ** 20) })
     const session = await made.sessions.create()
@@ -500,7 +500,7 @@ describe('a session that is written anew', () => {
     await made.close()
     const all = await entriesOf(directory)
     expect(all.map(({ key }) => key)).toContain(`r${keys.analytics(session.id)}`)
-    // The first event is the creation; of the changes ten are left.
+    // The first event is the creation; ten changes are left.
     const { path, offset, length } = all.find(({ key }) => key === `e${session.id}${encodeSeq(12)}`)!
     await flip(path, offset + length - 1)
     expect(await repairStore(directory, target)).toMatchObject({ rebuiltSessions: 1, remaining: [] })
@@ -509,7 +509,7 @@ describe('a session that is written anew', () => {
     expect((await repaired.analytics()).totalFileMutations).toBe(10)
   })
 
-  test('loses its state with its only snapshot, where what its events did is not kept', async () => {
+  test('loses its state with its only snapshot if the redo of its events is not kept', async () => {
     const [directory, target] = [join(root, 'pruned'), join(root, 'pruned-repaired')]
     const made = await openEngine({ storage: smallSegments(directory) })
     const session = await made.sessions.create()
@@ -530,14 +530,14 @@ describe('a session that is written anew', () => {
   })
 })
 
-/** Damages the last byte of a content wherever it stands. */
+/** Damages the last byte of a content wherever it is stored. */
 async function damageBlob(directory: string, content: Uint8Array): Promise<void> {
   const key = `b${Buffer.from(sha256(content), 'hex').toString('latin1')}`
   for (const entry of await entriesOf(directory))
     if (entry.key === key) await flip(entry.path, entry.offset + entry.length - 1)
 }
 
-test('a session whose record and events are lost is reported by its cache entry', async () => {
+test('a session without record and events is reported through its cache entry', async () => {
   const [directory, target] = [join(root, 'orphan'), join(root, 'orphan-repaired')]
   const made = await openEngine({ storage: smallSegments(directory) })
   const session = await made.sessions.create()
@@ -552,7 +552,7 @@ test('a session whose record and events are lost is reported by its cache entry'
   )
 })
 
-test('a store without a manifest belongs to the store of its marker, and not to that of a foreign segment', async () => {
+test('a store without a manifest keeps the id of its marker, not that of a foreign segment', async () => {
   const [directory, other] = [join(root, 'own'), join(root, 'foreign')]
   for (const path of [directory, other]) await (await openEngine({ storage: smallSegments(path) })).close()
   await cp(join(other, 'segments/00000001.seg'), join(directory, 'segments/00000001.seg'))
@@ -564,14 +564,14 @@ test('a store without a manifest belongs to the store of its marker, and not to 
   ])
 })
 
-test('a session that never was whole is left out', async () => {
+test('leaves out an incomplete session', async () => {
   const [directory, target] = [join(root, 'unfinished'), join(root, 'unfinished-repaired')]
   const made = await openEngine({ storage: smallSegments(directory) })
   const session = await made.sessions.create()
   await made.close()
   const store = await smallSegments(directory).open()
   const [[key, json]] = (await store.scan({ gte: 's', lt: 't', limit: 1 })) as [[string, string]]
-  // As an import leaves it that ended before its last commit.
+  // The state that an import leaves when it ends before its last commit.
   const record = JSON.parse(json) as { createdAt: number }
   const id = session.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'))
   const unfinished = { ...record, id, deletedAt: record.createdAt }
@@ -583,7 +583,7 @@ test('a session that never was whole is left out', async () => {
   expect(await repairStore(directory, target)).toMatchObject({ sessions: 1, dropped: [], remaining: [] })
 })
 
-test('a segment with the bytes of another one of its store is damaged', async () => {
+test('a segment with the bytes of another segment is damaged', async () => {
   const directory = join(root, 'copied-segment')
   await cp(healthy, directory, { recursive: true })
   const [first, second] = ['00000001.seg', '00000002.seg'] as const
@@ -610,7 +610,7 @@ test('a check and a repair leave no file open', async () => {
 })
 
 describe('sources', () => {
-  test('lose revisions that are not whole, and import again', async () => {
+  test('lose incomplete revisions, and can import again', async () => {
     const [directory, target] = [join(root, 'sources'), join(root, 'sources-repaired')]
     const large = randomBytes(100_000, 'large')
     const made = await openEngine({ storage: smallSegments(directory) })
@@ -635,7 +635,7 @@ describe('sources', () => {
     const repair = await repairStore(directory, target)
     expect(repair.remaining).toEqual([])
     const objects = repair.dropped.map(({ object }) => object.split(' ')[0])
-    // One is a label.
+    // One of them is a label.
     expect(objects.filter((object) => object === 'revision')).toHaveLength(2)
     expect(repair.dropped.filter(({ object }) => object.startsWith('revision label'))).toHaveLength(1)
     expect(objects.filter((object) => object === 'source')).toHaveLength(1)

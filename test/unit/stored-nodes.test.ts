@@ -1,4 +1,4 @@
-/** Tree nodes as a store may give them: the forms that are right, and those that are damage. */
+/** Stored tree nodes: valid forms, and forms that count as damage. */
 import { describe, expect, test } from 'vitest'
 import { UnloadedBody } from '../../src/engine/cas/body.js'
 import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
@@ -16,7 +16,7 @@ const dir = (...rest: readonly unknown[]): unknown => ['d', ...attributes, ...re
 const entry = (node: unknown): unknown => [['name', node]]
 const extent = [0, 1, hash, 1, 0]
 
-/** Nodes of a page, each with copies in which one part is damaged. */
+/** The nodes of a page, each with copies in which one part is damaged. */
 const nodes: readonly { right: unknown; wrong: readonly unknown[] }[] = [
   { right: ['h', 1], wrong: [['h'], ['h', '1'], ['k', 1], [], null, 1, 'h', { 0: 'h', 1: 1 }] },
   {
@@ -126,7 +126,7 @@ describe.each(Object.entries(texts) as [StoredKind, (typeof texts)[StoredKind]][
     const rightTexts = right.map((value) => JSON.stringify(value))
     const wrongTexts = ['', 'no json', '[', ...wrong.map((value) => JSON.stringify(value))]
 
-    test('is loaded and gives its references where its form is right', async () => {
+    test('is loaded with its references if it is valid', async () => {
       for (const json of rightTexts) {
         const { load, isLoaded } = await stored(kind, json)
         load()
@@ -135,7 +135,7 @@ describe.each(Object.entries(texts) as [StoredKind, (typeof texts)[StoredKind]][
       }
     })
 
-    test('is a loss of data where its form is wrong, and stays unloaded', async () => {
+    test('fails with DATA_LOSS and stays unloaded if it is malformed', async () => {
       for (const json of wrongTexts) {
         const { load, isLoaded } = await stored(kind, json)
         expect(load, json).toThrow(damaged)
@@ -146,7 +146,7 @@ describe.each(Object.entries(texts) as [StoredKind, (typeof texts)[StoredKind]][
   },
 )
 
-test('a node of a wrong form is a loss of data for a read and for a collection', async () => {
+test('a malformed node fails a read and a collection with DATA_LOSS', async () => {
   const data = memoryStorage({ durable: true })
   const first = await openEngine({ storage: data })
   const { id } = await first.sessions.create({ files: { '/docs/a.txt': 'one' } })
@@ -165,7 +165,7 @@ test('a node of a wrong form is a loss of data for a read and for a collection',
   await engine.close()
 })
 
-/** A node of this text, to be loaded as a tree does. */
+/** A node with this text, loaded in the same way as in a tree. */
 async function stored(
   kind: StoredKind,
   json: string,

@@ -8,7 +8,7 @@ import { storages } from '../support/storages.js'
 
 const unknownId = '0'.repeat(36)
 
-/** What an error says, without the id that was asked for. */
+/** The text of an error without the requested id. */
 async function refusal(call: Promise<unknown>, id: string): Promise<string> {
   const error: unknown = await call.then(
     () => undefined,
@@ -48,7 +48,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     await open()
   }
 
-  test('see their own sessions only', async () => {
+  test('see only their own sessions', async () => {
     const mine = await acme.sessions.create({ files: { '/a': 'acme' } })
     const theirs = await other.sessions.create({ files: { '/a': 'other' } })
     const local = await engine.sessions.create()
@@ -65,7 +65,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     }
   })
 
-  test("another's id is not found, like one that does not exist", async () => {
+  test("get the same error for another tenant's id as for an unknown one", async () => {
     const mine = await acme.sessions.create()
     await mine.checkpoint({ checkpointLabel: 'one' })
     const ways: ((scope: EngineScope, id: string) => Promise<unknown>)[] = [
@@ -87,7 +87,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     expect((await acme.sessions.get(mine.id)).id).toBe(mine.id)
   })
 
-  test('who asks at the same time gets their own answer', async () => {
+  test('get separate results for concurrent requests', async () => {
     const { id } = await acme.sessions.create()
     await reload()
     const results = await Promise.allSettled([
@@ -99,7 +99,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'rejected'])
   })
 
-  test('all principals of a tenant work on one session', async () => {
+  test('share a session among all of their principals', async () => {
     const byAnn = await acme.sessions.create()
     const byBob = await engine.as({ tenant: 'acme', principal: 'bob' }).sessions.open(byAnn.id)
     await Promise.all([
@@ -117,7 +117,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     expect(await owners(fork)).toEqual(['bob'])
   })
 
-  test.skipIf(!hasGit)('sources and jobs are the tenant’s', async () => {
+  test.skipIf(!hasGit)('own sources and jobs', async () => {
     const repository = GitRepository.create(join(directory, 'r.git'))
     repository.stage([['100644', 'a', 'one']])
     repository.commit()
@@ -149,7 +149,7 @@ test.each([
   [{ principal: '' }, 'INVALID_ARGUMENT'],
   [{ principal: 7 }, 'INVALID_ARGUMENT'],
   [{ tenant: 'x'.repeat(1025) }, 'TOO_LARGE'],
-])('%j is nobody', async (caller, reason) => {
+])('rejects the caller %j', async (caller, reason) => {
   const engine = await openEngine()
   expect(() => engine.as(caller as never)).toThrow(expect.objectContaining({ reason }) as Error)
   await engine.close()

@@ -16,7 +16,7 @@ function slowEnvironment(): FixedEnvironment {
   return fixedEnvironment({ stepMs: limits.sliceMs })
 }
 
-/** A session whose clock says at each look that a slice of work is over. */
+/** A session whose clock reports the end of the slice on every read. */
 async function slowSession(
   storage: Storage = memoryStorage(),
   environment: Environment = slowEnvironment(),
@@ -25,7 +25,7 @@ async function slowSession(
   return engine.sessions.create()
 }
 
-/** How many turns the event loop had meanwhile. */
+/** The number of event loop turns during the work. */
 async function turnsOf(work: () => Promise<unknown>): Promise<number> {
   let turns = 0
   let working = true
@@ -39,7 +39,7 @@ async function turnsOf(work: () => Promise<unknown>): Promise<number> {
   return turns
 }
 
-test('a manifest lets the event loop run while it hashes the blocks of a file', async () => {
+test('a manifest yields to the event loop while it hashes the blocks of a file', async () => {
   const session = await slowSession()
   const segments = Array.from({ length: 32 }, (_, i) => ({
     data: { offset: i * mebibyte + 1, content: `${i}` },
@@ -48,7 +48,7 @@ test('a manifest lets the event loop run while it hashes the blocks of a file', 
   expect(await turnsOf(() => session.manifest({ pathPrefix: '/none' }))).toBeGreaterThanOrEqual(32)
 })
 
-test('listings let the event loop run while they look for what is listed', async () => {
+test('listings yield to the event loop while they search', async () => {
   const session = await slowSession()
   await session.files.batch(
     Array.from({ length: 6400 }, (_, i) => ({ write: { path: `/${i % 7}/${i}`, content: '' } })),
@@ -60,7 +60,7 @@ test('listings let the event loop run while they look for what is listed', async
   expect(await turnsOf(list)).toBeGreaterThanOrEqual(100)
 })
 
-test('the cache lets the event loop run while it reads and writes much, or much is over', async () => {
+test('the cache yields to the event loop while it reads, writes or expires many entries', async () => {
   const environment = slowEnvironment()
   const session = await slowSession(memoryStorage({ durable: true }), environment)
   const count = 2000
@@ -79,7 +79,7 @@ test('the cache lets the event loop run while it reads and writes much, or much 
   expect(await session.cache.stats()).toMatchObject({ entryCount: 0 })
 })
 
-test('the cache lets the event loop run between changes that are made in a loop', async () => {
+test('the cache yields to the event loop between changes in a loop', async () => {
   const session = await slowSession()
   const change = async (): Promise<void> => {
     for (let i = 0; i < 10 * limits.acknowledgementsPerTurn; i++)
@@ -88,12 +88,12 @@ test('the cache lets the event loop run between changes that are made in a loop'
   expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })
 
-test('a collection lets the event loop run between the sessions that it looks at', async () => {
+test('a collection yields to the event loop between sessions', async () => {
   const storage = memoryStorage({ durable: true })
   const engine = await openEngine({ storage, environment: slowEnvironment() })
   const base = await engine.sessions.create()
   for (let i = 0; i < 960; i++) await base.fork()
-  // Their snapshots are stored, so that the next collection writes nothing.
+  // Stores their snapshots, so that the next collection writes nothing.
   await engine.collect()
   let turns = 0
   let settling = 0
@@ -111,12 +111,12 @@ test('a collection lets the event loop run between the sessions that it looks at
   })
   const groups = 960 / 32
   expect(settling).toBeGreaterThanOrEqual(groups)
-  // Marking looks at each session once more before it tells of its progress.
+  // Marking visits each session once more before it reports progress.
   expect(turns - settling).toBeGreaterThanOrEqual(groups)
   await engine.close()
 })
 
-test('each fork waits for a turn of the event loop while a collection runs, and not afterwards', async () => {
+test('a fork waits for a turn of the event loop only while a collection runs', async () => {
   const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
   const base = await engine.sessions.create()
   for (let i = 0; i < 500; i++) await base.fork()

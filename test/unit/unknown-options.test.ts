@@ -1,4 +1,4 @@
-/** Every public method refuses an option that it does not know, in process and from a client. */
+/** Every public method rejects unknown options, in process and from a client. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** Where the parts of a handle that are objects of options stand in arguments. */
+/** The paths of the option objects in arguments. */
 function* places(
   given: unknown,
   at: readonly (string | number)[] = [],
@@ -47,7 +47,7 @@ function* places(
     if (!calls.data.has(name)) yield* places(part, [...at, name])
 }
 
-/** A copy with a misspelt name at a place. */
+/** A copy with a misspelt name in one option object. */
 function misspelt(
   given: unknown,
   [first, ...rest]: readonly (string | number)[],
@@ -63,7 +63,7 @@ function misspelt(
   return { ...inner, copy }
 }
 
-/** What a call fails with, at once, by its promise, or when its result is read. */
+/** The error of a call: thrown, rejected, or thrown when its result is read. */
 async function failureOf(target: unknown, name: string, given: readonly unknown[]): Promise<unknown> {
   try {
     const result: unknown = (target as Record<string, (...all: readonly unknown[]) => unknown>)[name]!(
@@ -80,12 +80,12 @@ async function failureOf(target: unknown, name: string, given: readonly unknown[
 
 type Table = Readonly<Record<string, readonly (readonly unknown[])[]>>
 
-/** Calls every method of a table on what a place gives, with a misspelt name at each place that takes options. */
+/** Calls every method of a table with a misspelt name in each option object. */
 function rejects(title: string, handle: () => unknown, table: object, leftOut: readonly string[] = []): void {
   const rows = Object.entries(table as Table).filter(([name]) => !leftOut.includes(name))
-  test(`${title} has no method that is not listed`, async () => {
+  test(`every method of ${title} is listed`, async () => {
     const prototype: unknown = Object.getPrototypeOf(await handle())
-    // A module has no prototype; its functions are compared by the compiler alone.
+    // A module has no prototype; the compiler alone compares its functions.
     const descriptors = Object.entries(Object.getOwnPropertyDescriptors(prototype ?? {}))
     const methods = descriptors.filter(([, { value }]) => typeof value === 'function')
     const names = methods.map(([name]) => name).filter((name) => name !== 'constructor')
@@ -121,7 +121,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './testing': [testing, calls.testsCalls],
 }
 
-/** Classes whose methods have tables of their own, or whose constructors take no options. */
+/** Classes whose methods have their own tables, or whose constructors take no options. */
 const classes = new Set<unknown>([
   main.Engine,
   main.EngineScope,
@@ -134,7 +134,7 @@ const classes = new Set<unknown>([
   main.Secret,
 ])
 
-test('every subpath of the package has a table, with every function that it exports', () => {
+test('each subpath of the package has a table with all of its exported functions', () => {
   const scripts = Object.keys(manifest.exports).filter((subpath) => !subpath.endsWith('.json'))
   expect(Object.keys(subpaths).toSorted()).toEqual(scripts.toSorted())
   for (const [subpath, [module, table]] of Object.entries(subpaths)) {
@@ -231,7 +231,7 @@ describe('from a client', () => {
   rejects('forkspace/client', () => client, calls.clientsCalls)
 })
 
-test('a property of Object.prototype is no option', async () => {
+test('properties of Object.prototype are not options', async () => {
   const polluted = Object.prototype as Record<string, unknown>
   const opened = await local.sessions.create({ files: { '/a': 'x' } })
   const names = {

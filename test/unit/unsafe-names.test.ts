@@ -7,7 +7,7 @@ import { randomWords } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { seed } from '../support/seed.js'
 
-/** Every code point that HFS+ ignores, in git's list. */
+/** Every code point that HFS+ ignores, as listed by git. */
 const ignorable = Array.from('\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e').concat(
   Array.from('\u206a\u206b\u206c\u206d\u206e\u206f\ufeff'),
 )
@@ -28,14 +28,14 @@ const safeSymlinks = ['.gitmodule', '.gitmodulesx', 'gitmod~0', 'gitmod~5', 'git
   .concat(['gi7eb~01', 'gi7e~12', 'gi7~12345', 'gi7ebb~1', '~123456', '~12345678'])
   .concat(['.gitignore', '.gitattributes'])
 
-test.each(unsafe)('a name that some file system takes for .git is unsafe: %j', (name) => {
+test.each(unsafe)('a name that some file system treats as .git is unsafe: %j', (name) => {
   expect(isUnsafeName(name)).toBe(true)
   expect(isUnsafeSymlinkName(name)).toBe(true)
   expect(unsafePart(`/src/${name}`, false)).toBe(name)
   expect(unsafePart(`/${name}/config`, false)).toBe(name)
 })
 
-test.each(['', '.', '..', 'a/b', 'a\0'])('what is no name of one part is unsafe: %j', (name) => {
+test.each(['', '.', '..', 'a/b', 'a\0'])('an invalid name is unsafe: %j', (name) => {
   expect(isUnsafeName(name)).toBe(true)
 })
 
@@ -48,7 +48,7 @@ test.each(safe)('a name that only looks like .git is safe: %j', (name) => {
   expect(unsafePart(`/${name}/a`, true)).toBeUndefined()
 })
 
-test.each(unsafeSymlinks)('a symlink that some file system takes for .gitmodules is unsafe: %j', (name) => {
+test.each(unsafeSymlinks)('a symlink that some file system treats as .gitmodules is unsafe: %j', (name) => {
   expect([isUnsafeName(name), isUnsafeSymlinkName(name)]).toEqual([false, true])
   expect(unsafePart(`/a/${name}`, true)).toBe(name)
   expect(unsafePart(`/a/${name}`, false)).toBeUndefined()
@@ -70,7 +70,7 @@ describe.runIf(hasGit)(`native git (FORKSPACE_SEED=${seed})`, () => {
 
   afterAll(() => rmSync(repository.path, { recursive: true, force: true }))
 
-  /** Of paths for an index, those that git leaves out where it protects HFS+ and NTFS. */
+  /** The index paths that git rejects when it protects HFS+ and NTFS. */
   function refused(mode: string, names: readonly string[]): string[] {
     const settings = ['-c', 'core.protectHFS=true', '-c', 'core.protectNTFS=true']
     const input = names.map((name) => `${mode} ${blob}\t${name}\0`).join('')
@@ -83,17 +83,17 @@ describe.runIf(hasGit)(`native git (FORKSPACE_SEED=${seed})`, () => {
   test.each([
     ['files', '100644', isUnsafeName],
     ['symlinks', '120000', isUnsafeSymlinkName],
-  ] as const)('refuses the same names of %s', (_what, mode, isUnsafe) => {
+  ] as const)('rejects the same names of %s', (_what, mode, isUnsafe) => {
     const names = [...unsafe, ...unsafeSymlinks, ...safe, ...safeSymlinks, ...randomNames(100)]
     const byGit = new Set(refused(mode, names))
     expect(names.filter((name) => byGit.has(name) && !isUnsafe(name))).toEqual([])
-    // Git asks for HFS+ and NTFS apart. A name that is odd in both ways is refused here alone.
+    // Git checks for HFS+ and NTFS separately. Only this engine rejects names that need both checks.
     const ours = names.filter((name) => !byGit.has(name) && isUnsafe(name))
     expect(ours.filter((name) => !ignorable.some((ignored) => name.includes(ignored)))).toEqual([])
   })
 })
 
-/** Changes of the names above: mostly near the border. */
+/** Variations of the names above, most of them borderline. */
 function randomNames(count: number): string[] {
   const next = randomWords(seed)
   const pick = <T>(from: readonly T[]): T => from[next() % from.length]!

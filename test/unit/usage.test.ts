@@ -64,7 +64,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
   const at = (ms: number): void => environment.advance(start + ms - environment.wallClockMs())
 
   async function threeDays(): Promise<Session> {
-    // The first day: a session of six hours, with a million bytes from its second hour on.
+    // Day 1: a session for six hours, with a million bytes from its second hour on.
     const session = await acme.sessions.create()
     at(hour)
     await session.files.write({ path: '/a', content: Buffer.alloc(1_000_000, 'a') })
@@ -73,7 +73,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     await session.checkpoint({ checkpointLabel: 'one' })
     at(6 * hour)
     await session.files.read({ path: '/a', length: 1 })
-    // The second day: a fork of three hours, with another half a million bytes; it is deleted.
+    // Day 2: a fork for three hours with another half a million bytes, which is then deleted.
     at(day)
     await reload()
     const parent = await acme.sessions.open(session.id)
@@ -87,14 +87,14 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     await fork.delete()
     acme.usage.sent(500_000)
     acme.usage.sent(500_000)
-    // The third day: another tenant.
+    // Day 3: another tenant.
     at(2 * day)
     await engine.as({ tenant: 'other' }).sessions.create({ files: { '/a': Buffer.alloc(1_000_000, 'a') } })
     at(3 * day)
     return parent
   }
 
-  test('of sessions that were collected is what it was, and takes no more room with each', async () => {
+  test('of collected sessions is kept, in constant space', async () => {
     await acme.sessions.create()
     const made = async (count: number): Promise<void> => {
       for (let i = 0; i < count; i++) {
@@ -152,7 +152,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
         ) as number,
         egressGb: 3_000_000 / 1e9,
       })
-      // Windows that begin and end in the middle of things.
+      // Windows whose bounds are in the middle of sessions.
       expect(await acme.usage.get({ ...window(2 * hour, 4 * hour), granularity: 'hour' })).toMatchObject({
         granularity: 'hour',
         sessionHours: 2,
@@ -190,7 +190,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     }
   })
 
-  test('counts a content once for each tenant that has it', async () => {
+  test('counts a content once for each tenant', async () => {
     const content = Buffer.alloc(1000, 'x')
     expect(await acme.usage.metrics()).toEqual({
       objectCount: 0,
@@ -219,12 +219,12 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     })
   })
 
-  test('counts a content as often as one commit has it', async () => {
+  test('counts a content as often as one commit contains it', async () => {
     const session = await acme.sessions.create()
     const content = Buffer.alloc(1000, 'x')
     await session.files.batch(['/a', '/b', '/c'].map((path) => ({ write: { path, content } })))
     expect(await acme.usage.metrics()).toMatchObject({ logicalBytes: 3000 })
-    // Cut into blocks that are equal, and stored ahead.
+    // Split into equal blocks that are stored first.
     const blocks = (limits.importCommitBytes / limits.blockBytes) * 2
     await session.files.write({ path: '/d', content: Buffer.alloc(blocks * limits.blockBytes) })
     const { logicalBytes } = await acme.usage.metrics()
@@ -239,7 +239,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     { windowStart: '2026-01-02T00:00:00Z', windowEnd: '2026-01-01T00:00:00Z' },
     { windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-02T00:00:00Z', granularity: 'week' },
     { windowStart: '2026-01-01', windowEnd: '2026-01-02T00:00:00Z' },
-  ])('refuses %j', async (request) => {
+  ])('rejects %j', async (request) => {
     await expect(acme.usage.get(request as never)).rejects.toEqual(refused('INVALID_ARGUMENT'))
     expect(() => acme.usage.sent(-1)).toThrow(refused('INVALID_ARGUMENT'))
   })
@@ -282,7 +282,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     }
   })
 
-  test('analytics go on from what was counted', async () => {
+  test('analytics continue from the stored counts', async () => {
     const session = await acme.sessions.create()
     const write = (count: number): Promise<unknown> =>
       Promise.all(
@@ -295,7 +295,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     expect((await (await acme.sessions.open(session.id)).analytics()).totalFileMutations).toBe(2510)
   })
 
-  test('analytics that are asked for often are counted once all the same', async () => {
+  test('frequent requests for analytics count every change once', async () => {
     const session = await acme.sessions.create({ files: { '/a': '' } })
     for (let round = 0; round < 5; round++) {
       const writes = Array.from({ length: 500 }, (_, i) => session.files.setMode({ path: '/a', mode: i % 2 }))
@@ -312,11 +312,11 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     const again = await acme.sessions.open(session.id)
     read.length = 0
     expect((await again.analytics()).totalFileMutations).toBe(2500)
-    // What was counted and stored is not read again; in memory nothing is.
+    // Durable storage does not reread events that were counted; in memory there are none to read.
     expect(Math.min(...read)).toBeGreaterThan(2000)
   })
 
-  test('a read is stored as an activity at most once a minute, and on close', async () => {
+  test('stores a read as activity at most once a minute, and on close', async () => {
     const session = await acme.sessions.create({ files: { '/a': '' } })
     environment.advance(10_000)
     await session.files.read({ path: '/a' })
@@ -328,7 +328,7 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
   })
 })
 
-test('what was sent is counted by everybody who asks, while it is being stored', async () => {
+test('includes sent bytes in every request while they are being stored', async () => {
   const inner = memoryStorage({ durable: true })
   const slow = async (): ReturnType<Storage['open']> => {
     const store = await inner.open()

@@ -29,7 +29,7 @@ describe('a name on Windows', () => {
   test.each(safe)('%j is safe', (name) => expect(isUnsafeWindowsName(name)).toBe(false))
 })
 
-describe('the rule for names of a checkout', () => {
+describe('the name rule of a checkout', () => {
   const refuses = (platform: string, allowGitNames: boolean, path: string): string | undefined => {
     try {
       nameRule({ platform, allowGitNames })(path, false)
@@ -39,14 +39,14 @@ describe('the rule for names of a checkout', () => {
     }
   }
 
-  test.each(['/..\\x', '/con/a', '/a/C:x', '/a/con', '/a /b'])('refuses %j on Windows alone', (path) => {
+  test.each(['/..\\x', '/con/a', '/a/C:x', '/a/con', '/a /b'])('rejects %j only on Windows', (path) => {
     for (const allowGitNames of [false, true]) {
       expect(refuses('win32', allowGitNames, path)).toBe('UNSAFE_PATH')
       expect(refuses('linux', allowGitNames, path)).toBeUndefined()
     }
   })
 
-  test('refuses git names on every system, unless they are allowed', () => {
+  test('rejects git names on every system unless they are allowed', () => {
     for (const platform of ['win32', 'linux', 'darwin']) {
       expect(refuses(platform, false, '/a/.git/config')).toBe('UNSAFE_PATH')
       expect(refuses(platform, true, '/a/.git/config')).toBeUndefined()

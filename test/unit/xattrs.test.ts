@@ -40,7 +40,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     files = chosen.files
   }
 
-  /** On lasting storage everything leaves memory, and is loaded again when it is needed. */
+  /** Unloads everything on durable storage, so that it is loaded again on demand. */
   async function reload(): Promise<void> {
     if (!lasting) return
     const { id } = session
@@ -94,7 +94,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     expect(await all(path)).toEqual([])
   })
 
-  test('are found through symlinks, and a symlink has none of its own', async () => {
+  test('follow symlinks, which have none of their own', async () => {
     await files.createSymlink({ linkPath: '/l', target: 'd/x' })
     await files.createSymlink({ linkPath: '/ld', target: 'd' })
     await files.createSymlink({ linkPath: '/nowhere', target: 'none' })
@@ -114,7 +114,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     await refuse(() => files.removeXattr({ path: '/a/x', name: 'n' }), 'NOT_A_DIRECTORY')
   })
 
-  test('names and values at their limits', async () => {
+  test('accept names and values at their limits', async () => {
     const [long, value] = ['n'.repeat(255), new Uint8Array(64 * 1024).fill(9)]
     await set('/a', long, value)
     await set('/a', 'é'.repeat(127), 'x')
@@ -141,7 +141,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     expect(missing.details).toEqual({ name: 'none' })
   })
 
-  test('names that objects have, and 256 of them', async () => {
+  test('accept names of object properties, and 256 names', async () => {
     const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty']
     for (const name of names) {
       await refuse(() => files.getXattr({ path: '/a', name }), 'XATTR_NOT_FOUND')
@@ -161,7 +161,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     await set('/a', 'more', '')
   })
 
-  test('values are copied on the way in and out', async () => {
+  test('copy values on the way in and out', async () => {
     const value = Buffer.from('mine')
     const done = set('/a', 'n', value)
     value.fill(0)
@@ -177,7 +177,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     expect(await all('/d')).toEqual([])
   })
 
-  test('are kept on every change of the file, follow it, and are gone with it', async () => {
+  test('survive changes and moves of the file, and are deleted with it', async () => {
     await set('/a', 'n', 'v')
     await files.write({ path: '/a', content: 'two' })
     await files.append({ path: '/a', content: new Uint8Array(2 ** 20) })
@@ -210,7 +210,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     expect(await all('/e')).toEqual([])
   })
 
-  test('are carried by fork, checkpoint and restore, and a fork has its own', async () => {
+  test('are included in forks, checkpoints and restores, and are independent in a fork', async () => {
     for (const path of targets) await set(path, 'n', path)
     await session.checkpoint({ checkpointLabel: 'set' })
     const hash = await hashOf()
@@ -237,7 +237,7 @@ describe.each(storages)('extended attributes on %s', (_name, makeStorage, lastin
     expect(await all('/d', again)).toEqual([['n', '/d']])
   })
 
-  test('hash and diff change with them and come back, whatever their order', async () => {
+  test('affect hash and diff, independent of their order', async () => {
     await session.checkpoint({ checkpointLabel: 'none' })
     const sessionId = session.id
     const modified = async (): Promise<string[]> =>
