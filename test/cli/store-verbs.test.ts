@@ -49,7 +49,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     const { code, stderr } = await runHere(['backup', store, 'copy'], { cwd: root })
     await rm(join(store, 'master.key'))
     expect(code).toBe(0)
-    expect(stderr).toContain('master.key is not copied')
+    expect(stderr).toContain('master.key was not copied')
     const copy = join(root, 'copy')
     expect(Object.keys(await filesOf(copy))).not.toContain('master.key')
     expect(JSON.parse(await outputHere(['check', copy, '--json']))).toMatchObject({ found: 0, sessions: 3 })

@@ -165,7 +165,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
       expect.objectContaining({
         problem: 'damaged',
         object: `record ${key}`,
-        message: expect.stringContaining('the field seq is missing or wrong') as string,
+        message: expect.stringContaining('the field seq is missing or invalid') as string,
       }),
     ])
     await store.commit({ put: [[key, json]] })

@@ -662,7 +662,7 @@ describe('deadlines and limits', () => {
     expect(failure).toMatchObject({
       reason: 'IMPORT_FAILED',
       details: { errorCode: 'DEADLINE_EXCEEDED' },
-      message: 'the job took over 0.05 seconds',
+      message: 'the job took over 0.05 seconds; the option imports.deadlineSeconds allows more',
       cause: { reason: 'DEADLINE_EXCEEDED' },
     })
     expect(await engine.sources.get(sourceId)).toMatchObject({ status: SourceStatus.FAILED })

@@ -120,7 +120,7 @@ export class EntryGate {
       const known = this.#known.get(parent)
       if (known === 'directory') return
       if (known !== undefined)
-        throw unsafePath('the path leads through an entry that is not a directory', name)
+        throw unsafePath('the path goes through an entry that is not a directory', name)
       this.count()
       this.#add(parent, 'directory')
     }

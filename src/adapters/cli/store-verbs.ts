@@ -105,7 +105,10 @@ async function noteKey({ stderr }: World, directory: string): Promise<void> {
     () => true,
     () => false,
   )
-  if (isThere) stderr.write(`${printableName(key)} is not copied: secrets cannot be read without it\n`)
+  if (isThere)
+    stderr.write(
+      `${printableName(key)} was not copied: copy it too, because secrets cannot be read without it\n`,
+    )
 }
 
 /** One line with the problem, the object, its path and session, and a message. */

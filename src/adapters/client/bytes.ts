@@ -20,7 +20,8 @@ export function toBytes(content: Uint8Array | string, field: string): Uint8Array
  * @throws EngineError `INVALID_ARGUMENT`
  */
 export function copyBytes(bytes: Uint8Array, field: string): Uint8Array {
-  if (!(bytes instanceof Uint8Array)) throw invalid(field, `must be a Uint8Array; it is a ${typeof bytes}`)
+  if (!(bytes instanceof Uint8Array))
+    throw invalid(field, `must be a Uint8Array; its type is ${typeof bytes}`)
   try {
     return new Uint8Array(bytes)
   } catch (cause) {

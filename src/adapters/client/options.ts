@@ -64,9 +64,9 @@ export function parseOptions(options: ClientOptions): Settings {
     reconnectMs = 60_000,
     headers = {},
   } = optionsShape.read(options, 'options')
-  if (typeof fetch !== 'function') throw invalid('fetch', `must be a function; it is a ${typeof fetch}`)
+  if (typeof fetch !== 'function') throw invalid('fetch', `must be a function; its type is ${typeof fetch}`)
   if (typeof token !== 'string' && typeof token !== 'function')
-    throw invalid('token', `must be a string or a function; it is a ${typeof token}`)
+    throw invalid('token', `must be a string or a function; its type is ${typeof token}`)
   if (typeof token === 'string') checkToken(token)
   if (timeoutMs !== undefined && !(timeoutMs > 0))
     throw invalid('timeoutMs', `must be a number above 0; it is ${String(timeoutMs)}`)

@@ -90,7 +90,7 @@ function virtualProvider(): new () => SessionProvider {
   const module: { readonly VirtualProvider?: new () => SessionProvider } | undefined =
     process.getBuiltinModule('node:vfs')
   if (module?.VirtualProvider === undefined) {
-    const message = 'this Node has no node:vfs: Node 26 or newer has it when started with --experimental-vfs'
+    const message = 'node:vfs is not available: start Node 26 or newer with --experimental-vfs'
     throw new EngineError('NO_ADAPTER', message, { module: 'node:vfs' })
   }
   return module.VirtualProvider

@@ -67,7 +67,7 @@ export function openedAt(live: LiveSession, given: string, flags: Flags): Locati
     if (!flags.create) throw notFound(path)
     return at
   }
-  if (flags.exclusive) throw new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+  if (flags.exclusive) throw new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
   if (at.node instanceof Symlink) throw new EngineError('SYMLINK_LOOP', `${path} is a symlink`, { path })
   if (!(at.node instanceof Dir)) {
     if (flags.directory || slashed(given)) throw notADirectory(path)

@@ -50,7 +50,7 @@ export class OpenFile {
   file(live: LiveSession): FileNode {
     const node = this.node(live)
     if (node instanceof FileNode) return node
-    throw new EngineError('IS_A_DIRECTORY', 'a directory has no content')
+    throw new EngineError('IS_A_DIRECTORY', 'a directory does not have content')
   }
 
   /** The target of planned changes. Undefined for a removed directory. */

@@ -81,11 +81,11 @@ export class RecordKind<R> {
     }
     const { checks, revive } = this.#form
     if (typeof checks === 'function') {
-      if (!checks(value)) throw this.#damaged('its form is wrong', key)
+      if (!checks(value)) throw this.#damaged('its structure is invalid', key)
     } else {
       if (!isObject(value)) throw this.#damaged('it is not an object', key)
       const field = wrongField(value, checks)
-      if (field !== undefined) throw this.#damaged(`the field ${field} is missing or wrong`, key)
+      if (field !== undefined) throw this.#damaged(`the field ${field} is missing or invalid`, key)
     }
     return revive === undefined ? (value as R) : revive(value as R)
   }

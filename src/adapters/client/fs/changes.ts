@@ -174,7 +174,7 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
     const link = await files.readSymlink(path).catch(() => undefined)
     const parent = resolvePath(path, '..')
     await files.stat({ path: resolvePath(resolvePath(parent, link?.target ?? '.'), link ? '..' : '.') })
-  } else if (exclusive) throw new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+  } else if (exclusive) throw new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
 }
 
 /**
@@ -198,7 +198,7 @@ async function missingLevels(files: RemoteFiles, path: string): Promise<number> 
         : entry
     if (found.kind === 'directory') return names.length - depth
     throw own
-      ? new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+      ? new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
       : new EngineError('NOT_A_DIRECTORY', `${part} is not a directory`, { path: part })
   }
   return path === '/' ? 0 : names.length

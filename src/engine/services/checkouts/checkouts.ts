@@ -214,7 +214,7 @@ class Update {
     if (known === undefined && first !== undefined && !force)
       throw modified(
         first,
-        'exists in the directory already; check out into an empty directory, or overwrite it with { force: true }',
+        'already exists in the directory; check out into an empty directory, or overwrite it with { force: true }',
       )
     // An emptied directory gets a new checkout.
     const nothing = emptyDirectory(this.#core)

@@ -454,7 +454,13 @@ export class Jobs {
         onProgress: (progress) => signal.aborted || this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
-          deadline = setTimeout(() => end(`the job took over ${deadlineMs / 1000} seconds`), deadlineMs)
+          deadline = setTimeout(
+            () =>
+              end(
+                `the job took over ${deadlineMs / 1000} seconds; the option imports.deadlineSeconds allows more`,
+              ),
+            deadlineMs,
+          )
           deadline.unref()
           this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
           await core.store.commit({ put: [[jobKey, running.job]] })

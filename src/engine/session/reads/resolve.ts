@@ -57,7 +57,7 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
       if (++hops > limits.symlinkHops)
         throw new EngineError(
           'SYMLINK_LOOP',
-          `${joinPath(names)} leads through more than ${limits.symlinkHops} symlinks`,
+          `${joinPath(names)} goes through more than ${limits.symlinkHops} symlinks`,
           { path: joinPath(names) },
         )
       if (node.target.startsWith('/')) {
@@ -105,5 +105,5 @@ export function isADirectory(path: string): EngineError {
 }
 
 export function alreadyExists(path: string): EngineError {
-  return new EngineError('ALREADY_EXISTS', `${path} exists already`, { path })
+  return new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
 }
