@@ -11,7 +11,11 @@ function notify({ currentTarget }: Event): void {
   for (const listener of waiting ?? []) listener()
 }
 
-/** INVALID_ARGUMENT for a value that is present and no signal. */
+/**
+ * Checks that a value is a signal or absent.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when it is another value.
+ */
 export function checkSignal(signal: unknown, field = 'signal'): void {
   if (signal === undefined) return
   try {

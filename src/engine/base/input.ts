@@ -31,7 +31,10 @@ export function parseText(field: string, value: unknown, maxBytes: number): stri
 
 /**
  * The elements of a caller's array, each read once, by their indices: iterators and methods of a subclass do not
- * count. A hole is undefined. INVALID_ARGUMENT for anything but an array, TOO_LARGE for one over the limit.
+ * count. A hole is undefined.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when it is not an array.
+ * @throws {EngineError} TOO_LARGE when it is over the limit.
  */
 export function readList(field: string, list: unknown, limit: number, unit: string): unknown[] {
   const elements: unknown[] = []

@@ -81,7 +81,11 @@ export class ContentStore {
     return assemble(body, offset, length, hulls)
   }
 
-  /** TOO_LARGE for over 2 GiB. */
+  /**
+   * The bytes of a range.
+   *
+   * @throws {EngineError} TOO_LARGE when the range is over 2 GiB − 1 bytes.
+   */
   async read(body: LoadedBody, offset: number, length: number): Promise<Buffer> {
     if (length > limits.readBytes) throw tooLarge('length', 'bytes', limits.readBytes)
     if (length > limits.importCommitBytes)

@@ -136,9 +136,11 @@ const calls: ReadonlyMap<string, unknown> = new Map<string, unknown>([
 ])
 
 /**
- * Carries out an operation by its name, as the caller of the scope. Request and response are those of its
- * schemas, natively; the engine's own errors refuse invalid requests. The request must not
- * change before the promise is settled. INVALID_ARGUMENT for a name that is no operation's.
+ * Carries out an operation by its name, as the caller of the scope. Request and response are those of its schemas,
+ * natively; the engine's own errors refuse invalid requests. The request must not change before the promise is
+ * settled.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when no operation has this name.
  *
  * @example
  * await callOperation(engine, 'rename', { sessionId, sourcePath: '/a', destinationPath: '/b' })

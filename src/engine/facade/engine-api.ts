@@ -53,14 +53,14 @@ export interface DiffRequest {
  * import { connect } from 'forkspace/client'
  *
  * const { SERVER } = process.env
- * const engine: EngineApi = SERVER === undefined ? await openEngine() : connect({ baseUrl: SERVER })
+ * const engine: EngineApi = SERVER === undefined ? await openEngine() : connect({ baseUrl: SERVER, token: 'token' })
  */
 export interface EngineApi {
   /** The sessions of the tenant. */
   readonly sessions: {
     /**
-     * Creates a session. A server takes neither `gitRepository` nor `ttlSeconds`. Errors are those of {@link
-     * Sessions.create}.
+     * Creates a session. A server takes neither `gitRepository` nor `ttlSeconds`. Errors are those of
+     * {@link Sessions.create}.
      *
      * @example
      * const session = await engine.sessions.create({ files: { '/a.txt': 'hello' } })
@@ -101,8 +101,8 @@ export interface EngineApi {
   /** The usage of the tenant. */
   readonly usage: Pick<TenantUsage, 'get' | 'metrics'>
   /**
-   * The changes from one state to another, of any two sessions, checkpoints or bases. Errors are those of {@link
-   * EngineScope.diff}.
+   * The changes from one state to another, of any two sessions, checkpoints or bases. Errors are those of
+   * {@link EngineScope.diff}.
    *
    * @example
    * const changes = engine.diff({ from: { sessionId: session.id, base: true }, to: { sessionId: session.id } })

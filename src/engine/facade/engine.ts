@@ -88,7 +88,11 @@ export interface EngineServices extends SessionServices {
 
 let reach: (sessions: Sessions, action: Action, sessionId: string) => Promise<Session>
 
-/** A handle for one operation, which needs the right to that operation only. SESSION_NOT_FOUND, of that operation. */
+/**
+ * A handle for one operation, which needs the right to that operation only.
+ *
+ * @throws {EngineError} SESSION_NOT_FOUND when there is no such session, reported as an error of that operation.
+ */
 export function openFor(sessions: Sessions, action: Action, sessionId: string): Promise<Session> {
   return reach(sessions, action, sessionId)
 }

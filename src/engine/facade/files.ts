@@ -193,6 +193,7 @@ export class SessionFiles {
    *
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} TOO_LARGE when the range is over 2 GiB − 1 bytes: use {@link readStream}.
    *
    * @example
    * const text = new TextDecoder().decode(await session.files.read({ path: '/src/a.ts' }))
@@ -227,6 +228,7 @@ export class SessionFiles {
    *
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} TOO_LARGE when the range is over 2 GiB − 1 bytes: use {@link readStream}.
    *
    * @example
    * const { contentHash } = await session.files.readWithHash({ path: '/src/a.ts', length: 0 })

@@ -201,8 +201,8 @@ export interface SessionApi {
     commitId: string
   }>
   /**
-   * A description of the changes since the base of the session, and the changed files. Errors are those of {@link
-   * Session.generateCommitSummary}.
+   * A description of the changes since the base of the session, and the changed files. Errors are those of
+   * {@link Session.generateCommitSummary}.
    *
    * @example
    * const { summary, changedFiles } = await session.generateCommitSummary()

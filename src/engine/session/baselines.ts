@@ -40,7 +40,11 @@ export async function filesBaseline(core: Core, files: readonly CopiedFile[]): P
 /** A path and its new content. */
 export type CopiedFile = readonly [path: string, content: string | Uint8Array]
 
-/** Paths and contents, with bytes as they are at the call; text cannot change. INVALID_ARGUMENT. */
+/**
+ * Paths and contents, with bytes as they are at the call; text cannot change.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when they have the wrong form.
+ */
 export function copyFiles(files: Readonly<Record<string, FileContent>>, field: string): CopiedFile[] {
   const expected = 'must be an object of paths and contents, such as { "/a.txt": "hello" }'
   return readEntries(field, files, expected).map(([path, content]) => [

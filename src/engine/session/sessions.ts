@@ -114,7 +114,11 @@ export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
 
 const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
 
-/** A copy that later changes of the caller's objects do not reach. INVALID_ARGUMENT. */
+/**
+ * A copy that later changes of the caller's objects do not reach.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the request has the wrong form.
+ */
 export function parseFork(request: ForkRequest): ForkRequest {
   const copy = forkShape.read(request)
   if (copy.newTags !== undefined) copy.newTags = parseStringMap('newTags', copy.newTags)

@@ -58,7 +58,11 @@ export class Permissions {
     this.#withheld = withheld
   }
 
-  /** PERMISSION_DENIED, or what `authorize` throws. */
+  /**
+   * Checks that the caller may do this. It passes on errors of `authorize`.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when the caller may not.
+   */
   check(action: Action, resource: Resource): void {
     for (const capability of capabilitiesOf(action)) this.mustHave(capability, action)
     if (this.#asked(action, resource)) return
@@ -69,12 +73,20 @@ export class Permissions {
     )
   }
 
-  /** PERMISSION_DENIED where a request that meets the condition needs a capability that was withheld. */
+  /**
+   * Checks the additional capabilities of a request that meets the condition.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when one of them was withheld.
+   */
   checkWhen(action: Action, condition: Condition): void {
     for (const capability of capabilitiesWhen(action, condition)) this.mustHave(capability, action)
   }
 
-  /** PERMISSION_DENIED where a capability was withheld. */
+  /**
+   * Checks one capability.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when it was withheld.
+   */
   mustHave(capability: Capability, action?: Action): void {
     if (this.has(capability)) return
     const message = `${action ?? 'this'} needs the capability ${capability}, which this handle does not have`
@@ -102,7 +114,11 @@ export class Permissions {
     return answer === true
   }
 
-  /** The same without some capabilities; those already withheld stay so. INVALID_ARGUMENT. */
+  /**
+   * The same without some capabilities; those already withheld stay so.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a capability is unknown.
+   */
   without(request: NarrowRequest): Permissions {
     const { without } = narrowShape.read(request)
     const withheld = new Set(this.#withheld)

@@ -73,7 +73,11 @@ export interface EventFollowOptions {
 
 const followShape = new Shape<EventFollowOptions>({ afterEventId: true, signal: true })
 
-/** A checked copy. INVALID_ARGUMENT. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when it has the wrong form.
+ */
 export function parseFollow(options: EventFollowOptions): EventFollowOptions {
   const copy = followShape.read(options, 'options')
   checkSignal(copy.signal)

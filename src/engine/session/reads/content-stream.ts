@@ -18,7 +18,11 @@ export interface FileReadRequest {
 
 const readShape = new Shape<FileReadRequest>({ path: true, offset: true, length: true })
 
-/** A checked copy. INVALID_ARGUMENT. */
+/**
+ * A checked copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when it has the wrong form.
+ */
 export function parseRead(request: FileReadRequest): Required<FileReadRequest> {
   const { path, offset, length } = readShape.read(request)
   return {

@@ -34,7 +34,11 @@ export function parseStat(request: StatRequest): Required<StatRequest> {
   }
 }
 
-/** The node, and all of it but its hash. PATH_NOT_FOUND. */
+/**
+ * The node, and all of it but its hash.
+ *
+ * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+ */
 export function statPath(
   live: LiveSession,
   { path, followSymlinks }: Required<StatRequest>,

@@ -5,7 +5,11 @@ import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
 import { isExpired } from './unused.js'
 
-/** INVALID_ARGUMENT; undefined: for ever. */
+/**
+ * undefined: the session never expires.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the number is not a whole number from 1.
+ */
 export function parseTtl(field: string, seconds: number | undefined): number | undefined {
   if (seconds !== undefined && (!Number.isSafeInteger(seconds) || seconds < 1))
     throw invalid(field, `must be a whole number of seconds from 1 on; it is ${given(seconds)}`)
@@ -18,13 +22,21 @@ export function usedNow(core: Core, sessionId: string): LiveSession | undefined 
   return live === undefined || isExpired(core, live) ? undefined : live
 }
 
-/** A session that is there and not expired. SESSION_NOT_FOUND. */
+/**
+ * A session that exists and has not expired.
+ *
+ * @throws {EngineError} SESSION_NOT_FOUND when there is none.
+ */
 export async function openUsed(core: Core, sessionId: string): Promise<LiveSession> {
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   return isExpired(core, live) ? expireNow(core, sessionId) : live
 }
 
-/** SESSION_NOT_FOUND, when the session is deleted. */
+/**
+ * Deletes an expired session.
+ *
+ * @throws {EngineError} SESSION_NOT_FOUND when it is deleted.
+ */
 export async function expireNow(core: Core, sessionId: string): Promise<never> {
   await core.expire(core, sessionId)
   throw sessionNotFound(sessionId)
