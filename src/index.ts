@@ -436,6 +436,8 @@ export type {
   PromoteRequest,
   PruneRequest,
   NarrowRequest,
+  NativeAction,
+  OperationName,
   EventFollowOptions,
   DiffRequest,
   SymlinkListRequest,

@@ -179,7 +179,8 @@ export {
   type SymlinkListRequest,
   type SymlinkPage,
 } from './session/reads/manifest.js'
-export { capabilitiesOf, type Action } from './operations/index.js'
+export { capabilitiesOf, type Action, type OperationName } from './operations/index.js'
+export type { NativeAction } from './operations/native.js'
 export type { Capability } from './operations/operation.js'
 export type { Caller } from './session/access/permissions.js'
 export type { Authorize, Resource } from './session/access/permissions.js'

@@ -2,7 +2,7 @@ import { busOperations } from './bus.js'
 import { cacheOperations } from './cache.js'
 import { fileOperations } from './files.js'
 import { lockOperations } from './locks.js'
-import { nativeActions } from './native.js'
+import { nativeActions, type NativeAction } from './native.js'
 import type { Capability, Condition, Needs, Operation } from './operation.js'
 import { reviewOperations } from './review.js'
 import { secretOperations } from './secrets.js'
@@ -22,6 +22,11 @@ const table = {
   ...sourceOperations,
 }
 
+/**
+ * The name of an operation of the interface.
+ *
+ * @useDeclaredType
+ */
 export type OperationName = keyof typeof table
 
 /** Every operation of the interface, by name: its route, capabilities, event and errors. */
@@ -41,13 +46,8 @@ export type OperationMethods = {
 export { commonErrors, type Operation } from './operation.js'
 export { tags } from './tags.js'
 
-/**
- * The name of an operation of the interface, or of an action that is available in process only. `authorize` decides on
- * actions, and diagnostics report them.
- *
- * @useDeclaredType
- */
-export type Action = OperationName | keyof typeof nativeActions
+/** The name of an action. `authorize` decides on actions, and diagnostics report them. */
+export type Action = OperationName | NativeAction
 
 /**
  * The capabilities that an action needs. They describe its effect, and several actions may have the same effect. An
@@ -67,6 +67,6 @@ export function capabilitiesWhen(action: Action, condition: Condition): readonly
 
 function needsOf(action: Action): Needs {
   return Object.hasOwn(nativeActions, action)
-    ? nativeActions[action as keyof typeof nativeActions]
+    ? nativeActions[action as NativeAction]
     : operations[action as OperationName]
 }

@@ -32,3 +32,10 @@ export const nativeActions = {
   /** Changes of `session.fs`. */
   'fs.write': { capabilities: ['files.write'] },
 } as const satisfies Record<string, Needs>
+
+/**
+ * The name of an action that is available in process only.
+ *
+ * @useDeclaredType
+ */
+export type NativeAction = keyof typeof nativeActions

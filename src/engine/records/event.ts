@@ -41,6 +41,7 @@ export const eventTypes = {
 /**
  * The type of an event, `v1.<service>.<operation>`.
  *
+ * @inline
  * @useDeclaredType
  */
 export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
