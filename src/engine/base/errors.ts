@@ -416,7 +416,7 @@ export function anotherEngine(): EngineError {
   )
 }
 
-/** DATA_LOSS: the storage lacks an event that it must have. */
+/** The error DATA_LOSS for an event that the storage must have, and lacks. */
 export function eventMissing(sessionId: string, seq: number): EngineError {
   return new EngineError('DATA_LOSS', `session ${sessionId}: the stored event ${seq} is missing`, {
     sessionId,
@@ -424,7 +424,7 @@ export function eventMissing(sessionId: string, seq: number): EngineError {
   })
 }
 
-/** DATA_LOSS: an event does not match the link of the event after it, or its number. */
+/** The error DATA_LOSS for an event that does not match the link of the event after it, or its number. */
 export function logChanged(sessionId: string, seq: number): EngineError {
   return new EngineError(
     'DATA_LOSS',

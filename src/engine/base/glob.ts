@@ -32,7 +32,12 @@ export interface TextGlob {
   matches: (text: string) => boolean
 }
 
-/** Throws INVALID_ARGUMENT for malformed patterns and `!( )`; TOO_LARGE for patterns over a limit. */
+/**
+ * Parses a glob.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the pattern is malformed or has `!( )`.
+ * @throws {EngineError} TOO_LARGE when the pattern is over a limit.
+ */
 export function parseGlob(pattern: string, field = 'pattern'): Glob {
   const pieces = parsePattern(pattern, true, field)
   return new PathGlob(pattern, pieces)

@@ -54,7 +54,11 @@ export function readList(field: string, list: unknown, limit: number, unit: stri
   return elements
 }
 
-/** The own enumerable properties of a caller's object that is data, each read once. INVALID_ARGUMENT. */
+/**
+ * The own enumerable properties of a caller's object that is data, each read once.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when it is not such an object.
+ */
 export function readEntries(field: string, map: unknown, expected: string): [string, unknown][] {
   if (typeof map !== 'object' || map === null) throw invalid(field, expected)
   let entries: [string, unknown][] | undefined
@@ -112,9 +116,10 @@ export function byteLengthOf(value: Uint8Array): number {
 }
 
 /**
- * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override its properties:
- * only its real bounds count here. INVALID_ARGUMENT for anything else, for one whose length is not its real one,
- * and for one without memory.
+ * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override its properties: only its
+ * real bounds count here.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not a Uint8Array, states a wrong length, or has no memory.
  */
 export function readBytes(
   field: string,
@@ -136,7 +141,11 @@ export function readBytes(
   return new Uint8Array(bufferOf.call(value) as ArrayBuffer, offsetOf.call(value) as number, length)
 }
 
-/** Whether a value of a caller is an async iterable. INVALID_ARGUMENT where that cannot be read. */
+/**
+ * Whether a value of a caller is an async iterable.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when that cannot be read.
+ */
 export function isAsyncIterable(field: string, value: unknown): value is AsyncIterable<unknown> {
   if (typeof value !== 'object' || value === null) return false
   try {

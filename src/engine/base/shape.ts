@@ -28,7 +28,11 @@ export class Shape<T extends object> {
     this.#names = new Set(Object.keys(names))
   }
 
-  /** INVALID_ARGUMENT for anything but an object, and for an unknown name. `parameter` names the argument in errors. */
+  /**
+   * A copy of the known fields. `parameter` names the argument in errors.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the value is not an object, or has an unknown name.
+   */
   read(value: T, parameter = 'request'): CopyOf<T> {
     return this.#read(value, parameter, '')
   }
@@ -73,7 +77,7 @@ export class Shape<T extends object> {
   }
 }
 
-/** INVALID_ARGUMENT that names the key, and suggests the most similar known key. */
+/** The error INVALID_ARGUMENT that names the key, and suggests the most similar known key. */
 export function unknownName(field: string, name: string, known: ReadonlySet<string>): EngineError {
   const shownName = shownKey(name)
   const at = field === '' ? shownName : `${field}.${shownName}`

@@ -53,7 +53,11 @@ export class Transfer {
     this.#bytes += bytes
   }
 
-  /** As {@link abortable}: copies of the pieces, which are waited for and received. INVALID_ARGUMENT for a piece that is no bytes. */
+  /**
+   * As {@link abortable}: copies of the pieces, which are waited for and received.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when a piece is not bytes.
+   */
   pieces(
     pieces: AsyncIterable<Uint8Array>,
     signal: AbortSignal,

@@ -49,7 +49,11 @@ export class ContentWriter {
     await this.#commit
   }
 
-  /** The blobs of bytes that the writer now owns: one for each block. FILE_TOO_LARGE. */
+  /**
+   * The blobs of bytes that the writer now owns: one for each block.
+   *
+   * @throws {EngineError} FILE_TOO_LARGE when there are more than `maxFileBytes`.
+   */
   take(bytes: Uint8Array): readonly BlobRef[] {
     checkFileSize(bytes.byteLength, this.#maxFileBytes)
     const blobs: BlobRef[] = []
@@ -81,7 +85,11 @@ export class ContentWriter {
     return this.#block(bytes, hash)
   }
 
-  /** Stores content in pieces and returns its blobs. FILE_TOO_LARGE, and any error of the pieces. */
+  /**
+   * Stores content in pieces and returns its blobs. It passes on any error of the pieces.
+   *
+   * @throws {EngineError} FILE_TOO_LARGE when there are more than `maxFileBytes`.
+   */
   async takePieces(pieces: AsyncIterable<Uint8Array>): Promise<{ size: number; blobs: readonly BlobRef[] }> {
     const blobs: BlobRef[] = []
     let size = 0

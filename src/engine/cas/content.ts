@@ -61,7 +61,11 @@ export class ContentStore {
     return bytes > limits.importCommitBytes
   }
 
-  /** A handle that is the only copy of a block's bytes; undefined where they are to be stored. BUDGET. */
+  /**
+   * A handle that is the only copy of a block's bytes; undefined where they are to be stored.
+   *
+   * @throws {EngineError} BUDGET when the block would be over a byte budget.
+   */
   hold(_store: MeteredStore, _bytes: Uint8Array, _hash?: string): BlobRef | undefined {
     return undefined
   }
@@ -109,7 +113,11 @@ export class ContentStore {
     return target
   }
 
-  /** All bytes of a blob; callers must not change them. Does not keep the bytes it loads. DATA_LOSS for wrong bytes. */
+  /**
+   * All bytes of a blob; callers must not change them. It does not keep the bytes that it loads.
+   *
+   * @throws {EngineError} DATA_LOSS when the bytes are wrong.
+   */
   async readBlob(blob: BlobRef): Promise<Uint8Array> {
     const { hash, length } = blob
     // Waiting for a small blob takes longer than reading it.

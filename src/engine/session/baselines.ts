@@ -55,7 +55,12 @@ export function copyFiles(files: Readonly<Record<string, FileContent>>, field: s
   ])
 }
 
-/** Files whose paths make a tree, in normal form. INVALID_ARGUMENT, NAME_TOO_LONG. */
+/**
+ * Files whose paths form a tree, in normal form.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when their paths cannot form a tree.
+ * @throws {EngineError} NAME_TOO_LONG when a path or name is too long.
+ */
 export async function placeFiles(
   core: Core,
   files: Iterable<CopiedFile>,

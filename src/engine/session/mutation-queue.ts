@@ -33,7 +33,11 @@ export function mutate<T>(core: Core, live: LiveSession, operation: () => Promis
   }
 }
 
-/** Looks at a session in the order of the calls, as {@link mutate} changes it. SESSION_NOT_FOUND. */
+/**
+ * Looks at a session in the order of the calls, as {@link mutate} changes it.
+ *
+ * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
+ */
 export function lookInOrder<T>(live: LiveSession, look: () => T): Promise<T> {
   const run = (): Promise<T> => Promise.resolve(lookNow(live, look))
   if (live.tail !== undefined) return enqueue(live, run)
@@ -51,8 +55,10 @@ function lookNow<T>(live: LiveSession, look: () => T): T {
 }
 
 /**
- * As {@link mutate}, at once or not at all: WOULD_BLOCK where mutations are waiting already, or something has
- * to be loaded that this store cannot read synchronously. The promise is the commit's.
+ * As {@link mutate}, at once or not at all. The promise is that of the commit.
+ *
+ * @throws {EngineError} WOULD_BLOCK when mutations are waiting already, or data has to be loaded that this store
+ * cannot read synchronously.
  */
 export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.tail !== undefined) throw wouldBlock('earlier operations of the session are not finished')
@@ -248,7 +254,11 @@ export function commitRecords(
   return live.acknowledged
 }
 
-/** The outcome of a commit: STORE_FAILED, with all sessions to be read again, when it was not stored. */
+/**
+ * The outcome of a commit. After a failure all sessions are read again.
+ *
+ * @throws {EngineError} STORE_FAILED when it was not stored.
+ */
 export async function acknowledged(
   core: Core,
   live: LiveSession,

@@ -49,7 +49,11 @@ export class ByteBudgets {
     this.#countsOnce = countsOnce
   }
 
-  /** BUDGET when these contents would be too much; nothing is counted yet. */
+  /**
+   * Checks the budgets for new contents. It counts nothing yet.
+   *
+   * @throws {EngineError} BUDGET when they would be too much.
+   */
   admit(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     const { known, bytes } = this.#tenant(tenantKey)
     let added = 0

@@ -52,7 +52,7 @@ export class Fence {
     if (this.#failure !== undefined) throw this.rejection()
   }
 
-  /** STORE_FULL, STORE_MOVED or STORE_FAILED, of a commit that was not tried. */
+  /** The error of a commit that was not tried: STORE_FULL, STORE_MOVED or STORE_FAILED. */
   rejection(): EngineError {
     const cause = this.#failure
     const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'

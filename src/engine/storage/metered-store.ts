@@ -24,7 +24,11 @@ export interface StoredAmount {
  * them and when: a blob counts once for a tenant, however often it was written and however many sessions have it.
  */
 export interface MeteredStore extends Store {
-  /** Present where there are budgets: BUDGET for contents that would be too much. */
+  /**
+   * Checks the budgets for new contents. Present where there are budgets.
+   *
+   * @throws {EngineError} BUDGET when they would be too much.
+   */
   admit?(blobs: readonly BudgetedBlob[]): void
   /** Resolves when budgets are counted; to be awaited before a tenant's first write. */
   counted?(): Promise<void>

@@ -114,7 +114,11 @@ export function decodeNode(encoded: EncodedNode): Entry {
   return nlink === undefined ? file : new LinkedFile(file, nlink)
 }
 
-/** DATA_LOSS, with `page` unchanged. */
+/**
+ * Loads the entries of a page.
+ *
+ * @throws {EngineError} DATA_LOSS when the text is damaged; `page` does not change.
+ */
 export function decodePageInto(page: Page, json: string): string[] {
   const entries = parsePage({ address: page.address!, json })
   page.nodes = entries.map((entry) => decodeNode(entry[1]))
@@ -122,7 +126,11 @@ export function decodePageInto(page: Page, json: string): string[] {
   return page.names
 }
 
-/** DATA_LOSS, with `dir` unchanged. */
+/**
+ * Loads the entries or pages of a directory.
+ *
+ * @throws {EngineError} DATA_LOSS when the text is damaged; `dir` does not change.
+ */
 export function decodeContentInto(dir: Dir, json: string): Page[] {
   const content = parseContent({ address: dir.address!, json })
   if (content[0] === 0) {
@@ -178,7 +186,11 @@ function decodeBlocks(encoded: EncodedBlocks): LoadedBody {
   )
 }
 
-/** DATA_LOSS, with `body` unchanged. */
+/**
+ * Loads the blocks of a file.
+ *
+ * @throws {EngineError} DATA_LOSS when the text is damaged; `body` does not change.
+ */
 export function decodeBlocksInto(body: UnloadedBody, json: string): void {
   body.body = decodeBlocks(parseBlocks({ address: body.address, json }))
 }

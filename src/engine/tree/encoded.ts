@@ -55,17 +55,29 @@ export interface StoredNode {
   readonly json: string
 }
 
-/** The entries or pages of a directory. DATA_LOSS. */
+/**
+ * The entries or pages of a directory.
+ *
+ * @throws {EngineError} DATA_LOSS when the node is damaged.
+ */
 export function parseContent(node: StoredNode): EncodedContent {
   return parseNode(node, 'directory', isContent)
 }
 
-/** The entries in one of several pages of a directory. DATA_LOSS. */
+/**
+ * The entries in one of several pages of a directory.
+ *
+ * @throws {EngineError} DATA_LOSS when the node is damaged.
+ */
 export function parsePage(node: StoredNode): EncodedEntry[] {
   return parseNode(node, 'page', isEntries)
 }
 
-/** The blocks of a file. DATA_LOSS. */
+/**
+ * The blocks of a file.
+ *
+ * @throws {EngineError} DATA_LOSS when the node is damaged.
+ */
 export function parseBlocks(node: StoredNode): EncodedBlocks {
   return parseNode(node, 'list of blocks', isBlocks)
 }

@@ -21,7 +21,11 @@ export interface References {
   blob(hash: string, length?: number): void
 }
 
-/** The references of a stored node, without making objects of it. DATA_LOSS. */
+/**
+ * The references of a stored node, without making objects of it.
+ *
+ * @throws {EngineError} DATA_LOSS when the node is damaged.
+ */
 export function storedReferences(kind: StoredKind, node: StoredNode, references: References): void {
   if (kind === 'blocks') return blockReferences(parseBlocks(node), references)
   if (kind === 'page') return entryReferences(parsePage(node), references)
@@ -30,7 +34,11 @@ export function storedReferences(kind: StoredKind, node: StoredNode, references:
   else for (const [, address] of content[1]) references.node(address, 'page')
 }
 
-/** Names and nodes of a directory or page; undefined of a directory whose entries are in pages. DATA_LOSS. */
+/**
+ * Names and nodes of a directory or page; undefined for a directory whose entries are in pages.
+ *
+ * @throws {EngineError} DATA_LOSS when the node is damaged.
+ */
 export function nodeEntries(
   kind: 'directory' | 'page',
   node: StoredNode,

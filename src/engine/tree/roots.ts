@@ -41,7 +41,11 @@ export abstract class RootStore {
     return decoded
   }
 
-  /** DATA_LOSS for a root that is not in memory, where memory alone has the nodes. */
+  /**
+   * Checks a root that is not in memory.
+   *
+   * @throws {EngineError} DATA_LOSS when memory alone has the nodes.
+   */
   protected abstract checkLoadable(address: string): void
 
   /** For a root that has its address by now. */

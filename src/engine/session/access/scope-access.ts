@@ -13,7 +13,11 @@ export class ScopeAccess {
     this.permissions = permissions
   }
 
-  /** PERMISSION_DENIED. */
+  /**
+   * Checks the permission, runs an operation, and reports it to diagnostics.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when the caller may not do this.
+   */
   async run<T>(action: Action, resource: Resource, operation: () => Promise<T>): Promise<T> {
     const { tenant, principal } = this.core
     return traced(

@@ -32,8 +32,10 @@ export class SessionAccess {
   }
 
   /**
-   * Runs an operation on the session, at once when it is in memory: operations take effect in the order of
-   * the calls, so nothing may be awaited before them. PERMISSION_DENIED.
+   * Runs an operation on the session, at once when it is in memory: operations take effect in the order of the calls,
+   * so nothing may be awaited before them.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
    */
   run<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
     const act = (): Promise<T> => {
@@ -74,7 +76,11 @@ export class SessionAccess {
     return this.#slot
   }
 
-  /** The session, for the caller that just created it and may lack the right to read it. SESSION_NOT_FOUND. */
+  /**
+   * The session, for the caller that just created it and may lack the right to read it.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
+   */
   async known(): Promise<LiveSession> {
     return this.#slot.live ?? this.#reopen()
   }
@@ -92,12 +98,20 @@ export class SessionAccess {
     return tracedSync(() => this.#trace(action), act)
   }
 
-  /** PERMISSION_DENIED where this handle may not do it. */
+  /**
+   * Checks the permission for an action.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   */
   permit(action: Action): void {
     this.#permissions?.check(action, { sessionId: this.sessionId })
   }
 
-  /** PERMISSION_DENIED where a request that meets the condition needs more than this handle may do. */
+  /**
+   * Checks the additional capabilities of a request that meets the condition.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when this handle lacks one of them.
+   */
   permitWhen(action: Action, condition: Condition): void {
     this.#permissions?.checkWhen(action, condition)
   }
@@ -112,7 +126,13 @@ export class SessionAccess {
     return this.#permissions?.allows(action, { sessionId: this.sessionId }) ?? true
   }
 
-  /** As {@link live}, without waiting: WOULD_BLOCK where the session has to be loaded, and waiting would help. */
+  /**
+   * As {@link live}, without waiting.
+   *
+   * @throws {EngineError} WOULD_BLOCK when the session has to be loaded, and waiting would help.
+   * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   */
   liveSync(action: Action): LiveSession {
     this.permit(action)
     if (this.core.fence.closed) inBackground(this.core, this.core.fence.recover())
@@ -148,7 +168,11 @@ export class SessionAccess {
     return live
   }
 
-  /** Runs a change at once, WOULD_BLOCK where it cannot; {@link flush} waits for its commit. */
+  /**
+   * Runs a change at once; {@link flush} waits for its commit.
+   *
+   * @throws {EngineError} WOULD_BLOCK when the change would have to wait.
+   */
   changeSync(action: Action, operation: (live: LiveSession) => Promise<unknown>): void {
     const live = this.liveSync(action)
     if (this.#reopening !== undefined) throw wouldBlock('earlier operations of the session are not finished')
@@ -160,9 +184,11 @@ export class SessionAccess {
   }
 
   /**
-   * Resolves when all changes called so far on this handle are stored. Rejects when one was not stored,
-   * once for a synchronous change. STORE_CLOSED after the engine was closed, SESSION_NOT_FOUND after the session was
-   * deleted.
+   * Resolves when all changes called so far on this handle are stored. Rejects when one was not stored, once for a
+   * synchronous change.
+   *
+   * @throws {EngineError} STORE_CLOSED after the engine was closed.
+   * @throws {EngineError} SESSION_NOT_FOUND after the session was deleted.
    */
   async flush(): Promise<void> {
     const gone = this.#reopening === undefined ? this.#whenGone(this.#slot.live) : undefined
@@ -201,7 +227,12 @@ export class SessionAccess {
     return live
   }
 
-  /** A promise only when the session has to be loaded; SESSION_NOT_FOUND when it was deleted, PERMISSION_DENIED. */
+  /**
+   * The session; a promise only when it has to be loaded.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   */
   live(action: Action): LiveSession | Promise<LiveSession> {
     this.permit(action)
     const { live } = this.#slot

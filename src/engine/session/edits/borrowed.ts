@@ -35,7 +35,11 @@ export class BorrowedBlobs {
     this.#unlooked = staged
   }
 
-  /** BLOB_NOT_FOUND; a Fault where it has to be looked for. */
+  /**
+   * The blob with this hash. Throws a Fault where it has to be looked for.
+   *
+   * @throws {EngineError} BLOB_NOT_FOUND when there is none.
+   */
   get(core: Core, live: LiveSession, file: FileNode, hash: string): BlobRef {
     for (const staged of this.#unlooked) this.#take(staged.blobs())
     this.#unlooked = []

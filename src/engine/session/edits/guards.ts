@@ -11,7 +11,11 @@ export interface HashGuard {
 
 export const guardNames = { expectedHash: true } as const
 
-/** HASH_MISMATCH when the guard does not hold; a Fault where the content has to be hashed first. */
+/**
+ * Checks the condition on a content. Throws a Fault where the content has to be hashed first.
+ *
+ * @throws {EngineError} HASH_MISMATCH when the condition does not hold.
+ */
 export function checkGuard(
   core: Core,
   path: string,

@@ -7,7 +7,9 @@ export const noContent: ContentToWrite = { size: 0, blobs: () => [], toCommit: (
 
 /**
  * Stores a content that arrives in pieces, in bounded memory, ahead of the change that names it. The caller notes
- * recent writes until that change is stored. FILE_TOO_LARGE, and the failure of the pieces.
+ * recent writes until that change is stored. A failure of the pieces is passed on.
+ *
+ * @throws {EngineError} FILE_TOO_LARGE when the content is over `maxFileBytes`.
  */
 export async function storeStream(core: Core, pieces: AsyncIterable<Uint8Array>): Promise<ContentToWrite> {
   const writer = new ContentWriter(core)

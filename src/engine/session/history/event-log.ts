@@ -207,8 +207,11 @@ export async function* followEvents(
 }
 
 /**
- * DATA_LOSS, with the seq, when an event is missing or was changed after the next one was made. SESSION_NOT_FOUND,
- * when it is gone with the session.
+ * Checks that each event is linked to the one before it.
+ *
+ * @throws {EngineError} DATA_LOSS when an event is missing or was changed after the next one was made; `details.seq`
+ * is its number.
+ * @throws {EngineError} SESSION_NOT_FOUND when it is gone with the session.
  */
 export async function verifyEvents(
   core: Core,

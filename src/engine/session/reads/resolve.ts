@@ -18,9 +18,11 @@ export interface Location {
 }
 
 /**
- * Resolves a path inside the session. Symlinks among the directories are followed, the last one on request;
- * `..` in a target stops at the root, so nothing leads out. NOT_A_DIRECTORY for a file in place of a directory,
- * SYMLINK_LOOP after 40 hops.
+ * Resolves a path inside the session. Symlinks among the directories are followed, the last one on request; `..` in a
+ * target stops at the root, so nothing leads out.
+ *
+ * @throws {EngineError} NOT_A_DIRECTORY when the path has a file in place of a directory.
+ * @throws {EngineError} SYMLINK_LOOP when it takes over 40 symlinks.
  */
 export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, followLast: boolean): Location {
   const names = parsePath(path)

@@ -34,8 +34,11 @@ const pathsPerStep = 64
 
 /**
  * The entries of a frozen tree in manifest order, with the root and symlinks. With a path, the entries of that
- * directory, as if it were the root. Yields to the event loop and loads nodes as needed; a content is read only
- * on request. PATH_NOT_FOUND, NOT_A_DIRECTORY.
+ * directory, as if it were the root. Yields to the event loop and loads nodes as needed; a content is read only on
+ * request.
+ *
+ * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+ * @throws {EngineError} NOT_A_DIRECTORY when it is not a directory.
  */
 export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGenerator<TreeEntry> {
   const at = await whenLoaded(() => resolve(new Tree(root, core.loader), path, true))

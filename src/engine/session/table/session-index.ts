@@ -86,7 +86,11 @@ export class SessionIndex<Index> {
     if (!this.#indexes.has(epoch)) this.#indexes.set(epoch, index)
   }
 
-  /** DATA_LOSS for a record that no service has written. */
+  /**
+   * Adds a stored record to the index.
+   *
+   * @throws {EngineError} DATA_LOSS when no service has written the record.
+   */
   #restore(
     index: Index,
     json: string,

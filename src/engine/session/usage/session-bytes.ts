@@ -6,7 +6,11 @@ import type { LiveSession } from '../table/live.js'
 /** The bytes that sessions in memory wrote. A missing one wrote nothing, or is counted before it is opened. */
 const written = new WeakMap<LiveSession, number>()
 
-/** BUDGET when a change would write more than its session may, or its tenant; nothing is counted yet. */
+/**
+ * Checks the byte budgets of the session and its tenant for a change. It counts nothing yet.
+ *
+ * @throws {EngineError} BUDGET when the change would write more than a budget allows.
+ */
 export function admitChange(
   core: Core,
   live: LiveSession,
