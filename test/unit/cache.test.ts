@@ -235,7 +235,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
   describe('an entry with a time to live', () => {
     test('expires for every read method', async () => {
       await put('a', 'one', 10)
-      await put('forever')
+      await put('for ever')
       environment.advance(9999)
       expect(await text('a')).toBe('one')
       environment.advance(1)
@@ -249,7 +249,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       const swap = { key: 'a', expectedValue: 'one', newValue: 'two' }
       expect(await session.cache.compareAndSet(swap)).toMatchObject({ swapped: false, found: false })
       // The record was deleted by the next change.
-      expect(await records()).toEqual(lasting ? ['forever'] : [])
+      expect(await records()).toEqual(lasting ? ['for ever'] : [])
     })
 
     test('gets a new time to live from every write', async () => {
