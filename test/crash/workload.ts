@@ -95,17 +95,7 @@ function isStoreFailure(reason: string): boolean {
 export function requireStoreFailure(error: unknown): EngineError {
   if (!(error instanceof EngineError) || !isStoreFailure(error.reason)) throw error
   const { outcome } = error.details
-  if (
-    error.reason !== 'STORE_CLOSED' &&
-    outcome !== 'unknown' &&
-    outcome !== 'not-applied' &&
-    !isBehind(error)
-  )
+  if (error.reason !== 'STORE_CLOSED' && outcome !== 'unknown' && outcome !== 'not-applied')
     throw new Error(`a write failed without an outcome: ${error.reason}`, { cause: error })
   return error
-}
-
-/** Whether the operation followed a failed one whose outcome is not known yet. */
-function isBehind(error: EngineError): boolean {
-  return error.message === 'an operation before this one failed'
 }
