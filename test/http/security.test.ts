@@ -299,7 +299,7 @@ describe('a denied capability is reported by name only, by', () => {
         world.withheld.clear(),
       )
       const [{ reason, metadata }] = status.details
-      const message = `${action} is not allowed: the option authorize refuses it for the principal "ann"`
+      const message = `${action} is not allowed: the option authorize denies it to the principal "ann"`
       expect([http, reason, metadata, status.message]).toEqual([
         403,
         'PERMISSION_DENIED',

@@ -345,7 +345,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a time to live of 0',
     () => engine.sessions.create({ ttlSeconds: 0 }),
-    'INVALID_ARGUMENT ttlSeconds: must be a whole number of seconds from 1 on; it is 0',
+    'INVALID_ARGUMENT ttlSeconds: must be a whole number of seconds from 1; it is 0',
   ],
   [
     'a lock without a time',

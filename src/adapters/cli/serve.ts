@@ -72,7 +72,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   const signal = await ending
   log('info', 'closing', { signal })
   const late = setTimeout(() => {
-    log('error', 'closing took too long')
+    log('error', 'the server did not close in time')
     process.exit(ExitCode.failure)
   }, closeMs)
   try {

@@ -206,7 +206,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   ): ReturnType<Session['pruneCheckpoints']> {
     const { keepLast } = pruneShape.read(request)
     if (!Number.isSafeInteger(keepLast) || keepLast < 0)
-      throw invalid('keepLast', 'must be a whole number from 0 on')
+      throw invalid('keepLast', 'must be a whole number from 0')
     const ids: string[] = []
     for (let pageToken = ''; ;) {
       const page = await this.listCheckpoints({ pageToken })

@@ -7,5 +7,5 @@ import { gitLimits } from './limits.js'
  */
 export function checkBranchName(branchName: string): void {
   if (!isBranchName(branchName) || Buffer.byteLength(branchName) > gitLimits.branchNameBytes)
-    throw invalid('branchName', 'is not a valid name of a branch in git')
+    throw invalid('branchName', 'is not a valid git branch name')
 }

@@ -220,7 +220,7 @@ const usageShape = new Shape<UsageRequest>({ windowStart: true, windowEnd: true,
 export function parseUsage(request: UsageRequest): Required<UsageRequest> {
   const { windowStart, windowEnd, granularity = UsageGranularity.DAY } = usageShape.read(request)
   if (parseTime('windowEnd', windowEnd) <= parseTime('windowStart', windowStart))
-    throw invalid('windowEnd', 'must be after windowStart; the window is empty or ends before it starts')
+    throw invalid('windowEnd', 'must be after windowStart')
   if (!Object.values(UsageGranularity).includes(granularity))
     throw invalid('granularity', `must be 'hour', 'day' or 'month'; it is ${given(granularity)}`)
   return { windowStart, windowEnd, granularity }

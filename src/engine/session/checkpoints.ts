@@ -182,7 +182,7 @@ const pruneShape = new Shape<PruneRequest>({ keepLast: true })
 export function parsePrune(request: PruneRequest): number {
   const { keepLast } = pruneShape.read(request)
   if (!Number.isSafeInteger(keepLast) || keepLast < 0)
-    throw invalid('keepLast', `must be a whole number from 0 on; it is ${given(keepLast)}`)
+    throw invalid('keepLast', `must be a whole number from 0; it is ${given(keepLast)}`)
   return keepLast
 }
 

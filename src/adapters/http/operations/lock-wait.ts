@@ -22,7 +22,7 @@ export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
   else gone.addEventListener('abort', leave, { once: true })
   const timer = setTimeout(() => {
     abort.abort(
-      new HttpError('LOCK_TIMEOUT', `the lock was not free within ${maxMs} ms`, { limit: String(maxMs) }),
+      new HttpError('LOCK_TIMEOUT', `the lock was not released within ${maxMs} ms`, { limit: String(maxMs) }),
     )
   }, maxMs)
   return {

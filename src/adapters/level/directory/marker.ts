@@ -115,7 +115,7 @@ function damaged(what: string, options?: ErrorOptions, format = 'unreadable'): E
   const supported = String(currentFormat)
   return new EngineError(
     'DATA_LOSS',
-    `${markerName} is damaged and unreadable: ${what}. This version reads formats up to ${supported}. ${restoreOrRepair}`,
+    `${markerName} is damaged: ${what}. This version reads formats up to ${supported}. ${restoreOrRepair}`,
     { format, supported },
     options,
   )

@@ -82,10 +82,7 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
     gitBranch === undefined ? '' : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
   if (gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
   if (branchName !== '' && !isBranchName(branchName))
-    throw invalid(
-      'gitBranch.branchName',
-      `is not a valid name of a branch in git: ${JSON.stringify(branchName)}`,
-    )
+    throw invalid('gitBranch.branchName', `is not a valid git branch name: ${JSON.stringify(branchName)}`)
   const author = parseAuthor(principal, given.author)
   const allowEmpty = parseFlag('allowEmpty', given.allowEmpty, false)
   return { message, branchName, author, allowEmpty, signal }

@@ -68,7 +68,7 @@ export class Permissions {
     if (this.#asked(action, resource)) return
     throw new EngineError(
       'PERMISSION_DENIED',
-      `${action} is not allowed: the option authorize refuses it for the principal ${given(this.#caller.principal)}`,
+      `${action} is not allowed: the option authorize denies it to the principal ${given(this.#caller.principal)}`,
       { action },
     )
   }

@@ -12,7 +12,7 @@ import { isExpired } from './unused.js'
  */
 export function parseTtl(field: string, seconds: number | undefined): number | undefined {
   if (seconds !== undefined && (!Number.isSafeInteger(seconds) || seconds < 1))
-    throw invalid(field, `must be a whole number of seconds from 1 on; it is ${given(seconds)}`)
+    throw invalid(field, `must be a whole number of seconds from 1; it is ${given(seconds)}`)
   return seconds
 }
 
