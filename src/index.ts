@@ -113,8 +113,8 @@ export interface EngineOptions {
   readonly hostPaths?: {
     /**
      * Directories of this host that the engine may read and write, with everything below them: sources, local
-     * repositories and `session.checkout`. None by default. Users who can write above a root are trusted. Users who
-     * can write below it cannot lead the engine outside.
+     * repositories and `session.checkout`. None by default. The engine trusts users with
+     * write access above a root. Users with write access below it cannot lead the engine outside.
      */
     readonly roots?: readonly string[]
   }
