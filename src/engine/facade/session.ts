@@ -527,6 +527,14 @@ export class Session implements SessionApi {
    * @throws {EngineError} GIT_AUTH_REQUIRED when the remote asks for credentials and `git.credentials` returned none.
    * @throws {EngineError} GIT_AUTH_FAILED when the remote refused the credentials.
    * @throws {EngineError} GIT_UNREACHABLE when the remote does not answer.
+   * @throws {EngineError} GIT_TIMEOUT when the remote sent nothing for too long.
+   * @throws {EngineError} GIT_REMOTE_ERROR when the remote answered with an error.
+   * @throws {EngineError} GIT_REPO_NOT_FOUND when the address or path of the remote does not exist.
+   * @throws {EngineError} GIT_NOT_A_REPOSITORY when there is no git repository at the address or path.
+   * @throws {EngineError} GIT_ADDRESS_REFUSED when the remote is local, unless the engine has
+   * `git.allowPrivateAddresses`.
+   * @throws {EngineError} GIT_TOO_LARGE when the repository is over a limit.
+   * @throws {EngineError} GIT_CORRUPT when the remote sent damaged objects.
    * @throws {EngineError} GIT_UNSAFE_PATH when the session has a name that git refuses, such as `.git`.
    * @throws {EngineError} DEADLINE_EXCEEDED when it took longer than `imports.deadlineSeconds`.
    * @throws {EngineError} INVALID_ARGUMENT when the message is empty, or the branch name is not valid in git.
