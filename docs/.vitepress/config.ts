@@ -31,13 +31,36 @@ export default defineConfig({
       { text: 'Guide', link: '/' },
       { text: 'API', link: '/api/' },
     ],
-    sidebar: [
-      { text: 'Guides', items: pages('bundling') },
-      { text: 'Workspaces', items: pages('permissions') },
-      { text: 'Decisions', items: pages('decisions/git', 'decisions/runtime-dependencies') },
-      { text: 'Contributing', items: pages('adding-an-operation') },
-      { text: 'API', items: reference(), collapsed: true },
-    ],
+    sidebar: {
+      '/api/': reference(),
+      '/': [
+        { text: 'Start', items: pages('getting-started', 'concepts', 'faq', 'glossary', 'comparison') },
+        {
+          text: 'Guides',
+          items: pages('guides/agent-runtimes', 'guides/tests', 'guides/desktop-tools', 'bundling'),
+        },
+        {
+          text: 'Workspaces',
+          items: pages('storage', 'sessions', 'sources', 'files', 'node-fs', 'history', 'commits', 'exports'),
+        },
+        { text: 'Collaboration', items: pages('locks', 'bus', 'review', 'cache', 'health', 'secrets') },
+        { text: 'Access', items: pages('permissions', 'http', 'cli', 'security') },
+        { text: 'Operation', items: pages('durability', 'collection', 'recovery', 'usage', 'performance') },
+        { text: 'Reference', items: pages('options', 'errors', 'limits', 'storage-format') },
+        {
+          text: 'Contributing',
+          items: pages(
+            'adding-an-operation',
+            'decisions/git',
+            'decisions/segment-log',
+            'decisions/glob',
+            'decisions/wire-schemas',
+            'decisions/runtime-dependencies',
+          ),
+          collapsed: true,
+        },
+      ],
+    },
   },
   // The search index of the API reference is larger than Vite expects of a chunk.
   vite: { build: { chunkSizeWarningLimit: 4_000 } },
