@@ -133,6 +133,13 @@ describe('links of the pages', () => {
   })
 })
 
+test('the sidebar of the site has every page of docs', async () => {
+  const config = await readFile(join(root, 'docs/.vitepress/config.ts'), 'utf8')
+  const listed = [...config.matchAll(/'([a-z/-]+)'/g)].map(([, name]) => `docs/${name!}.md`)
+  const wanted = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/'))
+  expect(wanted.filter((path) => path !== 'docs/index.md' && !listed.includes(path))).toEqual([])
+})
+
 test('commands on the pages are scripts of package.json', async () => {
   const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>

@@ -22,7 +22,7 @@ export interface Page {
   readonly path: string
   readonly text: string
   readonly blocks: readonly CodeBlock[]
-  /** The anchors of its headings. */
+  /** The anchors of its headings that are the same on GitHub and on the site. */
   readonly anchors: ReadonlySet<string>
   /** Targets of its links that are not absolute URLs. */
   readonly links: readonly { readonly target: string; readonly line: number }[]
@@ -64,7 +64,8 @@ export function parsePage(path: string, text: string): Page {
       continue
     }
     const heading = /^#{1,6} (.*)$/.exec(line)?.[1]
-    if (heading !== undefined) anchors.add(anchorOf(heading))
+    const anchor = heading === undefined ? undefined : anchorOf(heading)
+    if (anchor !== undefined) anchors.add(anchor)
     const prose = line.replaceAll(/`[^`]*`/g, '')
     for (const [, target] of prose.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g))
       links.push({ target: target!, line: index + 1 })
@@ -72,14 +73,12 @@ export function parsePage(path: string, text: string): Page {
   return { path, text, blocks, anchors, links }
 }
 
-/** The anchor that GitHub and VitePress generate for a heading. */
-function anchorOf(heading: string): string {
-  return heading
-    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-    .toLowerCase()
-    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
-    .trim()
-    .replaceAll(/\s/g, '-')
+/** The anchor of a heading; undefined where GitHub and VitePress generate different ones, as for `a: b`. */
+function anchorOf(heading: string): string | undefined {
+  const text = heading.replaceAll('`', '')
+  return /^[\p{L}\p{N}]+(?:[ -][\p{L}\p{N}]+)*$/u.test(text)
+    ? text.toLowerCase().replaceAll(' ', '-')
+    : undefined
 }
 
 /**
