@@ -8,7 +8,7 @@ export const records = 900
 
 export type Ask = 'open' | 'read' | 'check' | 'write' | 'close' | 'checkClosed'
 
-export interface Told {
+export interface ReadReport {
   /** Reads that failed or returned data other than was written. */
   readonly wrong: readonly string[]
   /** The objects of findings. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import { randomWords } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
-import type { Ask, Told } from './damaged-index-child.js'
+import type { Ask, ReadReport } from './damaged-index-child.js'
 import { AskedChild } from './asked-child.js'
 import { damages, sectorBytes, shuffled } from './damages.js'
 
@@ -21,7 +21,7 @@ interface Target {
 export async function damageIndex({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
   const random = randomWords(seed)
   const parent = await mkdtemp(join(tmpdir(), 'damaged-index-'))
-  const counts = { aborts: 0, wrong: 0, told: 0, untold: 0 }
+  const counts = { aborts: 0, wrong: 0, reported: 0, unreported: 0 }
   let child = await Reader.start()
   const images = { now: join(parent, 'now'), before: join(parent, 'before') }
   await makeImages(child, images)
@@ -31,9 +31,9 @@ export async function damageIndex({ n, seed, onProgress }: AttackOptions): Promi
     await cp(target.image, directory, { recursive: true })
     const name = `${target.file}, sector ${target.sector} ${target.damage}, ${target.isOpen ? 'open' : 'closed'}`
     try {
-      const { isDamage, isTold } = await tryOne(child, directory, target, random)
-      if (isDamage) counts[isTold ? 'told' : 'untold']++
-      if (isDamage && !isTold) onProgress(`FAILED ${name}: check did not report it`)
+      const { isDamage, isReported } = await tryOne(child, directory, target, random)
+      if (isDamage) counts[isReported ? 'reported' : 'unreported']++
+      if (isDamage && !isReported) onProgress(`FAILED ${name}: check did not report it`)
     } catch (error) {
       const died = child.hasEnded
       counts[died ? 'aborts' : 'wrong']++
@@ -46,9 +46,9 @@ export async function damageIndex({ n, seed, onProgress }: AttackOptions): Promi
   }
   child.end()
   await rm(parent, { recursive: true })
-  const { aborts, wrong, told, untold } = counts
-  const line = `${targets.length} damages, ${aborts} aborts, ${wrong} wrong or failed reads, ${told} told by check, ${untold} not`
-  return { line, failed: aborts + wrong + untold > 0 }
+  const { aborts, wrong, reported, unreported } = counts
+  const line = `${targets.length} damages, ${aborts} aborts, ${wrong} wrong or failed reads, ${reported} reported by check, ${unreported} not`
+  return { line, failed: aborts + wrong + unreported > 0 }
 }
 
 async function tryOne(
@@ -56,7 +56,7 @@ async function tryOne(
   directory: string,
   { file, sector, damage, isOpen }: Target,
   random: () => number,
-): Promise<{ isDamage: boolean; isTold: boolean }> {
+): Promise<{ isDamage: boolean; isReported: boolean }> {
   const path = join(directory, 'index', file)
   const change = async (): Promise<boolean> => {
     const before = await readFile(path)
@@ -86,7 +86,7 @@ async function tryOne(
   const left = await child.ask('check', directory)
   await child.ask('close', directory)
   if (left.length > 0) throw new Error(`found after the index was made again: ${left.join(', ')}`)
-  return { isDamage, isTold: found.includes('file index/pages') }
+  return { isDamage, isReported: found.includes('file index/pages') }
 }
 
 /**
@@ -147,7 +147,7 @@ class Reader {
 
   /** @throws Error if a call was rejected, or returned data other than was written */
   async ask(ask: Ask, directory: string, round = 0): Promise<readonly string[]> {
-    const { wrong, found } = await this.#child.ask<Told>([ask, directory, round])
+    const { wrong, found } = await this.#child.ask<ReadReport>([ask, directory, round])
     if (wrong.length > 0) throw new Error(`${ask}: ${wrong.join(', ')}`)
     return found
   }

@@ -100,10 +100,12 @@ export async function moveStores({ n, seed, onProgress }: AttackOptions): Promis
       const hold = tries % (2 * names.length) < names.length ? 'descriptor' : 'identity'
       const directory = await mkdtemp(join(tmpdir(), 'moved-'))
       try {
-        const told = await new Try(writer, other, random, directory).run(fates[name]!, hold)
-        acknowledged += told.acknowledged
-        rejected += told.rejected
-        onProgress(`${tries + 1}/${n} ${name} (${hold}): ${told.acknowledged}, ${told.rejected} rejected`)
+        const outcome = await new Try(writer, other, random, directory).run(fates[name]!, hold)
+        acknowledged += outcome.acknowledged
+        rejected += outcome.rejected
+        onProgress(
+          `${tries + 1}/${n} ${name} (${hold}): ${outcome.acknowledged}, ${outcome.rejected} rejected`,
+        )
       } catch (error) {
         failures++
         onProgress(`FAILED ${name} (${hold}), kept in ${directory}: ${(error as Error).message}`)

@@ -8,7 +8,7 @@ const json = 'content-type: application/json'
 const readBody = JSON.stringify({ path: '/large' })
 const publishBody = JSON.stringify({ topic: 't', payload: Buffer.alloc(2 ** 20).toString('base64') })
 
-/** Small limits, so that the server's memory use is visible and it soon releases what it holds. */
+/** Small limits, so that the server's memory use is visible and it soon releases everything. */
 const limits = {
   allResponseBytes: 64 * 2 ** 20,
   concurrentRequests: 400,

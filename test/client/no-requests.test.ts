@@ -73,7 +73,7 @@ const calls: readonly (readonly [string, (engine: AnyEngine, session: AnySession
 ]
 
 test.each(calls)('%s', async (_name, act) => {
-  const told: unknown[] = []
+  const failures: unknown[] = []
   for (const engine of [remote.engine.as({ tenant: 'acme', principal: 'ann' }), remote.client]) {
     const session = await engine.sessions.create({ files: { '/a': 'x' } })
     // An error thrown synchronously, instead of a rejection, fails the test.
@@ -83,10 +83,10 @@ test.each(calls)('%s', async (_name, act) => {
     )
     expect(failure).toBeInstanceOf(EngineError)
     const { reason, code, details } = failure as EngineError
-    told.push({ reason, code, details })
+    failures.push({ reason, code, details })
   }
-  expect(told[1]).toEqual(told[0])
-  expect(told[0]).toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  expect(failures[1]).toEqual(failures[0])
+  expect(failures[0]).toMatchObject({ reason: 'INVALID_ARGUMENT' })
 })
 
 test.each(['a b', 'line\nbreak', 'é', '\0'])(

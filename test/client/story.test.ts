@@ -19,7 +19,7 @@ async function files(engine: AnyEngine): Promise<unknown[]> {
     initialTags: { task: '42', __proto__x: 'y' },
   })
   const { files } = session
-  const told: unknown[] = [await session.get()]
+  const seen: unknown[] = [await session.get()]
   const hash = await files.contentHash('/src/a.ts')
   await files.write({ path: '/src/b.ts', content: 'two', expectedHash: '', mode: 0o755 })
   await files.append({ path: '/src/b.ts', content: bytes(' and more') })
@@ -29,8 +29,8 @@ async function files(engine: AnyEngine): Promise<unknown[]> {
     { segmentWrite: { path: '/seg', segments: [{ data: { offset: 3, content: 'xyz' } }], logicalSize: 10 } },
   ])
   const [extent] = (await files.getCasExtents({ path: '/src/b.ts' })).extents
-  told.push(extent)
-  told.push(
+  seen.push(extent)
+  seen.push(
     await files.patchSegments({
       mutations: [
         {
@@ -58,12 +58,12 @@ async function files(engine: AnyEngine): Promise<unknown[]> {
   await files.setAttributes({ path: '/copy', mtimeMs: 1_700_000_000_000.5 })
   await files.unlink({ path: '/bin' })
   await files.setXattr({ path: '/copy', name: 'user.é', value: 'v' })
-  told.push(
+  seen.push(
     await files.listXattrs({ path: '/copy' }),
     await files.getXattr({ path: '/copy', name: 'user.é' }),
   )
   await files.removeXattr({ path: '/copy', name: 'user.é' })
-  told.push(
+  seen.push(
     await files.readSymlink('/link'),
     await files.listSymlinks({ pathPrefix: '/' }),
     await files.read({ path: '/link', offset: 1, length: 4 }),
@@ -76,7 +76,7 @@ async function files(engine: AnyEngine): Promise<unknown[]> {
     await session.generateCommitSummary(),
   )
   await session.flush()
-  return told
+  return seen
 }
 
 async function history(engine: AnyEngine): Promise<unknown[]> {
@@ -85,106 +85,106 @@ async function history(engine: AnyEngine): Promise<unknown[]> {
   await session.files.write({ path: '/a', content: '2' })
   const fork = await session.fork({ checkpointLabel: 'first', newTags: { fork: 'yes' } })
   await fork.files.write({ path: '/b', content: '' })
-  const told: unknown[] = [first, await fork.get()]
-  told.push(await session.diff({ sessionId: fork.id }).paths())
-  told.push(await session.diff({ checkpointLabel: 'first' }).paths())
+  const seen: unknown[] = [first, await fork.get()]
+  seen.push(await session.diff({ sessionId: fork.id }).paths())
+  seen.push(await session.diff({ checkpointLabel: 'first' }).paths())
   const from = { sessionId: session.id, checkpointId: first.id }
-  told.push(await engine.diff({ from, to: { sessionId: fork.id } }).paths())
-  for await (const change of session.diff({ sessionId: fork.id })) told.push(change)
-  told.push(await session.restore({ checkpointId: first.id }), await session.listCheckpoints())
-  told.push((await session.files.read({ path: '/a' })).length)
+  seen.push(await engine.diff({ from, to: { sessionId: fork.id } }).paths())
+  for await (const change of session.diff({ sessionId: fork.id })) seen.push(change)
+  seen.push(await session.restore({ checkpointId: first.id }), await session.listCheckpoints())
+  seen.push((await session.files.read({ path: '/a' })).length)
   const again = await engine.sessions.open(fork.id)
   await again.delete()
-  told.push((await engine.sessions.list({ filter: 'fork=yes' })).sessions)
-  for await (const { eventType, details } of session.events) told.push([eventType, details])
-  told.push((await session.events.list({ pageSize: 2 })).nextPageToken === '')
-  told.push(await session.analytics())
-  return told
+  seen.push((await engine.sessions.list({ filter: 'fork=yes' })).sessions)
+  for await (const { eventType, details } of session.events) seen.push([eventType, details])
+  seen.push((await session.events.list({ pageSize: 2 })).nextPageToken === '')
+  seen.push(await session.analytics())
+  return seen
 }
 
 async function services(engine: AnyEngine): Promise<unknown[]> {
   const session = await engine.sessions.create({ files: { '/a': '1' } })
   const { cache, annotations, approvals, fileLocks, posixLocks, health, secrets } = session
-  const told: unknown[] = []
+  const seen: unknown[] = []
   for (const key of ['k', 'keys', 'stats', 'a/b?c#d', '%2F', 'ü', 'batch-get', ':x']) {
     await cache.put({ key, value: `value of ${key}`, ttlSeconds: 60 })
-    told.push(await cache.get({ key }), await cache.exists({ key }), await cache.metadata({ key }))
+    seen.push(await cache.get({ key }), await cache.exists({ key }), await cache.metadata({ key }))
   }
-  told.push(await cache.get({ key: 'none' }))
-  told.push(await cache.compareAndSet({ key: 'k', expectedValue: 'value of k', newValue: bytes('new') }))
-  told.push(await cache.compareAndSet({ key: 'k', newValue: 'never' }))
+  seen.push(await cache.get({ key: 'none' }))
+  seen.push(await cache.compareAndSet({ key: 'k', expectedValue: 'value of k', newValue: bytes('new') }))
+  seen.push(await cache.compareAndSet({ key: 'k', newValue: 'never' }))
   await cache.batchSet({
     entries: [
       { key: 'x1', value: '1' },
       { key: 'x2', value: bytes('2') },
     ],
   })
-  told.push(
+  seen.push(
     await cache.batchGet({ keys: ['x1', 'none', 'x2'] }),
     await cache.keys({ prefix: 'x', pageSize: 1 }),
   )
-  for await (const key of cache) told.push(key)
-  told.push(await cache.batchDelete({ keys: ['x1'] }), await cache.deleteByPrefix({ prefix: 'x' }))
+  for await (const key of cache) seen.push(key)
+  seen.push(await cache.batchDelete({ keys: ['x1'] }), await cache.deleteByPrefix({ prefix: 'x' }))
   await cache.delete({ key: 'keys' })
-  told.push(await cache.stats())
+  seen.push(await cache.stats())
 
   const expectedContentHash = await session.files.contentHash('/a')
   const { annotation } = await annotations.add({ filePath: '/a', expectedContentHash, comment: 'why?' })
-  told.push(annotation, await annotations.list({ filePath: '/a' }))
+  seen.push(annotation, await annotations.list({ filePath: '/a' }))
   const newStatus = 'ANNOTATION_STATUS_RESOLVED'
-  told.push(await annotations.setStatus({ annotationId: annotation.id, newStatus }))
+  seen.push(await annotations.setStatus({ annotationId: annotation.id, newStatus }))
   const one = await approvals.request({ details: { summary: 's', changedFiles: ['/a'] } })
   const other = await approvals.request()
   await approvals.grant(one)
   await approvals.deny({ ...other, feedback: 'no' })
-  told.push(await approvals.list())
+  seen.push(await approvals.list())
 
   const { lockId } = await fileLocks.lock({ path: '/new', timeoutSeconds: 60 })
-  told.push(await fileLocks.renew({ path: '/new', lockId, timeoutSeconds: 60 }), await fileLocks.list())
+  seen.push(await fileLocks.renew({ path: '/new', lockId, timeoutSeconds: 60 }), await fileLocks.list())
   await fileLocks.unlock({ path: '/new', lockId })
   await fileLocks.lock({ path: '/new', timeoutSeconds: 60 })
-  told.push(await fileLocks.forceUnlock({ path: '/new', reason: 'gone' }))
+  seen.push(await fileLocks.forceUnlock({ path: '/new', reason: 'gone' }))
   const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
   await posixLocks.set({ path: '/a', kind, range: { start: 2n ** 60n, length: 5 }, owner })
-  told.push(await posixLocks.get({ path: '/a', kind, owner: { ownerId: 'b' } }))
+  seen.push(await posixLocks.get({ path: '/a', kind, owner: { ownerId: 'b' } }))
   await posixLocks.setBlocking({ path: '/a', kind, range: { start: 0, length: 1 }, owner })
   await posixLocks.flock({ path: '/a', owner, blocking: true })
   await posixLocks.funlock({ path: '/a', owner, isFlock: true })
 
-  told.push(await health.get(), await health.report({ reportFormat: 'junit-xml/v1', reportContent: junit }))
-  told.push(await health.testResults({ reportFormat: 'junit-xml/v1', reportContent: bytes(junit) }))
-  told.push(await health.history({ pageSize: 1 }))
-  told.push(await secrets.put({ secretName: 'API/TOKEN', secretValue: 'hidden' }), await secrets.list())
+  seen.push(await health.get(), await health.report({ reportFormat: 'junit-xml/v1', reportContent: junit }))
+  seen.push(await health.testResults({ reportFormat: 'junit-xml/v1', reportContent: bytes(junit) }))
+  seen.push(await health.history({ pageSize: 1 }))
+  seen.push(await secrets.put({ secretName: 'API/TOKEN', secretValue: 'hidden' }), await secrets.list())
   const { secretValue } = await secrets.get({ secretName: 'API/TOKEN' })
-  told.push(secretValue.reveal(), String(secretValue), JSON.stringify({ secretValue }))
-  told.push(await secrets.delete({ secretName: 'API/TOKEN' }))
-  told.push(await session.commit({ message: 'all', author: { name: 'Ada', email: 'ada@example.org' } }))
-  return told
+  seen.push(secretValue.reveal(), String(secretValue), JSON.stringify({ secretValue }))
+  seen.push(await secrets.delete({ secretName: 'API/TOKEN' }))
+  seen.push(await session.commit({ message: 'all', author: { name: 'Ada', email: 'ada@example.org' } }))
+  return seen
 }
 
 async function bus(engine: AnyEngine): Promise<unknown[]> {
   const session = await engine.sessions.create()
-  const told: unknown[] = []
+  const seen: unknown[] = []
   await session.bus.publish({ topic: 'tests:done', payload: '0' })
   const live = session.bus.subscribe({ topics: ['t'], topicPatterns: ['tests:*'], replayLimit: 1 })
   await live.opened
   await session.bus.publish({ topic: 'other', payload: 'x' })
   await session.bus.publish({ topic: 't', payload: bytes('1') })
   for await (const message of live) {
-    told.push(message)
+    seen.push(message)
     if (message.topic === 't') break
   }
-  told.push(await live.next())
+  seen.push(await live.next())
   const abort = new AbortController()
   const ended = session.bus.subscribe({ signal: abort.signal })
   await ended.opened
   const waiting = ended.next()
   abort.abort(new Error('enough'))
-  told.push(await waiting.catch((error: unknown) => String(error)), await ended.next())
+  seen.push(await waiting.catch((error: unknown) => String(error)), await ended.next())
   await using unused = session.bus.subscribe({ replayAfterMessageId: '00000000' })
   const [a, b] = await Promise.all([unused.next(), unused.next()])
-  told.push(a, b)
-  return told
+  seen.push(a, b)
+  return seen
 }
 
 async function sources(engine: AnyEngine): Promise<unknown[]> {
@@ -202,7 +202,7 @@ async function sources(engine: AnyEngine): Promise<unknown[]> {
   const states: string[] = []
   for await (const { state } of engine.sources.watchJob(promotion)) states.push(state)
   const next = await engine.sessions.create({ sourceRef: { sourceId, revisionId: 'v2' } })
-  const told: unknown[] = [
+  const seen: unknown[] = [
     source,
     { ...started, state: '', startedAt: '' },
     job,
@@ -213,7 +213,7 @@ async function sources(engine: AnyEngine): Promise<unknown[]> {
     (await engine.sources.abortJob(promotion)).state,
   ]
   const broken = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: bytes('no') } })
-  told.push(
+  seen.push(
     await engine.sources
       .waitForJob(broken)
       .catch(({ reason, details, message }: Record<string, unknown>) => ({
@@ -223,10 +223,10 @@ async function sources(engine: AnyEngine): Promise<unknown[]> {
       })),
   )
   await engine.sources.delete(sourceId)
-  told.push((await engine.sources.list()).sources.length)
+  seen.push((await engine.sources.list()).sources.length)
   const window = { windowStart: '2020-01-01T00:00:00Z', windowEnd: '2020-01-02T00:00:00Z' }
-  told.push(await engine.usage.get(window))
-  return told
+  seen.push(await engine.usage.get(window))
+  return seen
 }
 
 /** An archive of one file, without fields that only real archives need. */

@@ -24,7 +24,7 @@ const engine = await openEngine({ storage: levelStorage(directory, { durability 
 const session = sessionId === '' ? await engine.sessions.create() : await engine.sessions.open(sessionId)
 await session.files.write({ path: '/file', content: 'reviewed' })
 const expectedContentHash = await session.files.contentHash('/file')
-tell({ session: session.id })
+writeLine({ session: session.id })
 stdout.write('ready\n')
 
 const calls: Record<Kind, (to: Session, n: number) => Promise<unknown>> = {
@@ -45,9 +45,9 @@ const calls: Record<Kind, (to: Session, n: number) => Promise<unknown>> = {
 const pending = new Set<Promise<void>>()
 for (let n = firstNumber; ; n++) {
   const kind = kinds[random() % kinds.length]!
-  tell({ call: n, kind })
+  writeLine({ call: n, kind })
   const settled = calls[kind](session, n).then(() => {
-    tell({ done: n })
+    writeLine({ done: n })
     pending.delete(settled)
   })
   pending.add(settled)
@@ -55,6 +55,6 @@ for (let n = firstNumber; ; n++) {
   if (n % 16 === 0) await new Promise((resolve) => setImmediate(resolve))
 }
 
-function tell(line: ServiceLine): void {
+function writeLine(line: ServiceLine): void {
   writeSync(report, `${JSON.stringify(line)}\n`)
 }

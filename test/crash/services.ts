@@ -21,7 +21,7 @@ const roundsPerDirectory = 6
 /** Each check adds one message to the 1,000 that are kept. */
 const keptMessages = 1000 - roundsPerDirectory
 
-/** Kills writers that use the services of a session, and checks after each kill what the next opener reads. */
+/** Kills writers that use the services of a session, and checks after each kill the data that the next opener reads. */
 export async function runServiceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()

@@ -29,7 +29,7 @@ let stage = 0
 // The parent waits for one of these lines before it kills this process.
 engine.sources.onJob(() => stdout.write(`stage ${++stage}\n`))
 const sources = settings.sources ?? (await makeSources(engine))
-tell({ sources })
+writeLine({ sources })
 
 const author = { name: 'Ada Author', email: 'ada@example.org' }
 
@@ -42,7 +42,7 @@ async function makeSources({ sources }: Engine): Promise<SourceIds> {
 
 async function jobOf(n: number, started: Promise<ImportJob>): Promise<[result: string, jobId: string]> {
   const queued = await started
-  tell({ call: n, jobId: queued.jobId })
+  writeLine({ call: n, jobId: queued.jobId })
   const { revisionId, jobId } = await engine.sources.waitForJob(queued)
   return [revisionId, jobId]
 }
@@ -83,16 +83,16 @@ const calls: Record<Kind, (n: number) => Promise<[result: string, jobId: string]
 
 for (let n = settings.firstNumber; ; n++) {
   const kind = kinds[random() % kinds.length]!
-  tell({ call: n, kind })
+  writeLine({ call: n, kind })
   try {
     const [result, jobId] = await calls[kind](n)
-    tell({ done: n, kind, result, jobId })
+    writeLine({ done: n, kind, result, jobId })
   } catch (error) {
     // A push from an earlier, killed process may have arrived.
     if (!(error instanceof EngineError) || error.reason !== 'BRANCH_MOVED') throw error
   }
 }
 
-function tell(line: SourceLine): void {
+function writeLine(line: SourceLine): void {
   writeSync(report, `${JSON.stringify(line)}\n`)
 }

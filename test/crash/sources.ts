@@ -22,7 +22,9 @@ import {
 const roundsPerDirectory = 6
 const filesInRepository = 300
 
-/** Kills writers at any stage of import, refresh, promotion and push, and checks what the next opener reads. */
+/**
+ * Kills writers at any stage of import, refresh, promotion and push, and checks the data that the next opener reads.
+ */
 export async function runSourceKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()

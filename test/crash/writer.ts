@@ -26,7 +26,7 @@ stdout.write('opening\n')
 const { directory, durability, killAt, killIn, collects } = settings
 const steps = new Steps(random, { deletes: collects !== undefined })
 const watch = new PhaseWatch(killIn, {
-  onPhase: (phase) => tell({ kind: 'phase', ...(phase && { phase }) }),
+  onPhase: (phase) => writeLine({ kind: 'phase', ...(phase && { phase }) }),
   kill: () => kill(pid, 'SIGKILL'),
 })
 const storage = storageOn(directory, {
@@ -46,7 +46,7 @@ const engine = await openEngine(
 )
 const sessions: { session: Session; labels: string[] }[] = []
 await openSessions(engine)
-tell({ kind: 'opened' })
+writeLine({ kind: 'opened' })
 stdout.write('ready\n')
 const collecting = collects === 'called' ? collect().catch(broken) : undefined
 await work().catch(broken)
@@ -83,10 +83,10 @@ async function work(): Promise<void> {
       if (label !== undefined) uses.set(label, (uses.get(label) ?? 0) + more)
     }
     use(1)
-    tell({ kind: 'call', n, session: session.id, step })
+    writeLine({ kind: 'call', n, session: session.id, step })
     const settled = start(session, step)
       .then(({ outcome, fork }) => {
-        tell({ kind: 'settled', n, outcome, ...(fork && { forkId: fork.id }) })
+        writeLine({ kind: 'settled', n, outcome, ...(fork && { forkId: fork.id }) })
         if (fork !== undefined) sessions.push({ session: fork, labels: [] })
         if (outcome === 'ok' && step.op === 'checkpoint') labels.push(step.label)
         if (outcome === 'ok' && step.op === 'deleteCheckpoint') watch.checkpointDeleted()
@@ -119,9 +119,9 @@ function log({ level, message, details }: LogEntry): void {
 
 function broken(error: unknown): void {
   if (settings.mayFail === true && error instanceof EngineError && error.reason !== 'INTERNAL') return
-  tell({ kind: 'broken', message: String((error as Error).stack) })
+  writeLine({ kind: 'broken', message: String((error as Error).stack) })
 }
 
-function tell(line: Line): void {
+function writeLine(line: Line): void {
   writeSync(report, `${JSON.stringify(line)}\n`)
 }

@@ -233,8 +233,8 @@ describe('a hook', () => {
   ]
 
   test.each(cases)('that %s', async (_what, authenticate, status) => {
-    const told: (LogEntry & { error: unknown })[] = []
-    await using server = await openServer({ handler: { authenticate, log: (entry) => told.push(entry) } })
+    const logged: (LogEntry & { error: unknown })[] = []
+    await using server = await openServer({ handler: { authenticate, log: (entry) => logged.push(entry) } })
     for (const answer of [
       await server.call('GET', '/v1/sessions'),
       await server.fetch('GET', '/v1/sessions'),
@@ -243,8 +243,8 @@ describe('a hook', () => {
       expect(answer.text).not.toContain('private')
       expect(answer.text.includes('"INTERNAL"')).toBe(status === 500)
     }
-    expect(told.map(({ level }) => level)).toEqual(status === 500 ? ['error', 'error'] : [])
-    expect(told.every(({ error }) => error instanceof Error)).toBe(true)
+    expect(logged.map(({ level }) => level)).toEqual(status === 500 ? ['error', 'error'] : [])
+    expect(logged.every(({ error }) => error instanceof Error)).toBe(true)
   })
 
   test('receives the request without its body', async () => {

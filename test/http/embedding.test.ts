@@ -187,10 +187,10 @@ describe.each(Object.keys(servers))('in %s', (name) => {
 
 test('reports a body that other middleware has already read', async () => {
   const engine = await openEngine()
-  const told: unknown[] = []
+  const logged: unknown[] = []
   const handler = createHttpHandler(engine, {
     authenticate: staticTokens({ [token]: caller }),
-    log: ({ error }) => told.push(error),
+    log: ({ error }) => logged.push(error),
   })
   const app = express()
   app.use(express.json())
@@ -203,7 +203,7 @@ test('reports a body that other middleware has already read', async () => {
       body: '{"initialTags":{"a":"b"}}',
     })
     expect(response.status).toBe(500)
-    expect(String(told[0])).toContain('was already read before the handler')
+    expect(String(logged[0])).toContain('was already read before the handler')
   } finally {
     await running.close()
     await engine.close()

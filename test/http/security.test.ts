@@ -144,7 +144,7 @@ async function refused(route: DescribedRoute, sent: Sent = {}): Promise<Refusal>
 }
 
 /** Does the same as {@link refused}, and requires a status and reason that the contract lists for the operation. */
-async function refusedAsTold(route: DescribedRoute, sent: Sent = {}): Promise<Refusal> {
+async function refusedAsDocumented(route: DescribedRoute, sent: Sent = {}): Promise<Refusal> {
   const refusal = await refused(route, sent)
   const [{ reason }] = refusal.status.details
   const answer = answerOf(route.operation, refusal.http)
@@ -153,7 +153,7 @@ async function refusedAsTold(route: DescribedRoute, sent: Sent = {}): Promise<Re
 }
 
 /** The status, the reason, and the field if there is one. */
-function told({ http, status }: Refusal): string {
+function summaryOf({ http, status }: Refusal): string {
   const [{ reason, metadata }] = status.details
   return [http, reason, metadata['field'] ?? []].flat().join(' ')
 }
@@ -188,8 +188,8 @@ describe('an invalid token gets the same rejection from', () => {
   test.each(named(guarded))('%s', async (_label, route) => {
     const answers = new Set<string>()
     for (const authorization of tokens) {
-      const refusal = await refusedAsTold(route, { headers: { authorization } })
-      expect(told(refusal)).toMatch(/^401 UNAUTHENTICATED\b/)
+      const refusal = await refusedAsDocumented(route, { headers: { authorization } })
+      expect(summaryOf(refusal)).toMatch(/^401 UNAUTHENTICATED\b/)
       expect(refusal.headers.get('www-authenticate')).toBe('Bearer')
       answers.add(refusal.text)
     }
@@ -197,7 +197,7 @@ describe('an invalid token gets the same rejection from', () => {
     const parameters = Object.fromEntries(parametersOf(route, 'path').map(({ name }) => [name, '%']))
     const headers = { authorization: undefined, 'content-type': 'text/plain' }
     const wrong = route.method === 'GET' ? {} : { body: '{' }
-    answers.add((await refusedAsTold(route, { headers, parameters, ...wrong })).text)
+    answers.add((await refusedAsDocumented(route, { headers, parameters, ...wrong })).text)
     expect([...answers]).toHaveLength(1)
   })
 
@@ -226,7 +226,7 @@ describe('an id of another tenant is treated like an unknown one by', () => {
     const body = validBody(route, eve)
     const answers = []
     for (const parameters of [foreign, unknown]) {
-      const refusal = await refusedAsTold(route, { tenant: eve, parameters, ...(body && { body }) })
+      const refusal = await refusedAsDocumented(route, { tenant: eve, parameters, ...(body && { body }) })
       expect(refusal.http, refusal.text).toBe(404)
       answers.push(withoutIds(refusal))
     }
@@ -252,7 +252,7 @@ describe('an id of another tenant is treated like an unknown one by', () => {
       // A checkpoint reference has either an id or a label.
       const bare = replaced(validBody(route, eve) ?? {}, [...path.slice(0, -1), 'checkpointLabel'], remove)
       const body = replaced(bare, path, id)
-      const refusal = await refusedAsTold(route, { tenant: eve, body })
+      const refusal = await refusedAsDocumented(route, { tenant: eve, body })
       expect(refusal.http, refusal.text).toBe(404)
       answers.push(withoutIds(refusal))
     }
@@ -265,11 +265,11 @@ describe('an id of another tenant is treated like an unknown one by', () => {
     const patch = routes.find(({ operation }) => operation.operationId === 'patchSegments')!
     const sourceId = eve.ids['sourceId']!
     const revisions = [ann.ids['revisionId']!, '0'.repeat(64)].map((revisionId) =>
-      refusedAsTold(create, { tenant: eve, body: { sourceRef: { sourceId, revisionId } } }),
+      refusedAsDocumented(create, { tenant: eve, body: { sourceRef: { sourceId, revisionId } } }),
     )
     const hashes = [await ann.session.files.contentHash('/file'), `sha256:${'0'.repeat(64)}`].map((hash) => {
       const segments = [{ borrowed: { offset: '0', length: '1', hash } }]
-      return refusedAsTold(patch, { tenant: eve, body: { mutations: [{ path: '/new', segments }] } })
+      return refusedAsDocumented(patch, { tenant: eve, body: { mutations: [{ path: '/new', segments }] } })
     })
     for (const pair of [revisions, hashes]) {
       const [foreign, unknown] = await Promise.all(pair)
@@ -295,7 +295,7 @@ describe('a denied capability is reported by name only, by', () => {
     for (const capability of capabilitiesOf(action)) {
       world.withheld.add(capability)
       const body = validBody(route, world.ann) ?? sampleBody(route)
-      const { http, status } = await refusedAsTold(route, { body, parameters }).finally(() =>
+      const { http, status } = await refusedAsDocumented(route, { body, parameters }).finally(() =>
         world.withheld.clear(),
       )
       const [{ reason, metadata }] = status.details
@@ -334,10 +334,12 @@ describe('another host or origin is rejected by', () => {
 
   test.each(named(routes))('%s', async (_label, route) => {
     for (const host of hosts)
-      expect(told(await refusedAsTold(route, { headers: { host } }))).toMatch(/^403 HOST_NOT_ALLOWED\b/)
+      expect(summaryOf(await refusedAsDocumented(route, { headers: { host } }))).toMatch(
+        /^403 HOST_NOT_ALLOWED\b/,
+      )
     for (const origin of origins) {
-      const refusal = await refusedAsTold(route, { headers: { origin } })
-      expect(told(refusal)).toMatch(/^403 ORIGIN_NOT_ALLOWED\b/)
+      const refusal = await refusedAsDocumented(route, { headers: { origin } })
+      expect(summaryOf(refusal)).toMatch(/^403 ORIGIN_NOT_ALLOWED\b/)
       expect([...refusal.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([])
     }
   })
@@ -374,28 +376,32 @@ describe('a body that is too large or not JSON is rejected by', () => {
   test.each(named(withBody))('%s', async (_label, route) => {
     for (const type of types) {
       // Sent as bytes, for which fetch sets no content type.
-      const refusal = await refusedAsTold(route, {
+      const refusal = await refusedAsDocumented(route, {
         headers: { 'content-type': type },
         body: Buffer.from('{}'),
       })
-      expect(told(refusal)).toMatch(/^415 UNSUPPORTED_MEDIA_TYPE\b/)
+      expect(summaryOf(refusal)).toMatch(/^415 UNSUPPORTED_MEDIA_TYPE\b/)
     }
-    const encoded = await refusedAsTold(route, { headers: { 'content-encoding': 'gzip' } })
-    expect(told(encoded)).toMatch(/^415 UNSUPPORTED_MEDIA_TYPE\b/)
+    const encoded = await refusedAsDocumented(route, { headers: { 'content-encoding': 'gzip' } })
+    expect(summaryOf(encoded)).toMatch(/^415 UNSUPPORTED_MEDIA_TYPE\b/)
     for (const body of texts)
-      expect(told(await refusedAsTold(route, { body }))).toBe('400 INVALID_ARGUMENT body')
+      expect(summaryOf(await refusedAsDocumented(route, { body }))).toBe('400 INVALID_ARGUMENT body')
     const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
     for (const body of [Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d), deep])
-      expect(told(await refusedAsTold(route, { body }))).toMatch(/^400 INVALID_ARGUMENT\b/)
+      expect(summaryOf(await refusedAsDocumented(route, { body }))).toMatch(/^400 INVALID_ARGUMENT\b/)
     const large = JSON.stringify({ a: 'a'.repeat(narrowBytes) })
     const { narrow: handler } = world
     const announced = { handler, body: large, headers: { 'content-length': String(large.length) } }
-    expect(told(await refusedAsTold(route, announced))).toMatch(/^413 BODY_TOO_LARGE\b/)
-    expect(told(await refusedAsTold(route, { handler, body: large }))).toMatch(/^413 BODY_TOO_LARGE\b/)
+    expect(summaryOf(await refusedAsDocumented(route, announced))).toMatch(/^413 BODY_TOO_LARGE\b/)
+    expect(summaryOf(await refusedAsDocumented(route, { handler, body: large }))).toMatch(
+      /^413 BODY_TOO_LARGE\b/,
+    )
     const endless = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.enqueue(new Uint8Array(1024).fill(0x20)),
     })
-    expect(told(await refusedAsTold(route, { handler, body: endless }))).toMatch(/^413 BODY_TOO_LARGE\b/)
+    expect(summaryOf(await refusedAsDocumented(route, { handler, body: endless }))).toMatch(
+      /^413 BODY_TOO_LARGE\b/,
+    )
   })
 })
 
@@ -404,12 +410,12 @@ describe('a value of a wrong type is rejected with its field name by', () => {
     const sample = sampleBody(route)
     for (const { path, schema, required } of positionsOf(route.operation)) {
       for (const value of wrongValues(schema)) {
-        const refusal = await refusedAsTold(route, { body: replaced(sample, path, value) })
-        expect(told(refusal)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
+        const refusal = await refusedAsDocumented(route, { body: replaced(sample, path, value) })
+        expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
       }
       if (!required) continue
-      const missing = await refusedAsTold(route, { body: replaced(sample, path, remove) })
-      expect(told(missing)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
+      const missing = await refusedAsDocumented(route, { body: replaced(sample, path, remove) })
+      expect(summaryOf(missing)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
     }
   })
 
@@ -419,20 +425,22 @@ describe('a value of a wrong type is rejected with its field name by', () => {
     const query = parametersOf(route, 'query')
     for (const { name, schema } of query) {
       for (const value of wrongTexts(schema)) {
-        const refusal = await refusedAsTold(route, { parameters: { path: '/file', [name]: value } })
-        expect(told(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
+        const refusal = await refusedAsDocumented(route, { parameters: { path: '/file', [name]: value } })
+        expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
       }
       for (const raw of [`${name}=%`, `${name}=%ff`])
-        expect(told(await refusedAsTold(route, { rawQuery: raw }))).toBe(`400 INVALID_ARGUMENT ${name}`)
+        expect(summaryOf(await refusedAsDocumented(route, { rawQuery: raw }))).toBe(
+          `400 INVALID_ARGUMENT ${name}`,
+        )
     }
     for (const { name, schema } of query.filter(({ schema }) => schema['type'] !== 'array')) {
       const once = `${name}=${encodeURIComponent(sampleText(schema))}`
-      const refusal = await refusedAsTold(route, { rawQuery: `${once}&${once}` })
-      expect(told(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
+      const refusal = await refusedAsDocumented(route, { rawQuery: `${once}&${once}` })
+      expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
     }
     const [needed] = query.filter(({ required }) => required)
     const bare = { ...route, operation: { ...route.operation, parameters: parametersOf(route, 'path') } }
-    const missing = needed && told(await refusedAsTold(bare))
+    const missing = needed && summaryOf(await refusedAsDocumented(bare))
     expect(missing).toBe(needed && `400 INVALID_ARGUMENT ${needed.name}`)
   })
 })
@@ -453,7 +461,7 @@ describe('names of JavaScript properties are ordinary keys for', () => {
   test.each(named(targeted))('%s', async (_label, route) => {
     const parameters = Object.fromEntries(parametersOf(route, 'path').map(({ name }) => [name, unknownId]))
     const body = validBody(route, world.ann)
-    const { http, status, text } = await refusedAsTold(route, { parameters, body: polluted(body) })
+    const { http, status, text } = await refusedAsDocumented(route, { parameters, body: polluted(body) })
     // Maps of strings reject these values; operations and chunks reject unknown keys.
     expect([400, 404], text).toContain(http)
     expect(status.message).not.toContain('polluted')
@@ -504,7 +512,10 @@ describe('an unknown id is not found by', () => {
     const body = validBody(route, world.ann)
     for (const { name } of parametersOf(route, 'path').filter(({ name }) => idNames.includes(name))) {
       for (const id of ids) {
-        const refusal = await refusedAsTold(route, { parameters: { [name]: id }, ...(body && { body }) })
+        const refusal = await refusedAsDocumented(route, {
+          parameters: { [name]: id },
+          ...(body && { body }),
+        })
         expect(refusal.http, refusal.text).toBe(404)
         expect(refusal.status.code).toBe(5)
       }
@@ -514,8 +525,11 @@ describe('an unknown id is not found by', () => {
         expect([404, 405], refusal.text).toContain(refusal.http)
       }
       for (const id of ['%', '%zz', '%ff', '%c0%af']) {
-        const refusal = await refusedAsTold(route, { parameters: { [name]: id }, ...(body && { body }) })
-        expect(told(refusal)).toBe('400 INVALID_ARGUMENT url')
+        const refusal = await refusedAsDocumented(route, {
+          parameters: { [name]: id },
+          ...(body && { body }),
+        })
+        expect(summaryOf(refusal)).toBe('400 INVALID_ARGUMENT url')
       }
     }
   })
@@ -529,7 +543,7 @@ describe('an invalid name is rejected by', () => {
   test.each(named(targeted))('%s', async (_label, route) => {
     const { name } = parametersOf(route, 'path').find(({ name }) => nameNames.includes(name))!
     for (const value of ['x'.repeat(10_000), '%', '%ff']) {
-      const refusal = await refusedAsTold(route, { parameters: { [name]: value } })
+      const refusal = await refusedAsDocumented(route, { parameters: { [name]: value } })
       expect(refusal.http, refusal.text).toBe(400)
     }
     for (const value of ['..', '%2e%2e', '']) {
@@ -551,7 +565,7 @@ describe('other methods are rejected by', () => {
       if (shadowed(path, method)) continue
       const body = method === 'GET' ? undefined : '{}'
       const refusal = await refused(own[0]!, { method, body })
-      expect(told(refusal)).toMatch(/^405 METHOD_NOT_ALLOWED\b/)
+      expect(summaryOf(refusal)).toMatch(/^405 METHOD_NOT_ALLOWED\b/)
       expect(refusal.status.code).toBe(12)
       const allow = refusal.headers.get('allow')?.split(', ')
       expect(allow).toEqual(expect.arrayContaining(allowed))

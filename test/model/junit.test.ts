@@ -120,7 +120,7 @@ test(`counts reports like their trees and rejects truncated ones (FORKSPACE_SEED
   fc.assert(property, { seed, numRuns: Math.ceil(500 * size) })
 })
 
-test(`what is no report is refused, and nothing else happens (FORKSPACE_SEED=${seed})`, () => {
+test(`rejects invalid reports with the documented error only (FORKSPACE_SEED=${seed})`, () => {
   const piece = fc.constantFrom(
     '<testsuite>',
     '</testsuite>',

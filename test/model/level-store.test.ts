@@ -1,4 +1,4 @@
-/** The store on disk against plain maps: commits, reopening, a lost index, reclaiming, in any order. */
+/** Compares the store on disk with plain maps: commits, reopening, a lost index and reclaiming, in any order. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -101,7 +101,7 @@ class World {
   }
 }
 
-test('any history gives what plain maps give', { timeout: 600_000 }, async () => {
+test('agrees with plain maps after any history', { timeout: 600_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(aStep, { minLength: 5, maxLength: 40 }), async (steps) => {
       const directory = await mkdtemp(join(tmpdir(), 'level-model-'))

@@ -1,7 +1,7 @@
 /**
- * Runs files of Node's own tests, one after the other, with a session in the place of the disk. Each file gets a
- * session of its own and a `process` of its own, on which its exit handlers are. A file has ended when the event
- * loop is empty. Prints one line of JSON for each file to descriptor 3.
+ * Runs files of Node's own tests in turn, with a session in place of the disk. Each file gets its own session and its
+ * own `process` for its exit handlers. A file has ended when the event loop is empty. Prints one line of JSON for each
+ * file to descriptor 3.
  *
  * Arguments: the directory of the tests, then the names of the files.
  */
@@ -270,7 +270,7 @@ process.on('beforeExit', () => {
   if (current?.mayGoOn() === true) return
   const ended = current
   current = undefined
-  if (ended !== undefined) tell(ended.outcome())
+  if (ended !== undefined) report(ended.outcome())
   const name = files.shift()
   if (name !== undefined) setImmediate(() => void start(name))
 })
@@ -286,7 +286,7 @@ async function start(name: string): Promise<void> {
   current.run()
 }
 
-function tell(outcome: Outcome): void {
+function report(outcome: Outcome): void {
   try {
     nodeFs.writeSync(3, `${JSON.stringify(outcome)}\n`)
   } catch {

@@ -1,6 +1,6 @@
 /**
- * What Node's own tests of fs find different in a session. All other files pass. Each reason is the first cell of a
- * row of the table of differences in docs/node-fs.md; the file fails because of it.
+ * The files of Node's own fs tests that fail in a session; all others pass. Each reason is the first cell of a row in
+ * the table of differences in docs/node-fs.md.
  */
 export const differences: Readonly<Record<string, readonly string[]>> = {
   'relative paths': [

@@ -49,10 +49,10 @@ function runOnce(
     const lines = (text + data.toString()).split('\n')
     text = lines.pop()!
     for (const line of lines) {
-      const told = JSON.parse(line) as Outcome | { readonly started: string }
+      const message = JSON.parse(line) as Outcome | { readonly started: string }
       clearTimeout(timer)
-      if ('file' in told) done.push(told)
-      else started = told.started
+      if ('file' in message) done.push(message)
+      else started = message.started
       timer = setTimeout(() => child.kill('SIGKILL'), fileMs)
     }
   })

@@ -24,8 +24,7 @@ interface PageRun {
 const exampleRemote = 'https://example.org/app.git'
 
 /**
- * Compiles the programs of the pages against the built package, by one run of the compiler, and runs them in one
- * process, one after the other.
+ * Compiles the programs of all pages against the built package in one run, and executes them in one process in turn.
  */
 async function compileAndRun(
   directory: string,

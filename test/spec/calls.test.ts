@@ -929,7 +929,7 @@ describe('a call', () => {
 })
 
 /** Reports the type of each stored session event. */
-function recording(storage: Storage, tell: (type: string) => void): Storage {
+function recording(storage: Storage, onEvent: (type: string) => void): Storage {
   return {
     open: async () => {
       const store = await storage.open()
@@ -938,7 +938,7 @@ function recording(storage: Storage, tell: (type: string) => void): Storage {
         commit: (one: Parameters<typeof commit>[0]) => {
           for (const { body } of one.events ?? []) {
             const [, type] = (typeof body === 'string' ? JSON.parse(body) : body) as [number, string]
-            tell(type)
+            onEvent(type)
           }
           return commit(one)
         },

@@ -29,7 +29,7 @@ export function run(command: string, args: readonly string[], cwd: string, input
   })
 }
 
-/** Runs a Python program with the archive modules imported, and returns what it writes to `out`. */
+/** Runs a Python program with the archive modules imported, and returns the bytes that it writes to `out`. */
 export function python(code: string, cwd: string, input?: Uint8Array): Buffer {
   const preamble = 'import io, sys, os, tarfile, zipfile, json\nout = sys.stdout.buffer\n'
   return run('python3', ['-c', preamble + code], cwd, input)

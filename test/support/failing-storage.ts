@@ -12,8 +12,10 @@ export class FailingStorage implements Storage {
    * writer was first.
    */
   next: 'commit' | 'fail' | 'lose' | 'pass' = 'commit'
-  /** After this many more commits, one fails or is lost; `told` resolves when the failure is reported. */
-  after: { commits: number; readonly failure: 'fail' | 'lose'; readonly told?: Promise<unknown> } | undefined
+  /** After this many more commits, one fails or is lost; `reported` resolves when the failure is reported. */
+  after:
+    | { commits: number; readonly failure: 'fail' | 'lose'; readonly reported?: Promise<unknown> }
+    | undefined
   /** Whether the disk is full, so that recovery fails too. */
   full = false
   /** The number of recovery attempts. */
@@ -70,14 +72,14 @@ export class FailingStorage implements Storage {
 
   async #commit(store: Store, state: { failed: boolean }, commit: Commit): Promise<boolean> {
     if (this.#commitsLeft-- <= 0) this.next = 'fail'
-    const told = this.after?.told
+    const reported = this.after?.reported
     const failure = this.#failure()
     if (this.#recovers && state.failed)
       throw new EngineError('STORE_FAILED', 'an earlier commit failed', { outcome: 'not-applied' })
     if (failure !== undefined) {
       state.failed = true
       if (failure === 'lose') await store.commit(commit)
-      await told
+      await reported
       throw this.full ? new EngineError('STORE_FULL', 'the disk is full') : new Error('the commit failed')
     }
     if (this.next === 'pass') {

@@ -46,13 +46,13 @@ describe('untilAborted, after the work has ended,', () => {
 describe('onAbort', () => {
   test('notifies only the listeners that have not stopped', () => {
     const controller = new AbortController()
-    const told: string[] = []
-    const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)))
+    const notified: string[] = []
+    const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => notified.push(name)))
     stops[1]!()
     stops[1]!()
     expect(getEventListeners(controller.signal, 'abort').length).toBe(1)
     controller.abort()
-    expect(told).toEqual(['a', 'c'])
+    expect(notified).toEqual(['a', 'c'])
     stops[0]!()
   })
 
@@ -60,10 +60,10 @@ describe('onAbort', () => {
     const controller = new AbortController()
     onAbort(controller.signal, () => undefined)()
     expect(getEventListeners(controller.signal, 'abort')).toEqual([])
-    let told = 0
-    onAbort(controller.signal, () => told++)
+    let notified = 0
+    onAbort(controller.signal, () => notified++)
     controller.abort()
-    expect(told).toBe(1)
+    expect(notified).toBe(1)
   })
 })
 

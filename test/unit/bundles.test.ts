@@ -375,7 +375,7 @@ describe('a bundle', () => {
   test('import aborts on a stalled content and ends its iterator', async () => {
     const bundle = await bytesOf(session.exportBundle())
     for (const length of [0, 10, 1000, bundle.length - 1]) {
-      let told = false
+      let returned = false
       const content: AsyncIterable<Uint8Array> = {
         [Symbol.asyncIterator]: () => {
           let given = false
@@ -386,7 +386,7 @@ describe('a bundle', () => {
               return Promise.resolve({ done: false, value: bundle.subarray(0, length) })
             },
             return: () => {
-              told = true
+              returned = true
               return new Promise(() => undefined)
             },
           }
@@ -398,7 +398,7 @@ describe('a bundle', () => {
       const reason = new Error('enough')
       controller.abort(reason)
       await expect(imported).rejects.toBe(reason)
-      expect(told).toBe(true)
+      expect(returned).toBe(true)
     }
   })
 

@@ -148,9 +148,9 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
 
   test('frees the data of a watched restore after the watcher has been notified', async () => {
     const watcher = session.fs.watch('/', { recursive: true })
-    const told = new Promise((resolve) => watcher.once('change', resolve))
+    const notified = new Promise((resolve) => watcher.once('change', resolve))
     await session.restore({ checkpointLabel: 'one' })
-    await told
+    await notified
     watcher.close()
     await session.delete()
     expect(await blobsAfterCollection()).toBe(0)
@@ -158,10 +158,10 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
 
   test('keeps the data of a watched restore until the watcher has been notified', async () => {
     const watcher = session.fs.watch('/', { recursive: true })
-    const told = new Promise((resolve) => watcher.once('change', (_type, name) => resolve(name)))
+    const notified = new Promise((resolve) => watcher.once('change', (_type, name) => resolve(name)))
     const restored = session.restore({ checkpointLabel: 'one' })
     await Promise.all([restored, engine.collect()])
-    expect(await told).toBe('a')
+    expect(await notified).toBe('a')
     watcher.close()
   })
 

@@ -888,7 +888,7 @@ describe('each reason is thrown by a real failure that changes nothing:', () => 
 })
 
 describe('the registry', () => {
-  test('gives every reason a known code and a sentence', () => {
+  test('assigns every reason a known code and a sentence', () => {
     for (const [reason, { code, meaning }] of Object.entries(errorRegistry)) {
       expect(reason).toMatch(/^[A-Z][A-Z0-9_]*$/)
       expect(StatusCode).toHaveProperty(code)

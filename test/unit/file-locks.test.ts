@@ -52,7 +52,7 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
   const remaining = async (path: string): Promise<number | undefined> =>
     (await session.fileLocks.list({ pathPrefix: path })).locks[0]?.remainingTtlSeconds
 
-  /** The stored events: who did what. */
+  /** The authors and types of the stored events. */
   async function events(): Promise<unknown[]> {
     const found: unknown[] = []
     for await (const page of store.events(session.id, { from: 2, to: 1e9 })) {

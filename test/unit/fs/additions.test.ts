@@ -197,22 +197,22 @@ describe.each([
 
   test('watchFile reports missing, created, changed and deleted files', () =>
     sides.sameFs('watchFile', async (fs, at) => {
-      const told: string[] = []
+      const reported: string[] = []
       const stats = (one: nodeFs.Stats): string => (one.ino === 0 ? 'none' : `${one.size} bytes`)
       const step = async (change: () => void): Promise<void> => {
-        const count = told.length
+        const count = reported.length
         change()
-        while (told.length === count) await setImmediate()
+        while (reported.length === count) await setImmediate()
       }
       const listener = (now: nodeFs.Stats, before: nodeFs.Stats): void => {
-        told.push(`${stats(before)} to ${stats(now)}`)
+        reported.push(`${stats(before)} to ${stats(now)}`)
       }
       await step(() => fs.watchFile(at('/new'), { interval: 1 }, listener))
       await step(() => fs.writeFileSync(at('/new'), 'abc'))
       await step(() => fs.renameSync(at('/file'), at('/new')))
       await step(() => fs.unlinkSync(at('/new')))
       fs.unwatchFile(at('/new'), listener)
-      return told
+      return reported
     }))
 })
 
@@ -269,24 +269,24 @@ describe('a session', () => {
   })
 
   test('stops watching a file with its last listener, and with the session', async () => {
-    const told: string[] = []
-    const [one, two] = [() => told.push('one'), () => told.push('two')]
+    const reported: string[] = []
+    const [one, two] = [() => reported.push('one'), () => reported.push('two')]
     const watcher = fs.watchFile('/file', { bigint: true }, one)
     expect(fs.watchFile('/file', two)).toBe(watcher)
     fs.writeFileSync('/file', 'other')
     await once(watcher, 'change')
     await setImmediate()
-    expect(told.sort()).toEqual(['one', 'two'])
+    expect(reported.sort()).toEqual(['one', 'two'])
     fs.unwatchFile('/file', one)
     fs.writeFileSync('/file', 'again')
     await once(watcher, 'change')
-    expect(told).toEqual(['one', 'two', 'two'])
+    expect(reported).toEqual(['one', 'two', 'two'])
     const stopped = once(watcher, 'stop')
     fs.unwatchFile('/file')
     await stopped
     fs.writeFileSync('/file', 'unseen')
     await setImmediate()
-    expect(told).toHaveLength(3)
+    expect(reported).toHaveLength(3)
 
     const last = fs.watchFile('/file', one)
     expect(last).not.toBe(watcher)

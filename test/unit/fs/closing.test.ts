@@ -85,7 +85,7 @@ describe('util.promisify', () => {
     ],
   ]
 
-  test.each(sides)('gives the results of %s their names', async (_name, make) => {
+  test.each(sides)('names the results of %s like Node', async (_name, make) => {
     const { fs, path } = await make()
     const number = fs.openSync(path, 'w+')
     const [text, bytes] = ['text', Buffer.from('bytes')]

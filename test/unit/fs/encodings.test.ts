@@ -87,7 +87,7 @@ describe("the encoding ''", () => {
   })
 })
 
-describe('rejected options leave a file unchanged when its content comes in pieces', () => {
+describe('rejected options leave a file unchanged with content in pieces', () => {
   const pieces = ['new']
   test.each([
     ['for an unknown encoding', 'none', 'ERR_INVALID_ARG_VALUE'],
