@@ -467,7 +467,7 @@ describe.runIf(hasGit)('a refresh', () => {
         return true
       },
     })
-    const told: number[] = []
+    const transferred: number[] = []
     const remote = { remoteUrl: `${server.url}/${repository.name}` }
     const sink = new TreeRecorder(objects)
     await createGitAdapter(loopback).importer.import({ remote, gitRef: '' }, sink, {
@@ -475,10 +475,10 @@ describe.runIf(hasGit)('a refresh', () => {
       objects,
       knownCommits: [],
       onResolved: () => {},
-      onProgress: ({ bytesTransferred }) => told.push(bytesTransferred),
+      onProgress: ({ bytesTransferred }) => transferred.push(bytesTransferred),
     })
     expect(half).toBeGreaterThanOrEqual(500)
-    expect(new Set(told).size).toBeGreaterThan(5)
+    expect(new Set(transferred).size).toBeGreaterThan(5)
     expect(sink.lines.toSorted()).toEqual(nativeLines(repository, 'main'))
   })
 })

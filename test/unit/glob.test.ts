@@ -202,10 +202,9 @@ describe('a hostile pattern', () => {
 })
 
 /**
- * Deliberate differences, which the patterns here avoid: `!( )` and malformed patterns are refused; `[.]`
- * matches a leading dot; `./` is taken out and `..` is a name like any other; `**` or `//` that only
- * braces put together has no meaning of its own; braces within `*( )` may differ each time; groups in
- * parentheses may hold slashes.
+ * The patterns avoid deliberate differences: `!( )` and malformed patterns are rejected; `[.]` matches a leading dot;
+ * `./` is removed and `..` is an ordinary name; `**` or `//` formed only by braces has no special meaning; braces
+ * within `*( )` may differ each time; groups in parentheses may contain slashes.
  */
 test('random small patterns match like minimatch', () => {
   let state = seed

@@ -141,10 +141,10 @@ describe('host paths', () => {
 /** A sink that keeps the tree as text, and the calls that it received. */
 class Sink implements TreeSink {
   readonly tree = new Map<string, string>()
-  told: string[] = []
+  calls: string[] = []
 
   directory(path: string, { mode }: EntryAttributes): void {
-    this.told.push(`directory ${path}`)
+    this.calls.push(`directory ${path}`)
     this.tree.set(path, `directory ${mode.toString(8)}`)
   }
 
@@ -153,7 +153,7 @@ class Sink implements TreeSink {
     content: Uint8Array | AsyncIterable<Uint8Array>,
     { mode }: EntryAttributes,
   ): Promise<void> {
-    this.told.push(`file ${path}`)
+    this.calls.push(`file ${path}`)
     const pieces: Uint8Array[] = []
     if (content instanceof Uint8Array) pieces.push(content)
     else for await (const piece of content) pieces.push(piece)
@@ -161,7 +161,7 @@ class Sink implements TreeSink {
   }
 
   symlink(path: string, target: string): void {
-    this.told.push(`symlink ${path}`)
+    this.calls.push(`symlink ${path}`)
     this.tree.set(path, `-> ${target}`)
   }
 
@@ -170,7 +170,7 @@ class Sink implements TreeSink {
   }
 
   remove(path: string): void {
-    this.told.push(`remove ${path}`)
+    this.calls.push(`remove ${path}`)
     for (const known of this.tree.keys())
       if (known === path || known.startsWith(`${path}/`)) this.tree.delete(known)
   }
@@ -201,7 +201,7 @@ describe('scans', () => {
   })
 
   async function scan(signal = new AbortController().signal, into: TreeSink = sink): Promise<ScanResult> {
-    sink.told = []
+    sink.calls = []
     return host.scan({ path: root }, into, { signal, index, onProgress: (now) => progress.push(now) })
   }
 
@@ -254,7 +254,7 @@ describe('scans', () => {
     expectSame()
     expect(progress.at(-1)).toEqual({ bytesTransferred: 27, filesProcessed: 8 })
     await scan()
-    expect(sink.told).toEqual([])
+    expect(sink.calls).toEqual([])
 
     put('a', 'other')
     put('n/new')
@@ -268,7 +268,7 @@ describe('scans', () => {
     await settle()
     await scan()
     expectSame()
-    expect(sink.told.filter((told) => !told.startsWith('directory')).sort()).toEqual([
+    expect(sink.calls.filter((call) => !call.startsWith('directory')).sort()).toEqual([
       'file /a',
       'file /b/in',
       'file /d/hard',
@@ -279,7 +279,7 @@ describe('scans', () => {
       'symlink /d/link',
     ])
     await scan()
-    expect(sink.told).toEqual([])
+    expect(sink.calls).toEqual([])
     expect([...index.texts.keys()].sort()).toEqual(['/', '/b', '/d', '/empty', '/n'])
   })
 
@@ -295,9 +295,9 @@ describe('scans', () => {
     await settle()
     await scan()
     expectSame()
-    expect(sink.told).toContain('file /later')
+    expect(sink.calls).toContain('file /later')
     await scan()
-    expect(sink.told).toEqual(['file /later'])
+    expect(sink.calls).toEqual(['file /later'])
   })
 
   test('detect a change that keeps size and time', async () => {
@@ -370,7 +370,7 @@ describe('scans', () => {
     await settle()
     await scan()
     expectSame()
-    expect(sink.told).toContain('file /log')
+    expect(sink.calls).toContain('file /log')
   })
 
   test('handle many names in one directory', async () => {
@@ -412,7 +412,7 @@ describe('scans', () => {
     try {
       await write('f'.repeat(hostLimits.pathBytes - deep.length - 1))
       await scan()
-      expect(sink.told).toContain(`symlink ${deep}/${'f'.repeat(75)}`)
+      expect(sink.calls).toContain(`symlink ${deep}/${'f'.repeat(75)}`)
       await write('f'.repeat(hostLimits.pathBytes - deep.length))
       expect(await reasonOf(scan())).toBe('LIMIT_EXCEEDED')
     } finally {
@@ -426,11 +426,11 @@ describe('scans', () => {
     for (let i = 0; i < 200; i++) put(`d${i}/f`)
     const reason = new Error('stop')
     await expect(scan(AbortSignal.abort(reason))).rejects.toBe(reason)
-    expect(sink.told).toEqual([])
+    expect(sink.calls).toEqual([])
     const stop = new AbortController()
     const stopping = Object.assign(new Sink(), { file: () => stop.abort(reason) })
     await expect(scan(stop.signal, stopping)).rejects.toBe(reason)
-    expect(stopping.told.length).toBeLessThan(20)
+    expect(stopping.calls.length).toBeLessThan(20)
   })
 
   test('rethrow errors of the sink and release all resources', async () => {

@@ -229,9 +229,9 @@ describe('a backup or repair', () => {
     const script = `mkdir ${directory}/mounted && mount --bind ${data} ${directory}/mounted && exec "$@"`
     const program = `
       import { backupStore } from ${JSON.stringify(join(import.meta.dirname, '../../dist/adapters/level/index.js'))}
-      const told = await backupStore(${JSON.stringify(data)}, ${JSON.stringify(join(directory, 'mounted/backup'))})
+      const outcome = await backupStore(${JSON.stringify(data)}, ${JSON.stringify(join(directory, 'mounted/backup'))})
         .then(() => 'done', (error) => error.reason)
-      console.log(told)`
+      console.log(outcome)`
     const args = [...ownMounts.slice(1), script, 'sh', process.execPath, '--input-type=module', '-e', program]
     const { status, stdout } = spawnSync(ownMounts[0], args, { encoding: 'utf8' })
     // Not every system lets a process mount a file system.

@@ -261,7 +261,7 @@ describe('a handle without files.read', () => {
 })
 
 describe('events', () => {
-  const told: Readonly<Record<string, readonly Capability[]>> = {
+  const neededForDetails: Readonly<Record<string, readonly Capability[]>> = {
     WriteFile: ['files.read'],
     AddAnnotation: ['annotations', 'files.read'],
     RequestApproval: ['approvals'],
@@ -281,25 +281,24 @@ describe('events', () => {
     await session.health.report({ reportFormat: 'junit-xml/v1', reportContent })
   })
 
-  test.each(Object.entries(told).flatMap(([type, needed]) => needed.map((one) => [type, one] as const)))(
-    'hide the details of %s without %s, and only those',
-    async (type, capability) => {
-      const { events } = session.narrow({ without: [capability] })
-      const all = (await session.events.list()).events
-      const shown = (await events.list()).events
-      const followed: unknown[] = []
-      for await (const event of events.follow()) {
-        followed.push(event)
-        if (followed.length === all.length) break
-      }
-      expect(followed).toEqual(shown)
-      const known: Readonly<Record<string, readonly Capability[]>> = told
-      const expected = all.map(({ eventType, details }) =>
-        known[eventType.split('.')[2]!]!.includes(capability) ? {} : details,
-      )
-      expect(shown.map(({ details }) => details)).toEqual(expected)
-    },
-  )
+  test.each(
+    Object.entries(neededForDetails).flatMap(([type, needed]) => needed.map((one) => [type, one] as const)),
+  )('hide the details of %s without %s, and only those', async (type, capability) => {
+    const { events } = session.narrow({ without: [capability] })
+    const all = (await session.events.list()).events
+    const shown = (await events.list()).events
+    const followed: unknown[] = []
+    for await (const event of events.follow()) {
+      followed.push(event)
+      if (followed.length === all.length) break
+    }
+    expect(followed).toEqual(shown)
+    const known: Readonly<Record<string, readonly Capability[]>> = neededForDetails
+    const expected = all.map(({ eventType, details }) =>
+      known[eventType.split('.')[2]!]!.includes(capability) ? {} : details,
+    )
+    expect(shown.map(({ details }) => details)).toEqual(expected)
+  })
 
   test('and listings hide lock ids from a handle that may not release the locks of others', async () => {
     const path = '/a'

@@ -66,14 +66,14 @@ function filesOf(directory: string): [name: string, bytes: Buffer][] {
 }
 
 /** Reports every commit. */
-function observed(inner: Storage, tell: (commit: unknown) => void): Storage {
+function observed(inner: Storage, onCommit: (commit: unknown) => void): Storage {
   return {
     open: async () => {
       const store = await inner.open()
       const commit = store.commit.bind(store)
       return Object.assign(store, {
         commit: (what: Parameters<typeof commit>[0]) => {
-          tell(what)
+          onCommit(what)
           return commit(what)
         },
       })

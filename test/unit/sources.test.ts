@@ -754,7 +754,7 @@ test('data that an adapter delivers after an abort is not stored', async () => {
   go()
 })
 
-test('a source whose only import was interrupted by the end of the process reports its failure', async () => {
+test('reports the failure of an import that the end of the process interrupted', async () => {
   const storage = memoryStorage({ durable: true })
   await using engine = await openEngine({ storage })
   const { sources } = engine.as({ tenant: 'other' })

@@ -119,7 +119,7 @@ describe('while another process writes and collects', { timeout: 120_000 }, () =
     createInterface({ input: writer.stdout! }).on('line', (line) => {
       if (line.startsWith('session ')) sessionId = line.slice('session '.length)
       else acknowledged = Number(line)
-      for (const told of lines.splice(0)) told()
+      for (const done of lines.splice(0)) done()
     })
     await until(50)
   })
@@ -129,7 +129,7 @@ describe('while another process writes and collects', { timeout: 120_000 }, () =
   })
 
   async function until(count: number): Promise<void> {
-    while (acknowledged < count) await new Promise<void>((told) => lines.push(told))
+    while (acknowledged < count) await new Promise<void>((done) => lines.push(done))
   }
 
   test('a backup is complete and contains all data acknowledged before it started', async () => {

@@ -81,9 +81,9 @@ describe('after a failed commit', () => {
     const engine = await openEngine({ storage, environment, memoryBudgetBytes: 2 ** 20 })
     opened.push(engine)
     const session = await engine.sessions.create()
-    let tell: (() => void) | undefined
-    const told = new Promise<void>((resolve) => (tell = resolve))
-    storage.after = { commits: 1, failure: 'fail', told }
+    let reportFailure: (() => void) | undefined
+    const reported = new Promise<void>((resolve) => (reportFailure = resolve))
+    storage.after = { commits: 1, failure: 'fail', reported }
     // Large enough that its snapshot starts at once, takes several turns, and is awaited.
     const path = (i: number): string => `/${i}/b/c/d/e/f/g/h/i/j/k/l/m`
     const large = session.files.batch(
@@ -91,7 +91,7 @@ describe('after a failed commit', () => {
     )
     const small = session.files.write({ path: '/a', content: 'not stored' })
     for (let i = 0; i < 2; i++) await nextTurn()
-    tell!()
+    reportFailure!()
     await expect(small).rejects.toMatchObject({ reason: 'STORE_FAILED' })
     expect(await read(session, '/a')).toBeUndefined()
     expect(await read(session, path(999))).toBe('999')
@@ -111,11 +111,11 @@ describe('after a failed commit', () => {
     })
     const uses = [() => session.commit({ message: 'all' }), () => session.checkout(join(directory, 'work'))]
     for (const use of uses) {
-      let tell: (() => void) | undefined
-      const told = new Promise<void>((resolve) => (tell = resolve))
-      storage.after = { commits: 0, failure: 'fail', told }
+      let reportFailure: (() => void) | undefined
+      const reported = new Promise<void>((resolve) => (reportFailure = resolve))
+      storage.after = { commits: 0, failure: 'fail', reported }
       const results = Promise.allSettled([session.files.write({ path: '/b', content: 'not stored' }), use()])
-      tell!()
+      reportFailure!()
       // The next caller makes the store recover, and pending calls continue with it.
       for (let i = 0; i < 4; i++) await nextTurn()
       await session.get()

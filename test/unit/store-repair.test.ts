@@ -86,10 +86,10 @@ describe('damage to a store', () => {
   /** Requires that the reported losses are exactly the differences from the healthy store, path by path. */
   function compare(contents: Map<string, Map<string, string>>, { dropped }: StoreRepair): void {
     for (const [id, files] of twin) {
-      const told = dropped.filter(({ object }) => object === `session ${id}`).map(({ path }) => path)
+      const droppedPaths = dropped.filter(({ object }) => object === `session ${id}`).map(({ path }) => path)
       const left = contents.get(id)
       if (left === undefined) {
-        expect(told).toEqual([undefined])
+        expect(droppedPaths).toEqual([undefined])
         continue
       }
       const isStateLost = dropped.some(
@@ -98,11 +98,11 @@ describe('damage to a store', () => {
       if (isStateLost) continue
       const differs = [...files].filter(([path, content]) => left.get(path) !== content).map(([path]) => path)
       const above = (path: string): boolean =>
-        told.some((one) => one === '/' || path === one || path.startsWith(`${one}/`))
+        droppedPaths.some((one) => one === '/' || path === one || path.startsWith(`${one}/`))
       expect(differs.filter((path) => !above(path))).toEqual([])
       const isReal = (one = ''): boolean =>
         differs.some((path) => path === one || path.startsWith(one === '/' ? one : `${one}/`))
-      expect(told.filter((one) => !isReal(one))).toEqual([])
+      expect(droppedPaths.filter((one) => !isReal(one))).toEqual([])
       expect([...left.keys()].filter((path) => !files.has(path))).toEqual([])
     }
     expect([...contents.keys()].filter((id) => !twin.has(id))).toEqual([])

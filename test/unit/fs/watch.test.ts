@@ -8,7 +8,7 @@ import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } 
 import { FailingStorage } from '../../support/failing-storage.js'
 import { storages } from '../../support/storages.js'
 
-type Told = [eventType: string, filename: string | null]
+type WatchEvent = [eventType: string, filename: string | null]
 
 describe.each(storages)('watching on %s', (name, make) => {
   const syncReads = name !== 'durable memory without synchronous reads'
@@ -33,8 +33,8 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   /** The events of a watcher, up to and including all earlier calls. */
-  function told(path: string, options: { recursive?: boolean; signal?: AbortSignal } = {}): Told[] {
-    const events: Told[] = []
+  function watched(path: string, options: { recursive?: boolean; signal?: AbortSignal } = {}): WatchEvent[] {
+    const events: WatchEvent[] = []
     fs.watch(path, options, (eventType, filename) => events.push([eventType, filename]))
     return events
   }
@@ -45,7 +45,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   }
 
   test('reports names and contents, each in its directory', async () => {
-    const [root, flat, deep] = [told('/'), told('/w'), told('/w', { recursive: true })]
+    const [root, flat, deep] = [watched('/'), watched('/w'), watched('/w', { recursive: true })]
     await fs.promises.writeFile('/w/new', 'x')
     await fs.promises.writeFile('/w/sub/empty', '')
     await fs.promises.chmod('/w/new', 0o600)
@@ -74,7 +74,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   test('reports synchronous changes and changes through another handle', async () => {
-    const events = told('/w')
+    const events = watched('/w')
     fs.writeFileSync('/w/sync', '')
     const other = await engine.sessions.open(session.id)
     await other.files.write({ path: '/w/other', content: '' })
@@ -93,7 +93,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   test('does not report changes of a fork', async () => {
-    const events = told('/', { recursive: true })
+    const events = watched('/', { recursive: true })
     const fork = await session.fork()
     await fork.fs.promises.writeFile('/w/file', 'fork')
     await settled()
@@ -101,7 +101,7 @@ describe.each(storages)('watching on %s', (name, make) => {
   })
 
   test('follows a renamed entry until it is removed', async () => {
-    const [file, dir] = [told('/w/file'), told('/w/sub')]
+    const [file, dir] = [watched('/w/file'), watched('/w/sub')]
     await fs.promises.rename('/w', '/v')
     await fs.promises.writeFile('/v/file', 'x')
     await fs.promises.writeFile('/v/sub/x', '')
@@ -129,7 +129,7 @@ describe.each(storages)('watching on %s', (name, make) => {
 
   test('reports the name that was given, also through a symlink', async () => {
     await fs.promises.symlink('file', '/w/given')
-    const file = told('/w/given')
+    const file = watched('/w/given')
     await fs.promises.writeFile('/w/file', 'x')
     await settled()
     expect(file).toEqual([['change', 'given']])
@@ -140,12 +140,13 @@ describe.each(storages)('watching on %s', (name, make) => {
     await fs.promises.writeFile('/w/file', 'other')
     await fs.promises.writeFile('/w/new', '')
     await fs.promises.rm('/w/sub', { recursive: true })
-    const [flat, deep] = [told('/w'), told('/w', { recursive: true })]
+    const [flat, deep] = [watched('/w'), watched('/w', { recursive: true })]
     await session.restore({ checkpointLabel: 'before' })
     await fs.promises.writeFile('/w/after', '')
     // The differences may have to be read first; later changes are reported after them.
     while ([flat, deep].some((events) => events.at(-1)?.[1] !== 'after')) await turn()
-    const sorted = (events: Told[]): Told[] => events.toSorted(([, a], [, b]) => (a! < b! ? -1 : 1))
+    const sorted = (events: WatchEvent[]): WatchEvent[] =>
+      events.toSorted(([, a], [, b]) => (a! < b! ? -1 : 1))
     expect(sorted(flat)).toEqual([
       ['rename', 'after'],
       ['change', 'file'],
