@@ -306,7 +306,7 @@ describe('a pack', () => {
 })
 
 test.each<readonly [string, readonly number[], string]>([
-  ['a size above 2^53', [0x9f, ...Array<number>(8).fill(0xff), 0x01], 'an impossible size'],
+  ['a size above 2^53', [0x9f, ...Array<number>(8).fill(0xff), 0x01], 'an invalid size'],
   ['a base farther away than 2^53', [0x60, ...Array<number>(8).fill(0xff), 0x01], 'a delta has no base'],
   ['a size that continues after its end', [0x9f, 0xff], 'it ends too early'],
   ['a distance that continues after its end', [0x60, 0xff], 'it ends too early'],
