@@ -107,7 +107,7 @@ describe('a subscription', () => {
     await engine.close()
   })
 
-  test('cut before its first message misses nothing, whatever the replay', async () => {
+  test('that was cut before its first message misses nothing for any replay', async () => {
     const session = await remote.client.sessions.create()
     const { id: first } = { id: '00000001' }
     for (const payload of ['1', '2', '3']) await session.bus.publish({ topic: 't', payload })

@@ -228,12 +228,12 @@ export function expectFiles(
   wanted: ReadonlyMap<string, string>,
   of: string,
 ): void {
-  const beginnings = (files: ReadonlyMap<string, string>, others: ReadonlyMap<string, string>): string[] =>
+  const differing = (files: ReadonlyMap<string, string>, others: ReadonlyMap<string, string>): string[] =>
     [...files]
       .filter(([path, content]) => others.get(path) !== content)
       .map(([path, content]) => `${path} ${content.length} ${content.slice(0, 40)}`)
       .sort()
-  expect(beginnings(found, wanted), of).toEqual(beginnings(wanted, found))
+  expect(differing(found, wanted), of).toEqual(differing(wanted, found))
 }
 
 /** Random choices, reproducible from a seed. */

@@ -360,7 +360,7 @@ describe.skipIf(!hasGit)('after reopening a directory', () => {
     storage = 'level'
   })
 
-  test('everything is there', async () => {
+  test('keeps sources, sessions, checkpoints and jobs', async () => {
     provide('large.git')
     let engine = await open()
     const sourceId = await newSource(engine)

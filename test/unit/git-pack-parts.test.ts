@@ -34,7 +34,7 @@ describe('the budget of a pack', () => {
   })
 })
 
-test('deltas that were taken make room for others', () => {
+test('taking held deltas frees room for others', () => {
   const held = new HeldDeltas()
   const delta = Buffer.alloc(gitLimits.heldDeltaBytes / 2)
   for (let entry = 0; entry < 5; entry++) {

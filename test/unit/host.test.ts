@@ -283,7 +283,7 @@ describe('scans', () => {
     expect([...index.texts.keys()].sort()).toEqual(['/', '/b', '/d', '/empty', '/n'])
   })
 
-  test('reread recently changed files whose next change might not be visible', async () => {
+  test('reread recently changed files, because their next change might not be visible', async () => {
     put('a', 'one')
     put('later', 'one')
     const time = Date.now() / 1000 + 3600

@@ -1052,7 +1052,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     })
   })
 
-  test('acknowledged data is there after reopening', async () => {
+  test('keeps acknowledged data after reopening', async () => {
     if (!lasting) return
     const created: [SessionInfo, ManifestPage][] = []
     for (let i = 0; i < 5; i++) {

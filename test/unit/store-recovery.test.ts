@@ -279,7 +279,7 @@ describe('while the disk is full', () => {
     expect(storage.recoveries).toBeLessThan(20)
   })
 
-  test('closing works, and acknowledged data is there after reopening', async () => {
+  test('closing works, and reopening finds the acknowledged data', async () => {
     const storage = failing()
     const engine = await open(storage)
     const session = await engine.sessions.create({ files: { '/a': '1' } })
