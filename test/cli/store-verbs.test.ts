@@ -71,7 +71,7 @@ describe('verbs on the files of a store', { timeout: 120_000 }, () => {
     expect(check.code).toBe(1)
     const lines = check.stdout.trimEnd().split('\n')
     expect(lines[0]).toMatch(
-      /^damaged file segments\/\d{8}\.seg: byte \d+: damaged: blob sha256:[0-9a-f]{64}$/,
+      /^damaged file segments\/\d{8}\.seg: byte \d+: blob sha256:[0-9a-f]{64} is damaged$/,
     )
     expect(lines[1]).toBe(
       `missing blob sha256:${hash}  path /only.txt  session ${ids.second}: is not in the store`,

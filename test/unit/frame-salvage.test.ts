@@ -123,5 +123,5 @@ test('skips an unreadable sector and finds the frames on both sides', async () =
   }
   const { keys, damages } = await salvage(failing, size)
   expect(keys).toEqual(['rk1', 'rk3'])
-  expect(damages).toEqual([`${from + frames[0]!.length + frameHeaderBytes}: damaged: record k2`])
+  expect(damages).toEqual([`${from + frames[0]!.length + frameHeaderBytes}: record k2 is damaged`])
 })

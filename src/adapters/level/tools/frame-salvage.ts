@@ -233,13 +233,13 @@ function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'>
       seq: Number.parseInt(name.slice(-seqWidth), 36),
     }
     const isSeq = /^[0-9a-z]{8}$/.test(name.slice(-seqWidth))
-    const message = `damaged: event ${event.seq} of session ${event.sessionId}`
-    return isSeq ? { message, event } : { message: 'damaged: an event' }
+    const message = `event ${event.seq} of session ${event.sessionId} is damaged`
+    return isSeq ? { message, event } : { message: 'an event is damaged' }
   }
-  if (kind === entryKind.put) return { message: `damaged: record ${fromBinary(name)}` }
+  if (kind === entryKind.put) return { message: `record ${fromBinary(name)} is damaged` }
   if (kind === entryKind.blob && keyBytes === blobKeyBytes)
-    return { message: `damaged: blob sha256:${Buffer.from(name, 'latin1').toString('hex')}` }
-  return { message: kind === entryKind.blob ? 'damaged: a blob' : 'damaged: a deletion' }
+    return { message: `blob sha256:${Buffer.from(name, 'latin1').toString('hex')} is damaged` }
+  return { message: kind === entryKind.blob ? 'a blob is damaged' : 'a deletion is damaged' }
 }
 
 /** Reads a file in large pieces; unreadable bytes become zeros, which are no frame. */
