@@ -235,9 +235,9 @@ describe('a large body', () => {
   const part = `"u":{"a":["${filler}","${filler}"],"b":1}`
 
   test.each([
-    ['a value before a list', `{"operations":[],"u":[["${filler}"]["${filler}"]]}`],
-    ['a value after a list', `{"operations":[],"u":[5["${filler}"]]}`],
-    ['something behind a list', `{"operations":[],"u":[["${filler}"]5]}`],
+    ['two lists without a comma', `{"operations":[],"u":[["${filler}"]["${filler}"]]}`],
+    ['a value before a list', `{"operations":[],"u":[5["${filler}"]]}`],
+    ['a value after a list', `{"operations":[],"u":[["${filler}"]5]}`],
     ['a list without a name', `{"operations":[],["${filler}"]}`],
     ['a list with two names', `{"operations":[],"a":"b":["${filler}"]}`],
     ['an extra comma', `{"operations":[],"u":["${filler}",${'1,'.repeat(40_000)}]}`],
