@@ -1,4 +1,4 @@
-/** Measures the library against its peers in one run. `npm run bench -- --help` says how. */
+/** Measures the library and its peers in one run. `npm run bench -- --help` shows the options. */
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,9 +21,9 @@ import { renderLine, renderTable, summarize } from './support/table.js'
 const usage = `npm run bench -- [group or scenario]... [--n N] [--files 1000,10000] [--json]
 npm run bench -- --list
 
-  --n       rounds of each measurement; the median and the best of them are shown
-  --files   sizes of the trees, in files
-  --json    one JSON document instead of tables; times are in milliseconds`
+  --n       number of rounds, 7 by default; some scenarios limit it
+  --files   tree sizes, in files
+  --json    print one JSON document instead of tables, with times in milliseconds`
 
 const core = [
   importTime,
@@ -39,7 +39,7 @@ const core = [
   services,
   http,
 ]
-/** The short form shows that everything runs; its figures say nothing. */
+/** `smoke` shows that every scenario runs. Its figures are not meaningful. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 
 const options = {
@@ -55,12 +55,12 @@ if (values.help) console.log(usage)
 else if (values.list) list()
 else await main(positionals.length === 0 ? ['core'] : positionals)
 
-/** Ends the process with one line where the arguments are wrong. */
+/** If the arguments are wrong, prints one line and exits. */
 function orRefuse<T>(parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    // The hints of parseArgs after the first sentence are about something else.
+    // After its first sentence, parseArgs adds hints that do not apply here.
     const [line] = (error as Error).message.split(/\. |\n/)
     console.error(`bench: ${line} (see npm run bench -- --help)`)
     return process.exit(1)
@@ -94,7 +94,7 @@ async function main(names: readonly string[]): Promise<void> {
       for await (const measured of scenario.run(context)) {
         const row = smoke ? withoutTarget(measured) : measured
         rows.push(row)
-        // The tables are the output; these lines are for the one who waits.
+        // Tables go to stdout. These progress lines go to stderr.
         if (!smoke) console.error(renderLine(scenario, row))
       }
       all.push({ scenario: scenario.name, rows })
@@ -112,12 +112,12 @@ function find(name: string): readonly Scenario[] {
   const found = (Object.hasOwn(groups, name) ? groups[name] : undefined) ?? (scenario && [scenario])
   if (found === undefined) {
     const known = [...Object.keys(groups), ...core.map((scenario) => scenario.name)]
-    throw new Error(`no group or scenario ${name}, only ${known.join(', ')}`)
+    throw new Error(`no group or scenario ${name}; the names are ${known.join(', ')}`)
   }
   return found
 }
 
-/** Nobody can meet a target in one short round. */
+/** Removes the target, because one short round is too noisy to meet it. */
 function withoutTarget(row: Row): Row {
   const { target, ...rest } = row
   return target === undefined ? row : rest
@@ -136,16 +136,16 @@ function report(all: readonly { scenario: string; rows: readonly Row[] }[], roun
     return
   }
   console.log(
-    `${rounds} ${rounds === 1 ? 'round' : 'rounds'} on node ${process.version}. A speed counts by its median over the rounds, a figure by its best.`,
+    `${rounds} ${rounds === 1 ? 'round' : 'rounds'} on node ${process.version}. Targets for speeds use the median of the rounds. Upper limits use the best round.`,
   )
   const unseen = belowNoise === 0 ? '' : `, ${belowNoise} below noise`
   if (targets + belowNoise > 0) console.log(`${met} of ${targets} targets met${unseen}`)
-  else console.log('no targets: they are held against full runs only')
+  else console.log('no targets checked (smoke runs have none)')
 }
 
 function number(option: string, text: string): number {
   const parsed = Number(text)
   if (!Number.isSafeInteger(parsed) || parsed < 1)
-    throw new Error(`${option} takes whole numbers from 1 on, not ${text === '' ? 'nothing' : text}`)
+    throw new Error(`${option} takes whole numbers of at least 1, not ${text === '' ? 'nothing' : text}`)
   return parsed
 }

@@ -1,6 +1,6 @@
 /**
- * Makes a long history or collects one, in a process of its own, and prints what that took. Arguments: `make`,
- * `collect` or `collect-beside` (writers), how many events, and a directory for the storage.
+ * Creates a long history, or runs a collection on one and prints its cost. Each runs in its own process. Arguments:
+ * `make`, `collect` or `collect-beside` (with concurrent writers), the number of events, and the storage directory.
  */
 import { openEngine, type Engine } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
@@ -8,11 +8,11 @@ import { levelStorage } from 'forkspace/level'
 /** Bytes and milliseconds. */
 export interface CollectReport {
   readonly tookMs: number
-  /** The most that was seen beyond what the open engine had. */
+  /** The peak during the collection, minus the value before it. */
   readonly heapBytes: number
   readonly rssBytes: number
   readonly freedBytes: number
-  /** Changes that others made meanwhile. */
+  /** Writes of the concurrent writers. */
   readonly writes: number
 }
 

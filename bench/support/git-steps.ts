@@ -1,25 +1,25 @@
-/** What the git benchmark asks of a process of its own, and what that process measures of itself. */
+/** The steps that the git benchmark sends to a worker process, and the figures that the worker returns. */
 
 export type GitSide = 'memory' | 'level' | 'git' | 'git --no-checkout' | 'isomorphic-git'
 
 export type GitStep =
   | { readonly step: 'start'; readonly side: GitSide; readonly remoteUrl: string; readonly directory: string }
-  /** Everything at the tip of the branch, read to its last byte. */
+  /** Imports all files at the tip of the branch. */
   | { readonly step: 'import'; readonly files: number }
-  /** What changed since. */
+  /** Imports the changes since the last import. */
   | { readonly step: 'refresh' }
-  /** Writes these paths, not measured. */
+  /** Writes these paths. The benchmark ignores the figures of this step. */
   | { readonly step: 'change'; readonly paths: readonly string[]; readonly content: string }
   | { readonly step: 'push'; readonly branch: string }
 
 export interface StepFigures {
   readonly wallMs: number
-  /** Of the process and what it started. */
+  /** CPU time of the process and its child processes. */
   readonly cpuMs: number
   /** The largest resident size since the process started, in bytes. */
   readonly peakBytes: number
-  /** Resident before the step. */
+  /** The resident size before the step, in bytes. */
   readonly baseBytes: number
-  /** The longest time that the event loop was held. */
+  /** The longest delay of the event loop. */
   readonly heldMs: number
 }

@@ -1,4 +1,4 @@
-/** Takes steps of the git benchmark from its parent, one after the other, and answers each with its figures. */
+/** Runs the steps that the git benchmark sends, one after the other, and answers each with its figures. */
 import { execFile } from 'node:child_process'
 import fs, { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -77,7 +77,7 @@ async function openGit({ side, remoteUrl, directory }: Start): Promise<Side> {
   }
 }
 
-/** Into a directory, because that is where it can keep a pack; every file is read once. */
+/** Clones into a directory, where isomorphic-git can keep a pack, and reads every file once. */
 async function openIsomorphic({ remoteUrl, directory }: Start): Promise<Side> {
   const place = { fs, dir: join(directory, 'isomorphic') }
   const cache = {}
@@ -133,7 +133,7 @@ async function carryOut(step: GitStep): Promise<void> {
 
 const ticksMs = 10
 
-/** CPU time of this process and of those that it waited for. */
+/** CPU time of this process and of the child processes that have ended. */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage()
   const stat = readFileSync('/proc/self/stat', 'latin1')

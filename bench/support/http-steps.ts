@@ -1,4 +1,4 @@
-/** What the HTTP benchmark asks of a server in a process of its own. */
+/** The steps that the HTTP benchmark sends to a server process. */
 
 export type ServerKind = 'forkspace' | 'node:http' | 'Hono'
 
@@ -12,20 +12,20 @@ export type ServerStep =
   | {
       readonly step: 'start'
       readonly kind: ServerKind
-      /** By method and path: what a server that is not ours answers. */
+      /** The responses of a peer's server, by method and path. */
       readonly answers: Readonly<Record<string, RecordedAnswer>>
-      /** The line that such a server writes to subscribers for each message. */
+      /** The line that a peer's server writes to subscribers for each message. */
       readonly line: string
     }
   | { readonly step: 'cpu' }
 
 export interface Started {
   readonly url: string
-  /** Of a session with the files of the benchmark; '' where there is none. */
+  /** The session with the files of the benchmark, or '' for a peer's server. */
   readonly sessionId: string
 }
 
 export const token = 'benchmark'
 export const filesPerSession = 1000
-/** Of a file that is read, in bytes, by its path. */
+/** The sizes in bytes of the files to read, by path. */
 export const readSizes = { '/small': 1024, '/large': 64 * 1024 } as const

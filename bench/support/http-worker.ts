@@ -1,4 +1,4 @@
-/** One server of the HTTP benchmark; says what CPU time it took. */
+/** Runs one server of the HTTP benchmark and reports its CPU time. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
@@ -31,7 +31,7 @@ async function listen(listener: Listener): Promise<Started> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sessionId: '' }
 }
 
-/** Reads what it is sent and answers the recorded bytes: what any server of node:http has to do. */
+/** Reads the request and sends the recorded response, the minimum for any server on node:http. */
 function startBare({ answers, line }: Start): Promise<Started> {
   const subscribers = new Set<ServerResponse>()
   return listen((incoming, outgoing) => {
@@ -51,7 +51,7 @@ function startBare({ answers, line }: Start): Promise<Started> {
   })
 }
 
-/** The same on Hono and its server for Node; it has no stream here. */
+/** The same with Hono on its server for Node, without streams. */
 function startHono({ answers }: Start): Promise<Started> {
   const app = new Hono()
   for (const [place, { status, headers, body }] of Object.entries(answers)) {

@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** One of the things that are measured against each other. */
+/** One of the operations that a race compares. */
 export interface Contestant {
-  /** Operations in one run; the figures are per operation. */
+  /** Operations in one run. Figures are per operation. */
   readonly count: number
-  /** What a run needs and is not measured. */
+  /** Prepares a run. This time is not measured. */
   prepare?(): Promise<void>
   /**
-   * Does `count` operations and waits for all of them. May tell the CPU milliseconds that another process
-   * spent on them; those of this process count otherwise.
+   * Does `count` operations and waits for all of them. It may return the CPU time in milliseconds that another
+   * process spent on them. Otherwise the CPU time of this process counts.
    */
   run(): Promise<number | void>
-  /** Takes away what a run left, not measured. */
+  /** Removes the results of a run. This time is not measured. */
   cleanUp?(): Promise<void>
 }
 
@@ -28,7 +28,7 @@ export class Timing {
     return Math.min(...this.wall)
   }
 
-  /** CPU time of the whole process, threads of the collector and of storage included. */
+  /** CPU time of the whole process, including the threads of the garbage collector and of storage. */
   get cpuMedian(): number {
     return median(this.cpu)
   }
@@ -36,13 +36,13 @@ export class Timing {
 
 export interface RaceOptions {
   readonly rounds: number
-  /** Runs before the first that counts, 1 by default; a single round has none. */
+  /** Unmeasured rounds before the others, 1 by default and at most `rounds - 1`. */
   readonly warmUps?: number
 }
 
 /**
- * Runs all contestants in turn, round after round, in one process: what disturbs the machine disturbs each of
- * them. The order rotates, so that nobody always runs behind the same one.
+ * Runs all contestants in turn, round after round, in one process. So a disturbance of the machine affects all of
+ * them. The order rotates, so that each contestant comes first in turn.
  */
 export async function race<Name extends string>(
   contestants: Readonly<Record<Name, Contestant>>,
@@ -73,7 +73,7 @@ export async function race<Name extends string>(
   return Object.fromEntries(timings) as Record<Name, Timing>
 }
 
-/** The median of the quotients round by round: neighbours in time met the same load. */
+/** The median of the ratios of the rounds. Runs of the same round meet a similar load. */
 export function medianRatio(over: Timing, under: Timing, clock: 'wall' | 'cpu'): number {
   return median(over[clock].map((time, round) => time / under[clock][round]!))
 }
@@ -84,9 +84,9 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
-/** Bytes of the JavaScript heap that are in use after full collections; contents of buffers not included. */
+/** Bytes of the JavaScript heap in use after full collections, without the contents of buffers. */
 export async function heapBytes(): Promise<number> {
-  // Later rounds take what the finalizers of earlier ones let go.
+  // Later rounds collect the objects that finalizers released in earlier ones.
   for (let round = 0; round < 4; round++) await collectGarbage('major')
   return process.memoryUsage().heapUsed
 }
@@ -94,12 +94,12 @@ export async function heapBytes(): Promise<number> {
 async function collectGarbage(type: 'major' | 'minor'): Promise<void> {
   await nextTurn()
   if (globalThis.gc === undefined) throw new Error('start node with --expose-gc')
-  // Asked for by name, the major collection leaves a lot behind.
+  // A collection requested with `type: 'major'` leaves much garbage, so this calls `gc` without options.
   if (type === 'minor') globalThis.gc({ type })
   else globalThis.gc()
 }
 
-/** Stops a run that did not do what it was measured for. */
+/** Stops the benchmark if a run gave a wrong result. */
 export function expect(condition: boolean, message: string): void {
   if (!condition) throw new Error(`the benchmark is wrong: ${message}`)
 }

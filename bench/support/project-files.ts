@@ -23,8 +23,8 @@ const maxDepth = 8
 export const projectRoot = '/project'
 
 /**
- * Paths as in a real repository: nested directories of 4 to 23 files, names of 8 to 20 characters. The same
- * count gives the same paths.
+ * Paths as in a real repository: nested directories of 4 to 23 files with names of various lengths. The same count
+ * gives the same paths.
  */
 export function projectPaths(count: number): string[] {
   const next = randomWords(count)
@@ -40,7 +40,7 @@ export function projectPaths(count: number): string[] {
     for (let i = 0; i < children; i++) {
       directories.push({ path: `${path}/${word(below, 18)}${i}`, depth: depth + 1 })
     }
-    // The deepest level alone may end before there are enough files.
+    // Directories at the deepest level have no children, so the list can end too early.
     if (at === directories.length - 1) {
       directories.push({ path: `${projectRoot}/${word(below, 12)}-${at}`, depth: 2 })
     }
@@ -48,14 +48,14 @@ export function projectPaths(count: number): string[] {
   return paths
 }
 
-/** What `sessions.create` takes; every file has another content. */
+/** Files for `sessions.create`, each with different content. */
 export function filesOf(paths: readonly string[]): Record<string, string> {
   const files: Record<string, string> = {}
   for (const [index, path] of paths.entries()) files[path] = `export const number = ${index}\n`
   return files
 }
 
-/** Names without directories: the widest directory of that many files. */
+/** Paths of `count` files in one directory. */
 export function flatPaths(count: number): string[] {
   const width = String(count).length
   return Array.from(
@@ -74,7 +74,7 @@ export function contents(count: number, bytes: number, seed = 1): Buffer[] {
   })
 }
 
-/** The items in another order, the same in every run. */
+/** The items in a shuffled order, which is the same in every run. */
 export function shuffled<T>(items: readonly T[], seed = 7): T[] {
   const next = randomWords(seed)
   const copy = [...items]
@@ -94,7 +94,7 @@ function word(below: (limit: number) => number, maxLength: number): string {
   return text.slice(0, length)
 }
 
-/** Text as a source file has it, of 200 bytes to some 60 KB, most around 3 KB; the same number gives the same text. */
+/** Text like that of a source file, from 200 bytes to about 60 KB, mostly near 3 KB. The same number gives the same text. */
 export function sourceText(number: number): string {
   const next = randomWords(number + 1)
   const below = (limit: number): number => next() % limit

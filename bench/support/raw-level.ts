@@ -4,7 +4,7 @@ import type { Contestant } from './measure.js'
 
 export type Durability = 'full' | 'relaxed'
 
-/** The limit of storage on LevelDB: puts of 200 bytes into a database of its own, as durable as ours. */
+/** A baseline for storage on disk: puts of 200 bytes into a separate LevelDB database with the same durability. */
 export class RawLevel {
   readonly #db: ClassicLevel<string, Uint8Array>
   readonly #sync: boolean
@@ -28,7 +28,7 @@ export class RawLevel {
     return this.#db.put(key, this.#values[number % this.#values.length]!, { sync: this.#sync })
   }
 
-  /** Puts one after the other. */
+  /** Sequential puts. */
   contestant(count: number): Contestant {
     return {
       count,

@@ -1,10 +1,13 @@
-/** Prints what files and forks take of the heap. Arguments: files, forks, and a directory for storage on disk. */
+/**
+ * Prints the heap size of files and forks. Arguments: the number of files, the number of forks, and a directory for
+ * storage on disk. Without a directory, the storage is in memory.
+ */
 import { memoryStorage, openEngine, type Engine, type Session } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
 import { heapBytes } from './measure.js'
 import { filesOf, projectPaths } from './project-files.js'
 
-/** Bytes of heap, contents of buffers not included. */
+/** Milliseconds, and bytes of heap without the contents of buffers. */
 export interface HeapReport {
   readonly createMs: number
   readonly perFile: number
@@ -18,7 +21,7 @@ console.log(JSON.stringify(await measure(engine, Number(size), Number(forkCount)
 await engine.close()
 
 async function measure(engine: Engine, size: number, forkCount: number): Promise<HeapReport> {
-  // Compiled code and what is kept once are not what is measured.
+  // Warms up, so that the figures exclude compiled code and objects that are allocated once.
   await forked((await create(engine, 100)).session, 50)
   const empty = await heapBytes()
   const { session, createMs } = await create(engine, size)
@@ -28,7 +31,7 @@ async function measure(engine: Engine, size: number, forkCount: number): Promise
   return { createMs, perFile: (filled - empty) / size, perFork: (branched - filled) / forks.length }
 }
 
-/** A function of its own, so that paths and contents are gone when it returns. */
+/** A separate function, so that paths and contents can be collected when it returns. */
 async function create(engine: Engine, size: number): Promise<{ session: Session; createMs: number }> {
   const files = filesOf(projectPaths(size))
   const start = performance.now()

@@ -1,7 +1,7 @@
 /**
- * Prints what many sessions, or one large tree, take of a process' memory. Arguments: what (`sessions`; `directory` or
- * `tree`, which makes one, and `used-directory` or `used-tree`, which uses that), how many, the files of the base, and
- * a directory for the storage.
+ * Prints the process memory that many sessions or one large tree use. Arguments: a subject, the number of sessions or
+ * files, the number of files in the base, and the storage directory. The subject is `sessions`; `directory` or `tree`,
+ * which creates one; or `used-directory` or `used-tree`, which uses the created one.
  */
 import { openEngine, type BatchOperation, type Engine, type Session } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
@@ -73,7 +73,7 @@ async function read(session: Session, paths: readonly string[], i: number): Prom
   if (text !== `${i} 0`) throw new Error(`session ${i} has ${text}`)
 }
 
-/** In one directory or in many. */
+/** Paths in one directory or in many. */
 function treePaths(count: number): string[] {
   return shape === 'directory'
     ? Array.from({ length: count }, (_, i) => `/all/file-${((i * 7919) % count).toString(36)}`)

@@ -7,15 +7,15 @@ export interface TimingRow {
   readonly peer?: { readonly name: string; readonly timing: Timing }
   readonly target?: Target | undefined
   /**
-   * 'wall' by default. 'cpu' where both sides only compute, in this process: it does not grow while others
-   * have the core. 'none' where other processes do the work, whose CPU time is not known.
+   * The clock of the speed, 'wall' by default. 'cpu' time does not grow while other processes use the core. 'none' is
+   * 'wall' without a column for CPU time, for measurements that have none.
    */
   readonly clock?: 'wall' | 'cpu' | 'none'
-  /** Operations a second instead of time per operation. */
+  /** Whether to show operations per second instead of time per operation. */
   readonly perSecond?: boolean
 }
 
-/** A row from the rounds of a race. */
+/** A row with the rounds of a race. */
 export function timingRow({ what, ours, peer, target, clock = 'wall', perSecond = false }: TimingRow): Row {
   const figures = (timing: Timing): Figures => {
     if (perSecond) return { median: 1000 / timing.median, best: 1000 / timing.best }
@@ -34,12 +34,12 @@ export function timingRow({ what, ours, peer, target, clock = 'wall', perSecond 
   }
 }
 
-/** A row of a figure that was taken once. */
+/** A row with a single measurement. */
 export function singleRow(what: string, unit: Unit, figure: number, target?: Target): Row {
   return { what, unit, median: figure, best: figure, ...(target && { target }) }
 }
 
-/** The same of a difference: what is no more than nothing was not seen. */
+/** A row with a difference of two measurements. A difference of 0 or less is below noise. */
 export function differenceRow(what: string, unit: Unit, figure: number, target?: Target): Row {
   return figure > 0
     ? singleRow(what, unit, figure, target)

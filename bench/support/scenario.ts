@@ -2,7 +2,7 @@
 export interface Scenario {
   readonly name: string
   readonly title: string
-  /** By which time the speed is taken; 'wall' by default. */
+  /** The clock of the speeds, 'wall' by default. */
   readonly clock?: 'wall' | 'cpu'
   run(context: Context): AsyncIterable<Row>
 }
@@ -12,11 +12,11 @@ export interface Context {
   readonly rounds: number
   /** Sizes of trees, in files. */
   readonly files: readonly number[]
-  /** A short form that only shows that everything runs. */
+  /** Whether this is a short run, which only shows that every scenario works. */
   readonly smoke: boolean
-  /** An empty directory of this scenario alone; it is removed afterwards. */
+  /** An empty directory for this scenario, which is removed afterwards. */
   readonly directory: string
-  /** A number of operations, cut down in the short form. */
+  /** The number of operations, reduced in a smoke run. */
   count(full: number): number
 }
 
@@ -25,10 +25,10 @@ export type Unit = 'time' | 'bytes' | 'per second' | 'count'
 
 export interface Figures {
   readonly median: number
-  /** The best round; that of a figure taken once is the figure. */
+  /** The best round. For a single measurement it equals the median. */
   readonly best: number
   readonly cpu?: number
-  /** What was to be measured does not stand out of the noise; the figures are 0. */
+  /** The measurement does not exceed the noise, so the figures are 0. */
   readonly belowNoise?: true
 }
 
@@ -36,7 +36,7 @@ export interface Row extends Figures {
   readonly what: string
   readonly unit: Unit
   readonly peer?: Peer
-  /** How many times as fast as the peer: 2 takes half its time. */
+  /** How many times as fast as the peer. 2 means half its time. */
   readonly speed?: number
   readonly target?: Target
 }
@@ -46,22 +46,22 @@ export interface Peer extends Figures {
 }
 
 /**
- * A speed is held against the median of its rounds. A figure is held against its best round, because a busy
- * machine only ever adds to it.
+ * `speedAtLeast` applies to the median of the rounds. `atMost` applies to the best round, because a busy machine can
+ * only increase a figure.
  */
 export type Target = { readonly speedAtLeast: number } | { readonly atMost: number }
 
 export const noFigures: Figures = { median: 0, best: 0, belowNoise: true }
 
-/** Undefined where there is no target, or nothing to hold against it. */
+/** Undefined if the row has no target, or if its figures are below noise. */
 export function isMet({ target, speed, best, belowNoise }: Row): boolean | undefined {
   if (target === undefined || belowNoise === true) return undefined
   if ('atMost' in target) return best <= target.atMost
-  if (speed === undefined) throw new Error('a target for a speed that is not there')
+  if (speed === undefined) throw new Error('a row has a target for its speed but no speed')
   return speed >= target.speedAtLeast
 }
 
-/** How many times too slow or too large; infinite where nothing at all is allowed. */
+/** The factor by which a row is too slow or too large. It is infinite if the limit is 0. */
 export function missedBy({ target, speed, best }: Row): number {
   if (target === undefined) return 1
   return 'atMost' in target ? best / target.atMost : target.speedAtLeast / speed!

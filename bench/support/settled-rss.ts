@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 
 /**
- * What the process has of the machine's memory when nothing is left to be freed. Where the system tells, without
- * mapped files: LevelDB maps what it reads, and the system takes that back when it needs the memory.
+ * The resident memory of the process after garbage collection. On Linux it excludes mapped files, because the system
+ * can free their pages when it needs memory.
  */
 export async function settledRss(): Promise<number> {
   for (let round = 0; round < 3; round++) {

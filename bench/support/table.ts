@@ -11,7 +11,7 @@ interface Column {
   readonly cell: (row: Row) => string
 }
 
-/** One table; everything it says by colour it says in words too. Columns that say nothing are left out. */
+/** Renders one table. Colours only repeat the words. Empty columns are omitted. */
 export function renderTable(scenario: Scenario, rows: readonly Row[]): string {
   const compared = rows.some(({ peer }) => peer !== undefined)
   const columns = columnsOf(scenario).filter(({ cell }) => rows.some((row) => cell(row) !== ''))
@@ -28,16 +28,16 @@ export function renderTable(scenario: Scenario, rows: readonly Row[]): string {
   return `${bold(title)}\n${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
 
-/** A row as soon as it is measured: a scenario can take minutes until its table is there. */
+/** Renders one row as progress, because a scenario can take minutes to complete its table. */
 export function renderLine(scenario: Scenario, row: Row): string {
   const cells = columnsOf(scenario).flatMap(({ head, cell }) => {
     const text = cell(row)
-    return text === '' ? [] : [head === 'what' || head === 'verdict' ? text : `${head} ${text}`]
+    return text === '' ? [] : [head === 'measurement' || head === 'verdict' ? text : `${head} ${text}`]
   })
   return `  ${scenario.name}: ${cells.join(', ')}`
 }
 
-const speedMeans = 'speed: how many times as fast as the peer (2x takes half its time)'
+const speedMeans = 'speed: how many times as fast as the peer (2x means half its time)'
 
 const edges = ['top', 'bottom', 'left', 'mid', 'right', 'middle']
 const joints = edges.flatMap((edge) => ['mid', 'left', 'right'].map((side) => `${edge}-${side}`))
@@ -46,7 +46,7 @@ const noBorders = Object.fromEntries([...edges, ...joints].map((name) => [name, 
 function columnsOf({ clock }: Scenario): Column[] {
   const cpu = clock === 'cpu'
   return [
-    { head: 'what', left: true, cell: ({ what }) => what },
+    { head: 'measurement', left: true, cell: ({ what }) => what },
     { head: 'median', cell: (row) => figure(row, 'median', row.unit) },
     { head: 'best', cell: best },
     { head: 'cpu', cell: (row) => (cpu ? figure(row, 'cpu', row.unit) : '') },
@@ -59,14 +59,14 @@ function columnsOf({ clock }: Scenario): Column[] {
   ]
 }
 
-/** How many targets are met; those of what was not seen are not among them. */
+/** Counts the targets and those that are met. Rows below noise are counted separately. */
 export function summarize(rows: readonly Row[]): { met: number; targets: number; belowNoise: number } {
   const verdicts = rows.map(isMet).filter((met) => met !== undefined)
   const belowNoise = rows.filter((row) => row.target !== undefined && isMet(row) === undefined).length
   return { met: verdicts.filter(Boolean).length, targets: verdicts.length, belowNoise }
 }
 
-/** Of what is held against a peer the medians say all, and of what was taken once; the document has it always. */
+/** Omits the best round if it equals the median, or if the row has a peer and no limit. The JSON document always has it. */
 function best(row: Row): string {
   const limited = row.target !== undefined && 'atMost' in row.target
   return (limited || row.peer === undefined) && row.best !== row.median ? figure(row, 'best', row.unit) : ''
@@ -85,7 +85,7 @@ function target({ target, unit }: Row): string {
 
 function verdict(row: Row): string {
   const met = isMet(row)
-  if (met === undefined) return row.target === undefined ? '' : 'not seen'
+  if (met === undefined) return row.target === undefined ? '' : 'unknown'
   if (met) return green('ok')
   const by = missedBy(row)
   return red(Number.isFinite(by) ? `missed ${digits(by)}x` : 'missed')

@@ -41,7 +41,7 @@ export class TreeOperations {
     }
   }
 
-  /** The states differ, as they do when there is something to name. */
+  /** Each run changes the tree first, so that the first checkpoint has a new state. */
   async checkpoint(count: number): Promise<Contestant> {
     const session = await this.#session.fork()
     return {
@@ -68,7 +68,7 @@ export class TreeOperations {
     }
   }
 
-  /** Pages spread over the tree, the hash of which is known. */
+  /** Reads pages from all parts of the tree. The manifest hash is already computed. */
   async manifestPage(count: number, pageSize: number): Promise<Contestant> {
     const tokens: string[] = []
     for (let pageToken = ''; ;) {
@@ -91,7 +91,7 @@ export class TreeOperations {
     }
   }
 
-  /** The hash comes with the shortest page. */
+  /** Reads the hash from the shortest page. */
   manifestHash(count: number): Contestant {
     const forks: Session[] = []
     return {
@@ -122,7 +122,7 @@ export class TreeOperations {
         for (const fork of forks) {
           let found = 0
           for await (const { change } of fork.diff(this.#session)) found += change === 'modified' ? 1 : 0
-          expect(found === changes, 'the diff is not what was changed')
+          expect(found === changes, 'the diff does not match the changes')
         }
       },
       cleanUp: () => deleteAll(forks),
@@ -148,7 +148,7 @@ export class TreeOperations {
     for (let i = 0; i < count; i++) forks.push(await this.#session.fork())
   }
 
-  /** Another file and another content each time. */
+  /** Writes new content to the next file. */
   #write(session: Session): Promise<void> {
     const number = this.#number++
     return session.fs.promises.writeFile(this.#paths[number % this.#paths.length]!, `changed ${number}\n`)

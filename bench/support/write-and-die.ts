@@ -8,7 +8,7 @@ const engine = await openEngine({ storage: levelStorage(directory, { durability:
 const session = await engine.sessions.open(sessionId)
 const { promises } = session.fs
 await promises.mkdir(`${projectRoot}/late`)
-// The directory is an event too.
+// Creating the directory is one of the events.
 for (let number = 1; number < Number(count); number++) {
   await promises.writeFile(`${projectRoot}/late/file-${number}`, `content ${number}\n`)
 }
