@@ -10,18 +10,18 @@ import type { Context, Row, Scenario } from '../support/scenario.js'
 const files = 100
 const kept = 10
 
-/** Events of the histories of which memory and time are measured; each is ten times the one before. */
+/** Lengths in events of the histories that `growth` measures. Each is ten times the previous one. */
 const histories = [10_000, 100_000, 1_000_000]
-/** In the short form. */
+/** Lengths in a smoke run. */
 const shortHistories = [50, 500]
 
-/** How large a store is after a collection, as a multiple of what is live: contents and the public events. */
+/** The size of a store after a collection, as a multiple of its live data: contents and public events. */
 const target = { atMost: 2 }
 
-/** A long history of which little is kept. */
+/** Collections of long histories with little live data. */
 export const collection: Scenario = {
   name: 'collection',
-  title: 'A session of many edits with a checkpoint each, pruned to the last ten and collected',
+  title: 'Collection of a session with many edits and checkpoints, after pruning to the last ten',
   async *run(context) {
     yield* history(context, context.count(10_000))
     yield* growth(context)
@@ -38,32 +38,33 @@ async function* history(context: Context, edits: number): AsyncGenerator<Row> {
     await session.files.write({ path: `/src/${i % files}.ts`, content: contentOf(i) })
     await session.checkpoint()
   }
-  yield singleRow(`store before, ${edits} edits`, 'bytes', await store!.size!())
+  yield singleRow(`store size before, ${edits} edits`, 'bytes', await store!.size!())
   await session.pruneCheckpoints({ keepLast: kept })
   const start = performance.now()
   const collected = await engine.collect()
-  yield singleRow(`collect, per edit, ${edits} edits`, 'time', (performance.now() - start) / edits)
-  yield singleRow('freed', 'bytes', collected.freedBytes)
+  yield singleRow(`collect, time per edit, ${edits} edits`, 'time', (performance.now() - start) / edits)
+  yield singleRow('freed bytes', 'bytes', collected.freedBytes)
   const stored = await store!.size!()
-  yield singleRow('store after', 'bytes', stored)
+  yield singleRow('store size after', 'bytes', stored)
   let live = 0
   for (let i = Math.max(0, edits - files - kept); i < edits; i++) live += contentOf(i).length
   const bytes = await bytesOfLog(store!, session.id)
   yield singleRow('public events', 'bytes', bytes)
   yield singleRow('live contents', 'bytes', live)
-  const what = 'store after, by live contents and public events'
+  const what = 'store size after / (live contents + public events)'
   yield singleRow(what, 'count', stored / (live + bytes), context.smoke ? undefined : target)
-  yield singleRow('what else there is, by live contents', 'count', (stored - live - bytes) / live)
+  yield singleRow('other data / live contents', 'count', (stored - live - bytes) / live)
   await engine.close()
 }
 
 /**
- * Time and memory of a collection, alone and beside two writers, in processes of their own. The time of each event and
- * the memory are compared with those of a history of a tenth: in bounded memory both ratios stay near 1.
+ * Time and memory of a collection, alone and with two concurrent writers. Each collection runs in its own process. The
+ * time per event and the memory are compared with those of the previous history, a tenth as long. Both ratios stay near
+ * 1 if memory is bounded.
  */
 async function* growth(context: Context): AsyncGenerator<Row> {
   for (const what of ['collect', 'collect-beside']) {
-    const name = what === 'collect' ? 'collect' : 'collect beside writers'
+    const name = what === 'collect' ? 'collect' : 'collect with two writers'
     let smaller: { readonly perEvent: number; readonly report: CollectReport } | undefined
     for (const events of context.smoke ? shortHistories : histories) {
       const directory = join(context.directory, `${what}-${events}`)
@@ -75,16 +76,16 @@ async function* growth(context: Context): AsyncGenerator<Row> {
       yield row('time', 'time', report.tookMs)
       yield row('heap', 'bytes', report.heapBytes)
       yield row('resident memory', 'bytes', report.rssBytes)
-      if (what === 'collect-beside') yield row('writes meanwhile', 'count', report.writes)
+      if (what === 'collect-beside') yield row('concurrent writes', 'count', report.writes)
       if (smaller !== undefined) {
-        yield row('time of each, by that of a tenth', 'count', perEvent / smaller.perEvent)
+        yield row('time per event / that of the previous history', 'count', perEvent / smaller.perEvent)
         yield row(
-          'heap, by that of a tenth',
+          'heap / that of the previous history',
           'count',
           report.heapBytes / Math.max(1, smaller.report.heapBytes),
         )
         yield row(
-          'memory, by that of a tenth',
+          'resident memory / that of the previous history',
           'count',
           report.rssBytes / Math.max(1, smaller.report.rssBytes),
         )

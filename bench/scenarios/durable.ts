@@ -9,10 +9,10 @@ import type { Context, Row, Scenario } from '../support/scenario.js'
 
 const writers = 64
 
-/** What one acknowledged operation costs on disk, against the dearest part of it. */
+/** The cost of one acknowledged operation on disk, compared with one raw put. */
 export const durable: Scenario = {
   name: 'durable',
-  title: 'Acknowledged on disk: one operation against one raw put of 200 B by classic-level',
+  title: 'Acknowledged operations on disk, compared with raw puts of 200 B by classic-level',
   async *run(context) {
     for (const durability of ['relaxed', 'full'] as const) yield* atDurability(context, durability)
   },
@@ -23,7 +23,7 @@ async function* atDurability(context: Context, durability: Durability): AsyncGen
   await using engine = await openEngine({ storage })
   const raw = await RawLevel.open(join(context.directory, `raw-${durability}`), durability)
   try {
-    // A flush to disk is long, so fewer of them show as much.
+    // A flush to disk takes long, so fewer operations are enough.
     const count = context.count(durability === 'full' ? 60 : 400)
     const timings = await race(
       { raw: raw.contestant(count), ...(await operations(engine, count)) },
@@ -75,7 +75,7 @@ async function operations(engine: Engine, count: number): Promise<Record<Operati
   }
 }
 
-/** A session that can go to and fro between two checkpoints. */
+/** A session that alternates between two checkpoints. */
 async function twoVersions(engine: Engine): Promise<{ restore(number: number): Promise<unknown> }> {
   const session = await engine.sessions.create()
   const checkpoints: Checkpoint[] = []
@@ -115,7 +115,7 @@ async function concurrentWriters(
   }
 }
 
-/** The same bytes with another number in front, so that every content is a new one. */
+/** Overwrites the first bytes with a number, so that every content is new. */
 function marked(content: Buffer, number: number): Buffer {
   content.writeUInt32LE(number)
   return content

@@ -17,14 +17,14 @@ const blockBytes = 2 ** 20
 const largeBytes = 2 ** 30
 const patchBytes = 4096
 const fileBytes = 200
-/** Memory behind the file system of the machine, where it has such a place. */
+/** A directory that the operating system keeps in memory, if there is one. */
 const diskRoot = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 const disk = `node:fs on ${diskRoot}`
 
-/** Files in place: patches of a large one, appends, small ones by each form, and what directories cost. */
+/** In-place changes: patches of a large file, appends, small files with and without promises, and large directories. */
 export const fs: Scenario = {
   name: 'fs',
-  title: 'Changing files in place, in memory where nothing else is said',
+  title: 'In-place file changes (in memory unless noted)',
   async *run(context) {
     yield* patches(context, 'in memory', memoryStorage())
     for (const durability of ['relaxed', 'full'] as const) {
@@ -35,7 +35,7 @@ export const fs: Scenario = {
   },
 }
 
-/** 4 KiB of a file of 1 GiB, whose history must not matter. */
+/** Patches of 4 KiB in a file of 1 GiB. Their cost must not depend on the history of the file. */
 async function* patches(
   context: Context,
   where: string,
@@ -66,7 +66,7 @@ async function* patches(
     const peerName = raw === undefined ? disk : 'raw put of 200 B'
     for (const name of Object.keys(sessions)) {
       const ours = timings[name]!
-      const what = `4 KiB in 1 GiB, ${where}, ${name}`
+      const what = `patch of 4 KiB in 1 GiB, ${where}, ${name}`
       yield timingRow({ what, ours, peer: { name: peerName, timing: timings['peer']! } })
       if (name === 'fresh') continue
       yield timingRow({ what, ours, peer: { name: 'a fresh file', timing: timings['fresh']! } })
@@ -94,7 +94,8 @@ async function largeFiles(context: Context, engine: Engine): Promise<Record<stri
   return {
     fresh,
     [`after ${earlier.toLocaleString('en')} random patches`]: random,
-    [`after ${earlier.toLocaleString('en')} bytes, ${stride.toLocaleString('en')} apart`]: strided,
+    [`after ${earlier.toLocaleString('en')} one-byte patches, ${stride.toLocaleString('en')} B apart`]:
+      strided,
   }
 }
 
@@ -116,7 +117,7 @@ async function patched(
   return fork
 }
 
-/** Each round in a fork of its own, so that all see the same file. */
+/** Runs each round in its own fork, so that every round starts from the same file. */
 function patch(session: Session, count: number): Contestant {
   let fork: Session
   let parts: Buffer[] = []
@@ -140,7 +141,7 @@ function patch(session: Session, count: number): Contestant {
   }
 }
 
-/** The calls that all sides have. */
+/** The calls that all sides support. */
 interface Calls {
   readonly promises: {
     mkdir(path: string, options: { recursive: true }): Promise<unknown>
@@ -209,12 +210,12 @@ function operations(context: Context): Record<string, (openPlace: () => Promise<
       let bytes = 0
       for (let i = 0; i < small; i++)
         bytes += ((await fs.promises.readFile(root + name(i))) as Uint8Array).length
-      expect(bytes === small * fileBytes, 'what was read is not what was written')
+      expect(bytes === small * fileBytes, 'the read returned the wrong number of bytes')
     }),
     [`read of ${fileBytes} B, sync`]: inPlace(small, small, fill, async ({ fs, root }) => {
       let bytes = 0
       for (let i = 0; i < small; i++) bytes += (fs.readFileSync(root + name(i)) as Uint8Array).length
-      expect(bytes === small * fileBytes, 'what was read is not what was written')
+      expect(bytes === small * fileBytes, 'the read returned the wrong number of bytes')
     }),
     [`readdir of ${wide} names`]: kept(10, wide, fill, async ({ fs, root }) => {
       const names = (await fs.promises.readdir(`${root}/d`)) as string[]
@@ -229,7 +230,7 @@ function operations(context: Context): Record<string, (openPlace: () => Promise<
 
 type Fill = (place: Place, count: number) => Promise<void>
 
-/** Each round in a place of its own, with `files` files. */
+/** Runs each round in a new place with `files` files. */
 function inPlace(
   count: number,
   files: number,
@@ -250,7 +251,7 @@ function inPlace(
   }
 }
 
-/** All rounds in one place, which is filled once; it goes with the process, or with the engine. */
+/** Runs all rounds in one place, which is filled once. It is removed with the process or the engine. */
 function kept(
   count: number,
   files: number,

@@ -17,7 +17,7 @@ const pushedFiles = 10
 const peakTarget = 300 * 2 ** 20
 const heldTargetMs = 100
 
-/** Import, refresh and push through `git http-backend`; each contestant in a process of its own. */
+/** Import, refresh and push through `git http-backend`. Each contestant runs in its own process. */
 export const git: Scenario = {
   name: 'git',
   title: 'Git over HTTP on loopback',
@@ -41,7 +41,7 @@ export const git: Scenario = {
   },
 }
 
-/** A repository of generated files, packed as a host packs it. */
+/** A repository of generated files in one pack, as on a git server. */
 class Served {
   readonly paths: readonly string[]
   readonly remoteUrl: string
@@ -63,7 +63,7 @@ class Served {
     return new Served(repository, paths, `${serverUrl}/${name}.git`)
   }
 
-  /** Commits another content of some files. */
+  /** Commits new content for `count` files. */
   change(count: number): void {
     const paths = shuffled(this.paths).slice(0, count)
     const number = ++this.#changes
@@ -72,7 +72,7 @@ class Served {
   }
 }
 
-/** One process of one side; each of its steps is measured in there. */
+/** A process that runs and measures the steps of one side. */
 class Worker {
   readonly #child: ChildProcess
   readonly #directory: string
@@ -105,7 +105,7 @@ class Worker {
   }
 }
 
-/** What the largest step of a side took. */
+/** The peak memory and the longest event loop delay over the steps of one side. */
 class Peaks {
   peakBytes = 0
   heldMs = 0
@@ -116,7 +116,7 @@ class Peaks {
   }
 }
 
-/** Each round in a process of its own, where `before` is not measured. */
+/** Runs each round in its own process. The steps in `before` are not measured. */
 function contestant(
   context: Context,
   { remoteUrl }: Served,
@@ -157,10 +157,10 @@ async function* imports(context: Context, served: Served): AsyncGenerator<Row> {
   for (const side of ['memory', 'level'] as const) {
     const name = side === 'memory' ? what : `${what}, disk (relaxed)`
     yield byCpu(name, timings[side], 'git clone --depth 1', timings.git, 1)
-    yield byCpu(name, timings[side], 'without checkout', timings['git --no-checkout'])
+    yield byCpu(name, timings[side], 'git clone --depth 1 --no-checkout', timings['git --no-checkout'])
     yield byCpu(name, timings[side], 'isomorphic-git', timings['isomorphic-git'], 5)
     yield singleRow(`${name}: peak memory`, 'bytes', peaks[side].peakBytes, { atMost: peakTarget })
-    yield singleRow(`${name}: event loop held`, 'time', peaks[side].heldMs, { atMost: heldTargetMs })
+    yield singleRow(`${name}: longest event loop delay`, 'time', peaks[side].heldMs, { atMost: heldTargetMs })
   }
 }
 
@@ -191,7 +191,7 @@ async function* refreshes(context: Context, served: Served, changed: number): As
     yield byWall(name, timings[side], 'git fetch --depth 1', timings['git --no-checkout'], 1 / 1.5)
     yield byWall(name, timings[side], 'git fetch, git reset --hard', timings.git)
   }
-  yield singleRow(`${what}: event loop held`, 'time', peaks.heldMs, { atMost: heldTargetMs })
+  yield singleRow(`${what}: longest event loop delay`, 'time', peaks.heldMs, { atMost: heldTargetMs })
 }
 
 async function* pushes(context: Context, served: Served): AsyncGenerator<Row> {

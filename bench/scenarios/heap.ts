@@ -7,15 +7,19 @@ import type { Context, Scenario } from '../support/scenario.js'
 
 const targets = { file: { atMost: 255 }, fork: { atMost: 490 } }
 
-/** In processes of their own, where nothing else comes or goes. */
+/** Each measurement runs in its own process, so that nothing else changes the heap. */
 export const heap: Scenario = {
   name: 'heap',
-  title: 'JavaScript heap, and building a tree once in a fresh process',
+  title: 'JavaScript heap, and the time to create a tree, in a fresh process',
   async *run(context) {
     for (const size of context.files) {
       const memory = await report(context, size, 'memory')
       yield singleRow(`create from an object, per file, ${size} files`, 'time', memory.createMs / size)
-      yield differenceRow(`heap per file, with its content's Buffer, ${size} files`, 'bytes', memory.perFile)
+      yield differenceRow(
+        `heap per file, with the Buffer of its content, ${size} files`,
+        'bytes',
+        memory.perFile,
+      )
       const level = await report(context, size, 'level')
       yield differenceRow(
         `heap per file, contents on disk, ${size} files`,

@@ -14,19 +14,19 @@ import { timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
 const connections = 8
-/** At most 1.6 times the CPU time of a bare server, and 1.2 times where bodies are large. */
+/** At most 1.6 times the CPU time of a bare server, and 1.2 times for large bodies. */
 const smallTarget = { speedAtLeast: 1 / 1.6 }
 const largeTarget = { speedAtLeast: 1 / 1.2 }
 
 interface Case {
   readonly what: string
   readonly method: 'GET' | 'POST'
-  /** Behind the session. */
+  /** The path after the session. */
   readonly path: string
   readonly body?: object
   readonly target: { readonly speedAtLeast: number }
   readonly count: number
-  /** While somebody reads the messages of the session. */
+  /** Whether a client subscribes to the messages of the session. */
   readonly subscribed?: true
 }
 
@@ -70,7 +70,7 @@ const cases: readonly Case[] = [
     count: 800,
   })),
   {
-    what: 'bus: a message published, and sent to one subscriber',
+    what: 'bus: publish of a message to one subscriber',
     method: 'POST',
     path: '/bus:publish',
     body: { topic: 'build', payload },
@@ -80,10 +80,10 @@ const cases: readonly Case[] = [
   },
 ]
 
-/** Servers in processes of their own, on memory; the CPU time is theirs, the client is this process. */
+/** Each server runs in its own process and stores data in memory. The client is this process, so its CPU time is excluded. */
 export const http: Scenario = {
   name: 'http',
-  title: 'HTTP on loopback, beside servers that answer the same bytes and do nothing for it',
+  title: 'HTTP on loopback, compared with servers that only send recorded responses',
   clock: 'cpu',
   async *run(context) {
     for (const each of cases) yield* compare(context, each)
@@ -100,7 +100,7 @@ async function* compare(context: Context, each: Case): AsyncGenerator<Row> {
   const answers = { [`${each.method} ${path.replace(/\?.*/, '')}`]: answer }
   const servers: Partial<Record<ServerKind, Server>> = { forkspace: ours }
   servers['node:http'] = await Server.start('node:http', answers, line)
-  // Its routes take no path with a colon in the middle as it is.
+  // Hono treats a colon in a route as the start of a parameter.
   if (!each.path.includes(':')) servers.Hono = await Server.start('Hono', answers, line)
   try {
     const contestants: Record<string, Contestant> = {}
@@ -136,7 +136,7 @@ class Server {
   readonly started: Started
   readonly #process: ChildProcess
   readonly #agent = new Agent({ keepAlive: true, maxSockets: connections })
-  /** Bytes of messages that came to the subscriber. */
+  /** Bytes of messages that the subscriber received. */
   #received = 0
 
   private constructor(child: ChildProcess, started: Started) {
@@ -154,7 +154,7 @@ class Server {
     return new Server(child, started)
   }
 
-  /** Sends `count` requests, several at a time; gives the CPU milliseconds of the server. */
+  /** Sends `count` requests, several at a time. Returns the CPU time of the server in milliseconds. */
   async load(
     method: string,
     path: string,

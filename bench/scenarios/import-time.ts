@@ -10,7 +10,7 @@ import { noFigures, type Context, type Figures, type Row, type Scenario } from '
 const run = promisify(execFile)
 const root = dirname(fileURLToPath(import.meta.resolve('forkspace/package.json')))
 
-/** A fresh process, which is where the time of an import shows. */
+/** Imports in fresh processes, where no module is loaded yet. */
 export const importTime: Scenario = {
   name: 'import',
   title: 'Import in a fresh process',
@@ -53,7 +53,7 @@ export const importTime: Scenario = {
   },
 }
 
-/** The whole life of a process, and the CPU time that it had. */
+/** Runs a process from start to end and returns its CPU time. */
 function child(script: string): Contestant {
   const tellCpu = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)'
   return {
@@ -65,7 +65,7 @@ function child(script: string): Contestant {
   }
 }
 
-/** What an import adds to an empty process, if that is more than the empty process itself varies by. */
+/** The cost of an import without that of an empty process, unless it is below the noise of the empty process. */
 function beyond(whole: Timing, empty: Timing): Figures {
   const median = whole.median - empty.median
   const best = whole.best - empty.best

@@ -9,15 +9,15 @@ const megabyte = 2 ** 20
 const sessions = 10_000
 const baseFiles = 50_000
 const treeFiles = 1_000_000
-/** Of several pages, in the short form. */
+/** The files in a smoke run, enough for several pages. */
 const fewTreeFiles = 3000
-/** Bytes that the process grows by, and milliseconds. */
+/** Growth of the process in bytes, and the time to open in milliseconds. */
 const targets = { sessions: 200 * megabyte, tree: 400 * megabyte, open: 250 }
 
-/** In processes of their own: what many sessions and large trees on disk take of memory, and how they can be used. */
+/** Memory of many sessions and large trees on disk, and the time to use them. Each measurement runs in its own process. */
 export const memoryBounds: Scenario = {
   name: 'memory-bounds',
-  title: 'Many sessions and large trees on disk (relaxed): memory of the process, without mapped files',
+  title: 'Process memory with many sessions and large trees on disk (relaxed), without mapped files',
   async *run(context) {
     yield* manySessions(context)
     for (const what of ['directory', 'tree'] as const) yield* largeTree(context, what)
@@ -35,19 +35,19 @@ async function* manySessions(context: Context): AsyncGenerator<Row> {
       Math.max(0, report[figure]!),
       atMost === undefined ? undefined : { atMost },
     )
-  yield row('fork and 3 writes, each', 'createMs')
-  yield row('growth, all handles held', 'grown', targets.sessions)
-  yield row('growth, no handle held', 'withoutHandles', targets.sessions)
-  yield row('read in one that left', 'readMs')
+  yield row('fork and 3 writes, per session', 'createMs')
+  yield row('growth, with handles of all sessions', 'grown', targets.sessions)
+  yield row('growth, without handles', 'withoutHandles', targets.sessions)
+  yield row('read in an earlier session', 'readMs')
   yield row('open the engine', 'openMs', targets.open)
-  yield row('growth by that', 'opened')
+  yield row('growth after opening', 'opened')
   yield row('open a session, first read', 'firstReadMs')
-  yield row('growth, all opened and read', 'allRead', targets.sessions)
+  yield row('growth, after a read in every session', 'allRead', targets.sessions)
 }
 
 async function* largeTree(context: Context, what: 'directory' | 'tree'): AsyncGenerator<Row> {
   const count = context.smoke ? fewTreeFiles : treeFiles
-  // A process that made it has memory left over.
+  // The process that creates the tree keeps some memory, so another process uses it.
   const made = await measure(context, what, count)
   const report = { ...made, ...(await measure(context, `used-${what}`, count)) }
   const place = what === 'directory' ? 'in one directory' : 'in a tree'
@@ -58,18 +58,18 @@ async function* largeTree(context: Context, what: 'directory' | 'tree'): AsyncGe
       Math.max(0, report[figure]!),
       atMost === undefined ? undefined : { atMost },
     )
-  yield row('write in batches, each file', 'createMs')
-  yield row('growth by that', 'created', targets.tree)
+  yield row('write in batches, per file', 'createMs')
+  yield row('growth after writing', 'created', targets.tree)
   yield row('open, first read', 'openMs', targets.open)
-  yield row('growth by that', 'opened')
+  yield row('growth after opening', 'opened')
   yield row('page of 1,000 of the manifest', 'pageMs')
-  yield row('growth by all pages', 'listed', targets.tree)
+  yield row('growth after all pages', 'listed', targets.tree)
   yield row('stat', 'statMs')
   yield row('write', 'writeMs')
   yield row('fork', 'forkMs')
   yield row('first write in a fork', 'forkWriteMs')
   yield row('diff of one change', 'diffMs')
-  yield row('growth in the end', 'used', targets.tree)
+  yield row('growth at the end', 'used', targets.tree)
 }
 
 async function measure(context: Context, what: string, count: number, base = 0): Promise<MemoryReport> {

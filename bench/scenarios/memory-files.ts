@@ -9,16 +9,16 @@ const fileBytes = 200
 const sizes = [2000, 20_000]
 const targets = { write: 2.5, overwrite: undefined, read: 4, stat: 5 }
 
-/** The calls that both sides have. */
+/** The calls that both sides support. */
 type Promises = Pick<FsPromises, 'mkdir' | 'writeFile'> & {
   readFile(path: string): Promise<unknown>
   stat(path: string): Promise<{ size: unknown }>
 }
 
-/** The same calls on both sides, each awaited, on a fresh tree in every round. */
+/** Both sides make and await the same calls, on a fresh tree in every round. */
 export const memoryFiles: Scenario = {
   name: 'memory-files',
-  title: `Files of ${fileBytes} B in memory: fs.promises against that of memfs`,
+  title: `Files of ${fileBytes} B in memory: fs.promises compared with that of memfs`,
   clock: 'cpu',
   async *run(context) {
     for (const size of sizes.map((full) => context.count(full))) {
@@ -70,7 +70,7 @@ function operations(paths: readonly string[], open: () => Promise<Promises>): Re
       run: async () => {
         let bytes = 0
         for (const path of paths) bytes += ((await fs.readFile(path)) as Uint8Array).length
-        expect(bytes === count * fileBytes, 'what was read is not what was written')
+        expect(bytes === count * fileBytes, 'the reads returned the wrong number of bytes')
       },
     },
     stat: {

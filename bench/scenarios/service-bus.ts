@@ -7,7 +7,7 @@ import type { Context, Row } from '../support/scenario.js'
 
 const payloadBytes = 200
 
-/** One message, from the call to the last of all who wait for it. */
+/** One message, from the publish call to its receipt by the last subscriber. */
 export async function* bus(context: Context): AsyncGenerator<Row> {
   await using engine = await openEngine()
   const [payload] = contents(1, payloadBytes)
@@ -61,7 +61,7 @@ function throughBus(engine: Engine, subscribers: number, count: number, payload:
   }
 }
 
-/** Each listener iterates and takes a copy of its own, as a subscriber of the bus gets it. */
+/** Each listener iterates and copies the payload, because subscribers of the bus receive copies too. */
 function throughEmitter(subscribers: number, count: number, payload: Uint8Array): Contestant {
   let emitter: EventEmitter
   let reading: Promise<number>[] = []
@@ -92,7 +92,7 @@ function throughEmitter(subscribers: number, count: number, payload: Uint8Array)
   }
 }
 
-/** Nobody waits, and all share one payload: the least that telling somebody costs. */
+/** Synchronous listeners share one payload. This is the lowest cost of a delivery. */
 function throughListeners(subscribers: number, count: number, payload: Uint8Array): Contestant {
   let emitter: EventEmitter
   let bytes = 0

@@ -8,15 +8,15 @@ import type { Context, Row } from '../support/scenario.js'
 const valueBytes = 200
 const maxBytes = 64 * 2 ** 20
 
-/** The part of a map that both sides have; ours is awaited. */
+/** The calls of a map that both sides support. Those of a session are asynchronous. */
 interface Store {
   put(key: string, value: Buffer): Promise<void> | void
   get(key: string): Promise<Uint8Array> | Uint8Array
 }
 
 /**
- * `session.cache`, each call awaited, against what a program can do without one: a map that holds the caller's own
- * buffers, and a bounded cache of such.
+ * `session.cache`, with each call awaited, compared with its alternatives: a map that holds the caller's own buffers,
+ * and a bounded cache of such buffers.
  */
 export async function* cache(context: Context): AsyncGenerator<Row> {
   const count = context.count(20_000)
@@ -89,7 +89,7 @@ function operations(
           const found = store.get(name)
           bytes += (found instanceof Promise ? await found : found).length
         }
-        expect(bytes === names.length * valueBytes, 'what was read is not what was put')
+        expect(bytes === names.length * valueBytes, 'the gets returned the wrong number of bytes')
       },
     },
   }

@@ -5,7 +5,7 @@ import { expect, race, type Contestant } from '../support/measure.js'
 import { timingRow } from '../support/rows.js'
 import type { Context, Row } from '../support/scenario.js'
 
-/** The smallest change that is an event, and pages of a long log, in memory and on disk. */
+/** Appends of the smallest event, and pages of a long log in memory and on disk. */
 export async function* events(context: Context): AsyncGenerator<Row> {
   yield* append(context)
   const storages: Record<string, Storage> = {
@@ -50,7 +50,7 @@ async function* append(context: Context): AsyncGenerator<Row> {
   yield timingRow({
     what: 'event: append',
     ours: timings.ours,
-    peer: { name: 'push, awaited', timing: timings.array },
+    peer: { name: 'Array.push, awaited', timing: timings.array },
     clock: 'cpu',
   })
 }
@@ -83,8 +83,8 @@ async function* pages(context: Context, name: string, storage: Storage): AsyncGe
     },
     { rounds: context.rounds },
   )
-  const log = `a log of ${count.toLocaleString('en')}, ${name}`
-  yield timingRow({ what: `first page of 1,000 of ${log}`, ours: timings.first, target: { atMost: 20 } })
-  yield timingRow({ what: `page by token of ${log}`, ours: timings.next })
-  yield timingRow({ what: `page by time of ${log}`, ours: timings.since })
+  const log = `a log of ${count.toLocaleString('en')} events, ${name}`
+  yield timingRow({ what: `first page of 1,000 in ${log}`, ours: timings.first, target: { atMost: 20 } })
+  yield timingRow({ what: `page by token in ${log}`, ours: timings.next })
+  yield timingRow({ what: `page by time in ${log}`, ours: timings.since })
 }

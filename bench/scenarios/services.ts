@@ -5,7 +5,7 @@ import { events } from './service-events.js'
 
 export const services: Scenario = {
   name: 'services',
-  title: 'Services of a session, in memory where nothing else is said',
+  title: 'Services of a session (in memory unless noted)',
   async *run(context) {
     yield* cache(context)
     yield* bus(context)

@@ -17,7 +17,7 @@ const eventsToReplay = 1000
 /** Milliseconds. */
 const targets = { checkpoint: 0.005, restore: 0.005, open: 0.5, replay: 41 }
 
-/** The same trees on LevelDB: what is acknowledged, and what opening costs. */
+/** Large trees on disk: acknowledged operations, and the cost of opening a store. */
 export const treesOnDisk: Scenario = {
   name: 'trees-on-disk',
   title: 'Large trees on disk (relaxed)',
@@ -36,7 +36,7 @@ async function* atSize(context: Context, size: number): AsyncGenerator<Row> {
     const session = await engine.sessions.create({ files: filesOf(paths) })
     sessionId = session.id
   }
-  // Before anything else is in there: a store of one session.
+  // Runs first, while the store has only one session.
   yield* coldOpen(context, { directory, sessionId, size })
 
   await using engine = await openEngine({ storage: levelStorage(directory, { durability }) })
@@ -88,7 +88,7 @@ async function* coldOpen(context: Context, stored: StoredTree): AsyncGenerator<R
       whole: clean.contestant,
       wholeReplayed: {
         ...replayed.contestant,
-        // Closing writes a snapshot, after which there is nothing left to replay.
+        // Closing writes a snapshot, so each round needs a new copy with events to replay.
         prepare: async () => {
           await rm(`${killed}-copy`, { recursive: true, force: true })
           await cp(killed, `${killed}-copy`, { recursive: true })
@@ -102,21 +102,21 @@ async function* coldOpen(context: Context, stored: StoredTree): AsyncGenerator<R
   const named = (what: string): string => `${what}, ${size} files`
   yield timingRow({ what: named('cold open to first read'), ours: whole, peer })
   yield timingRow({
-    what: named('of that: session, read'),
+    what: named('of that: open session, read file'),
     ours: clean.afterOpen(rounds),
     target: { atMost: targets.open },
     clock: 'none',
   })
   yield timingRow({ what: named(`cold open, ${eventsToReplay} events`), ours: wholeReplayed, peer })
   yield timingRow({
-    what: named('of that: session, read'),
+    what: named('of that: open session, read file'),
     ours: replayed.afterOpen(rounds),
     target: { atMost: targets.replay },
     clock: 'none',
   })
 }
 
-/** Opens a store, one session of it, and reads one file. */
+/** Opens a store and one of its sessions, and reads one file. */
 function coldReader(
   { directory, sessionId }: StoredTree,
   path: string,
@@ -145,7 +145,7 @@ function coldReader(
   }
 }
 
-/** The floor: LevelDB alone opens the same files. */
+/** A lower bound: opens only the LevelDB database that is the lock of the store. */
 function bareOpen(directory: string): Contestant {
   let db: ClassicLevel
   return {
@@ -158,7 +158,7 @@ function bareOpen(directory: string): Contestant {
   }
 }
 
-/** A process that writes and is killed leaves events that no snapshot covers. */
+/** Writes in a process that is then killed. This leaves events that no snapshot covers. */
 async function leaveEvents(directory: string, sessionId: string): Promise<void> {
   const script = join(import.meta.dirname, '../support/write-and-die.js')
   const args = [script, directory, sessionId, String(eventsToReplay)]

@@ -14,13 +14,13 @@ const targets = {
   'manifest page of 1,000': 0.28,
   'manifestHash after one write': 0.039,
   'diff, 10 changes': 0.14,
-  'rename of what holds all files': 0.2,
+  'rename of the directory with all files': 0.2,
   'first write after fork, flat directory': 0.012,
 }
-/** Of a tree of a million files, where it is another one. */
+/** Targets for a tree of a million files. */
 const millionTargets = { ...targets, 'diff, 10 changes': 0.25 }
 
-/** What should not depend on the size of the tree. */
+/** Operations with a cost that should not depend on the size of the tree. */
 export const trees: Scenario = {
   name: 'trees',
   title: 'Large trees in memory',
@@ -46,7 +46,7 @@ async function* atSize(context: Context, size: number): AsyncGenerator<Row> {
       'manifest page of 1,000': await tree.manifestPage(context.count(20), context.smoke ? 100 : 1000),
       'manifestHash after one write': tree.manifestHash(context.count(200)),
       'diff, 10 changes': tree.diff(context.count(50), 10),
-      'rename of what holds all files': await tree.renameAll(context.count(200)),
+      'rename of the directory with all files': await tree.renameAll(context.count(200)),
     },
     { rounds: context.rounds, warmUps: 2 },
   )
