@@ -1,7 +1,7 @@
 /**
- * The main job from end to end, once in memory and once over LevelDB: import a git repository, fork it ten
- * times, change each fork, compare them, undo a mistake, commit the best one, and (LevelDB) find everything
- * again after reopening.
+ * The main job from end to end, once in memory and once on disk. It imports a git repository, forks it ten times,
+ * changes and compares the forks, undoes a mistake and commits the best fork. On disk, it then reopens the store and
+ * checks that everything is still there.
  *
  *   npm start [-- <git url or path>]
  */
@@ -46,7 +46,7 @@ const author = { name: 'Forkspace Demo', email: 'demo@example.org' }
 
 async function main(): Promise<void> {
   if (!hasGit)
-    throw new Error('the demonstration needs native git: it makes the repository and reads the result')
+    throw new Error('the demonstration needs native git to create the repository and read the result')
   const directory = mkdtempSync(join(tmpdir(), 'forkspace-demo-'))
   process.once('exit', () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }))
   process.once('SIGINT', () => process.exit(130))
@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   try {
     console.log(`Remote: ${bold(repository.url)} ${dim(`(${repository.about})`)}`)
     if (repository.branch === undefined)
-      console.log('The repository is empty: there is nothing to import, so the story starts from no files.')
+      console.log('The repository is empty, so the job starts without files.')
     await mainJob('in memory', repository, {})
     const store = join(directory, 'store')
     const remembered = await mainJob('over LevelDB, durable', repository, { storage: levelStorage(store) })
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   } finally {
     await repository.close()
   }
-  heading('Three lines to go on with')
+  heading('Three lines to start with')
   console.log(`   const engine = await openEngine({ storage: levelStorage('./workspaces') })
    const session = await engine.sessions.create({ files: { '/notes.md': '# Notes' } })
    const attempt = await session.fork()
@@ -82,7 +82,7 @@ async function mainJob(
   options: EngineOptions,
 ): Promise<Remembered> {
   heading(`The main job, ${where}`)
-  // The remote of the demonstration lives on loopback, which is refused by default.
+  // The remote of the demonstration is on loopback, which the engine refuses by default.
   const engine = await step('open the engine', () =>
     openEngine({ ...options, git: { allowPrivateAddresses: true } }),
   )
@@ -102,7 +102,7 @@ async function mainJob(
       ]),
     )
     const best = attempts.toSorted((a, b) => b.modified - a.modified || b.added - a.added)[0]!
-    console.log(`   The attempt that changes most is "${bold(best.name)}".`)
+    console.log(`   The attempt with the most changes is "${bold(best.name)}".`)
     await breakAndRestore(best.fork)
     const branchName = `forkspace-demo/${where.split(' ').at(-1)!}`
     const { commitId } = await step(`commit it and push to ${branchName}`, () =>
@@ -192,7 +192,7 @@ async function breakAndRestore(fork: Session): Promise<void> {
 
 function showRemote({ path, branch, sound }: DemoRepository, branchName: string, commitId: string): void {
   const git = new GitRepository(path)
-  // Only the end is trimmed: the lines stand below each other.
+  // Reads bytes, because `git` would trim the spaces that align the first line.
   const output = (args: readonly string[]): string => indent(git.gitBytes(args).toString('utf8'))
   const ref = `refs/heads/${branchName}`
   console.log(`   native git on the remote, ${dim(`git log --oneline -3 ${branchName}`)}:`)
@@ -202,9 +202,11 @@ function showRemote({ path, branch, sound }: DemoRepository, branchName: string,
   console.log(`   ${dim(`git diff --stat ${branch ?? 'the empty tree'} ${branchName}`)}:`)
   console.log(output(['diff', '--stat=72,40', '--stat-count=8', base, ref, '--']))
   if (sound) git.fsck()
-  const verdict = sound ? green('clean') : 'not asked, it has complaints about what was imported'
+  const verdict = sound
+    ? green('clean')
+    : 'skipped, because it already finds problems in the imported repository'
   console.log(`   git fsck --strict: ${verdict}; commit ${commitId.slice(0, 12)}`)
-  // An empty repository is empty for the next import too.
+  // The next import must find the repository empty too.
   if (branch === undefined) git.git(['update-ref', '-d', ref])
 }
 
@@ -228,7 +230,7 @@ async function reopen(store: string, { sessionId, bestId, manifestHash }: Rememb
   }
 }
 
-/** Each works on any tree, also where names are taken or files are missing. */
+/** Each edit works on any tree, even if names are taken or files are missing. */
 const edits: readonly Edit[] = [
   {
     name: 'one more line in a file',
@@ -315,7 +317,7 @@ const edits: readonly Edit[] = [
   },
 ]
 
-/** Two files to work with; where there are none, new ones. */
+/** Two files to edit. Creates those that are missing. */
 async function paths(fork: Session, files: readonly ManifestNode[]): Promise<[string, string]> {
   const made = async (): Promise<string> => {
     const path = await freePath(fork, 'notes.md')
@@ -325,7 +327,7 @@ async function paths(fork: Session, files: readonly ManifestNode[]): Promise<[st
   return [files[0]?.path ?? (await made()), files[1]?.path ?? (await made())]
 }
 
-/** The first directory; where there is none, a new one. */
+/** The first directory of the root. Creates one if there is none. */
 async function directory(fork: Session): Promise<string> {
   const entries = await fork.fs.promises.readdir('/', { withFileTypes: true })
   const found = entries.find((entry) => entry.isDirectory())

@@ -10,7 +10,7 @@ export function heading(text: string): void {
   console.log(`\n${bold(`== ${text}`)}`)
 }
 
-/** One step of the story with the time that it took. */
+/** Runs one step and prints its duration. */
 export async function step<T>(what: string, work: () => Promise<T>): Promise<T> {
   const start = performance.now()
   const result = await work()
@@ -32,7 +32,7 @@ export function size(bytes: number): string {
   return bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
 }
 
-/** Numbers stand to the right of the first column. */
+/** The first column is text. The others are numbers, aligned to the right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const out = new Table({
     head: [...head],
@@ -45,11 +45,11 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 
 export interface Counter {
   update(text: string): void
-  /** Takes the line away; what is printed next stands in its place. */
+  /** Clears the line, so that later output replaces it. */
   stop(): void
 }
 
-/** A line that changes, on a terminal only. How much there is to do is not known, so there is no bar. */
+/** A status line that updates in place, on terminals only. The total is unknown, so there is no progress bar. */
 export function counter(text: string): Counter {
   if (!process.stdout.isTTY) return { update: () => {}, stop: () => {} }
   const line = new SingleBar({

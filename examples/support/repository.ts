@@ -6,21 +6,21 @@ import { GitRepository } from '../../test/support/git-repository.js'
 import { serveGit } from '../../test/support/git-server.js'
 
 export interface DemoRepository {
-  /** Where native git finds it. */
+  /** The path for native git. */
   readonly path: string
-  /** Where the engine finds it: smart HTTP on loopback. */
+  /** The URL for the engine: smart HTTP on loopback. */
   readonly url: string
   /** The branch to import; undefined in an empty repository. */
   readonly branch: string | undefined
   readonly about: string
-  /** Whether `git fsck --strict` has nothing to say about it; old repositories often have some flaw. */
+  /** Whether `git fsck --strict` finds no problems. Old repositories often have some. */
   readonly sound: boolean
   close(): Promise<void>
 }
 
 /**
- * A bare repository in a temporary directory, served by `git http-backend`: made here, or a copy of a given
- * one, so that the demonstration never pushes to anybody's own.
+ * Prepares a bare repository in a temporary directory, served by `git http-backend`. It is new, or a copy of a given
+ * repository, so that the demonstration never pushes to the original.
  */
 export async function prepareRepository(
   directory: string,
@@ -43,7 +43,7 @@ export async function prepareRepository(
     branch,
     about:
       given === undefined
-        ? 'a repository made by native git for this run'
+        ? 'a repository that native git created for this run'
         : `a copy of ${withoutCredentials(given)}`,
     sound,
     close: () => server.close(),
@@ -54,7 +54,7 @@ export async function prepareRepository(
 export function withoutCredentials(pathOrUrl: string): string {
   const [scheme] = /^[a-z][a-z\d+.-]*:\/\//i.exec(pathOrUrl) ?? []
   if (scheme === undefined) return pathOrUrl
-  // Where the credentials end is not known in what is no URL.
+  // In an invalid URL, the end of the credentials is unknown.
   if (!URL.canParse(pathOrUrl)) return `${scheme}…`
   return pathOrUrl.replace(/^([^/]*\/\/)[^/]*@/, '$1').replace(/[?#].*/s, '')
 }
@@ -80,7 +80,7 @@ async function copyRepository(given: string, path: string): Promise<void> {
   throw new Error(`cannot copy ${shown}: ${reason}`)
 }
 
-/** The branch of HEAD, or else the first one; where no branch is, one on the newest commit. */
+/** The branch of HEAD, or else the first branch. If there is none, creates `main` at the newest commit. */
 function branchOf(repository: GitRepository): string | undefined {
   const listed = repository.git(['for-each-ref', '--format=%(refname:lstrip=2) %(HEAD)', 'refs/heads'])
   const branches = listed.split('\n').filter((line) => line !== '')
