@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.js'
 import { temporaryDirectory } from './test/support/temporary-directory.js'
 
-/** Tests that `npm run test:long` runs with all of their random rounds; `npm test` runs a part of these. */
+/** Tests that `npm run test:long` runs with all of their random rounds. `npm test` runs fewer rounds. */
 const withRounds = [
   'test/crash/*.test.ts',
   'test/http/large-bodies.test.ts',
@@ -29,7 +29,7 @@ const alone = [
 ]
 
 /**
- * Tests that start many child processes, git above all. They share processes of their own, which stay small: to start a
+ * Tests that start many child processes, mostly git. They run in separate shared processes, which stay small. Starting a
  * child from a process that holds 1 GiB takes about ten times as long as from a small one.
  */
 const children = [
@@ -51,9 +51,9 @@ export default defineConfig(({ mode }) => ({
     globalSetup: ['test/support/run-directory.ts'],
     setupFiles: ['test/support/byte-equality.ts'],
     pool: 'forks',
-    // One more than there are cores: many tests wait for a disk, a child process or a clock.
+    // One more than the number of cores, because many tests wait for a disk, a child process or a clock.
     maxWorkers: availableParallelism() + 1,
-    // Keeps transformed sources below node_modules for the next run.
+    // Caches transformed sources in node_modules for the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
     testTimeout: 60_000,

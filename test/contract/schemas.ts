@@ -9,7 +9,7 @@ export interface Fields {
   readonly required: readonly string[]
 }
 
-/** Collects the named schemas that others refer to. */
+/** Collects the named schemas that other schemas refer to. */
 export class Components {
   readonly #schemas = new Map<string, JsonSchema>()
 
