@@ -65,7 +65,7 @@ describe('--allow-git-names', () => {
     await writeFile(join(directory, 'in.tar'), tarOf({ name: '.git/config', content: 'x' }))
     const refused = await run('source', 'add', 'in.tar')
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toContain('pass --allow-git-names to let it in')
+    expect(refused.stderr).toContain('pass --allow-git-names to accept it')
     const source = await output('source', 'add', 'in.tar', '--allow-git-names')
     const session = await output('session', 'create', '--source', source)
     expect(await output('cat', `${session}:/.git/config`)).toBe('x')

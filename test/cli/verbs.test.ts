@@ -426,7 +426,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         ],
         [
           ['source', 'add', 'https://ann:word@git.example/app'],
-          'remoteUrl: must not hold credentials; pass them with --username and --password-env or --password-file (INVALID_ARGUMENT)',
+          'remoteUrl: must not contain credentials; pass them with --username and --password-env or --password-file (INVALID_ARGUMENT)',
         ],
       ]
       for (const [args, message] of refusals)
