@@ -155,7 +155,7 @@ describe('the rules', () => {
     ['a re-export of a higher layer', 'engine/session/x.ts', "export * from '../fs/stats.js'"],
     ['an import over several lines', 'engine/fs/x.ts', "import {\n  a,\n  b,\n} from '../facade/files.js'"],
     ['an import for its effects', 'engine/storage/x.ts', "import '../cas/blob.js'"],
-    ['the door of the engine from inside', 'engine/facade/x.ts', "import { a } from '../index.js'"],
+    ['the entry point of the engine, from inside', 'engine/facade/x.ts', "import { a } from '../index.js'"],
     ['the ports from inside', 'engine/services/x.ts', "import type { A } from '../ports.js'"],
     ['a service from another', 'engine/services/sources/commits.ts', "import { a } from './sources.js'"],
     ['a service from a helper', 'engine/services/sources/jobs.ts', "import { a } from './sources.js'"],
@@ -169,7 +169,7 @@ describe('the rules', () => {
       'engine/facade/x.ts',
       "import { a } from '../operations/schemas/index.js'",
     ],
-    ['schemas in the door', 'engine/index.ts', "export { a } from './operations/schemas/index.js'"],
+    ['schemas in the entry point', 'engine/index.ts', "export { a } from './operations/schemas/index.js'"],
     ['a service in the contract', 'engine/contract.ts', "export { a } from './services/jobs.js'"],
     ['the contract from inside', 'engine/facade/x.ts', "import type { A } from '../contract.js'"],
     ['the contract from the package', 'index.ts', "export { a } from './engine/contract.js'"],
@@ -457,12 +457,12 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
   if (name.startsWith(commandLine)) {
     // A static import may load none of them, so that the command starts fast when it needs none.
     const isEntry = target === 'index.ts' || /^adapters\/[a-z-]+\/index\.ts$/.test(target)
-    if (isEntry || isEngineDoor(target)) return dynamic || types || target === 'engine/ports.ts'
+    if (isEntry || isEngineEntryPoint(target)) return dynamic || types || target === 'engine/ports.ts'
     return target.startsWith(commandLine)
   }
   if (name.startsWith('adapters/')) {
     const own = `${name.split('/').slice(0, 2).join('/')}/`
-    return isEngineDoor(target) || target.startsWith(own) || adapterOfAdapter[own] === target
+    return isEngineEntryPoint(target) || target.startsWith(own) || adapterOfAdapter[own] === target
   }
   if (name === 'index.ts') {
     if (lazyAdapters.some((name) => target === `adapters/${name}/index.ts`)) return dynamic
@@ -473,8 +473,8 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
 }
 
 function allowedInEngine(name: string, target: string): boolean {
-  if (name === composition) return place(target) !== 'door'
-  if (name === 'engine/index.ts') return place(target) !== 'door' || target === composition
+  if (name === composition) return place(target) !== 'entry point'
+  if (name === 'engine/index.ts') return place(target) !== 'entry point' || target === composition
   if (name === 'engine/ports.ts')
     return (
       /^engine\/(base|storage)\//.test(target) ||
@@ -505,14 +505,14 @@ function allowedPackage(name: string, specifier: string): boolean {
   return enginePackages[specifier] === name || (specifier === 'zod' && name.startsWith(schemas))
 }
 
-function isEngineDoor(target: string): boolean {
+function isEngineEntryPoint(target: string): boolean {
   return (
     target === 'engine/index.ts' || target === 'engine/ports.ts' || target === contract || target === wire
   )
 }
 
-function place(name: string): (typeof layers)[number] | 'door' | undefined {
-  if (isEngineDoor(name) || name === composition) return 'door'
+function place(name: string): (typeof layers)[number] | 'entry point' | undefined {
+  if (isEngineEntryPoint(name) || name === composition) return 'entry point'
   const [, folder, ...rest] = name.split('/')
   return rest.length > 0 ? layers.find((layer) => layer === folder) : undefined
 }

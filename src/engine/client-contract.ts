@@ -1,6 +1,6 @@
 /**
- * The door for clients in another process: the table of operations with its schemas, and the errors. Nothing of it
- * runs an engine or needs Node, so that browsers have it too. Loads zod.
+ * The entry point for clients in another process: the table of operations with its schemas, and the errors. It
+ * neither runs an engine nor needs Node, so it also works in browsers. It loads zod.
  */
 export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/errors.js'
 export { onAbort } from './base/abort.js'

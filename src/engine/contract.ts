@@ -1,6 +1,6 @@
 /**
- * The contract's door for adapters: every operation with its route, its schemas and how to carry it out. Loads
- * zod, which the engine itself does not.
+ * The entry point of the contract for adapters: every operation with its route, its schemas and its method. It loads
+ * zod; the engine itself does not.
  */
 export { commonErrors, operations, tags, type Operation, type OperationName } from './operations/index.js'
 export { contentRoutes, type ContentRoute, type ContentRouteName } from './operations/content-routes.js'

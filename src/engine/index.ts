@@ -1,4 +1,4 @@
-/** The engine's door for the package entry and adapters: everything public, and what puts an engine together. */
+/** The entry point of the engine for the package and adapters: everything public, and `createEngine`. */
 export { createEngine } from './create-engine.js'
 export {
   EngineError,

@@ -48,7 +48,7 @@ export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
 
 type BlobIn = BlobRef | EncodedBlob
 
-/** A path, or the number of a file with several names that is reached by none of them. */
+/** A path, or the number of a hard-linked file that is reached by none of them. */
 export type FileTarget = string | number
 
 /** offset, length, blob (0 = a hole), the blob's offset */

@@ -81,7 +81,7 @@ export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may still be undone, so no file counts as removed yet.
   for (const held of live.held) {
-    // A file with several names may have already lost the one by which it is held in this event.
+    // A hard-linked file may have already lost the one by which it is held in this event.
     const elsewhere = held.touched && held.last instanceof LinkedFile
     if (!elsewhere && !mayTake(redo, held.path)) continue
     held.touched = true

@@ -12,7 +12,7 @@ const ownStepBytes = 16 * 1024
 /**
  * The canonical hash of a frozen root: over mode, extended attributes and pages of each directory, a page over
  * kind, mode, attributes, content and name of its entries. Content only: no times, no inode numbers, no layout
- * of extents, and a file with several names counts once for each. The same tree has the same hash for any
+ * of extents, and a hard-linked file counts once for each. The same tree has the same hash for any
  * history. Memoised per page and directory, so the cost is that of the changes.
  */
 export function hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps<string> {

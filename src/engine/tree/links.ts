@@ -18,7 +18,7 @@ export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLo
   return file
 }
 
-/** The file with several names that has this number. */
+/** The hard-linked file that has this number. */
 export function findLinked(root: Dir, ino: number, loader: NodeLoader): LinkedFile | undefined {
   const file = root.links === undefined ? undefined : findName(root.links, linkKey(ino), loader)
   return file instanceof LinkedFile ? file : undefined

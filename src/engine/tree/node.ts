@@ -10,7 +10,7 @@ export class Owner {
 /** The target of a path. */
 export type Node = FileNode | Dir | Symlink
 
-/** An entry of a directory: the node, or for a file with several names its number in the root's table. */
+/** An entry of a directory: the node, or for a hard-linked file its number in the root's table. */
 export type Entry = Node | Link
 
 /**
@@ -35,7 +35,7 @@ export class Dir {
    */
   linked = false
   xattrs: Xattrs | undefined
-  /** Of a root only: the files with several names by {@link linkKey}. */
+  /** Of a root only: the hard-linked files by {@link linkKey}. */
   links: Dir | undefined
   address: string | undefined
   hash: string | undefined
@@ -109,7 +109,7 @@ export class FileNode {
   }
 }
 
-/** A file with several names. It is in the root's table; its names are {@link Link}s. */
+/** A hard-linked file. It is in the root's table; its names are {@link Link}s. */
 export class LinkedFile extends FileNode {
   /** How many names it has. */
   readonly nlink: number

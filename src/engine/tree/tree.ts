@@ -25,7 +25,7 @@ const pointerBytes = 8
 /**
  * A mutable view of a tree of immutable nodes. Directories and pages that carry this tree's owner token are
  * changed in place, all others are copied on the way down. Freezing hands out the root and takes a new
- * token: the frozen root never changes again. Symlinks are never followed here; a file with several names is
+ * token: the frozen root never changes again. Symlinks are never followed here; a hard-linked file is
  * the same file under each of them.
  */
 export class Tree {
@@ -77,7 +77,7 @@ export class Tree {
     return resolveEntry(entry, this.#root, this.loader)
   }
 
-  /** The file with several names that has this number. */
+  /** The hard-linked file that has this number. */
   findLinked(ino: number): LinkedFile | undefined {
     return findLinked(this.#root, ino, this.loader)
   }
@@ -89,7 +89,7 @@ export class Tree {
     this.#owner.bytes += fileBytes
   }
 
-  /** Another state of the file at a path. A file with several names changes under all of them. */
+  /** Another state of the file at a path. A hard-linked file changes under all of them. */
   replace(names: PathNames, file: FileNode, at: number): void {
     const linked = this.findLinked(file.ino)
     if (linked === undefined) this.put(names, file, at)

@@ -47,7 +47,7 @@ type Attributes = readonly [ino: number, mode: number, mtime: number, ctime: num
 export interface BundleExtra {
   /** Extended attributes. */
   readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
-  /** Of a file in the table of files with several names: how many they are. */
+  /** Of a file in the table of hard-linked files: how many they are. */
   readonly n?: number
   /** Of a root: that table. */
   readonly t?: string

@@ -26,7 +26,7 @@ export interface NodeFacts {
   /** Whether it contains a link, at any depth. */
   readonly linked: boolean
   readonly wide: boolean
-  /** Whether it is, or is of, a table of files with several names. */
+  /** Whether it is, or is of, a table of hard-linked files. */
   readonly table: boolean
 }
 

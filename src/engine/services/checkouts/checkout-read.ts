@@ -50,7 +50,7 @@ export class DiskReader {
   readonly #builder: TreeBuilder
   readonly #signal: AbortSignal
   readonly #names: NameRule
-  /** Files with several names, by their number on the host. */
+  /** Hard-linked files, by their number on the host. */
   readonly #linked = new Map<string, string>()
 
   /** `builder` starts with `root`. */

@@ -55,7 +55,7 @@ export class CheckoutWriter {
   #started = false
   #bytes = 0
   #files = 0
-  /** Of files with several names: where one is on the host. */
+  /** Of hard-linked files: where one is on the host. */
   readonly #linked = new Map<number, { readonly path: string; readonly ino: string }>()
   /** By number, for each of the trees. */
   #linkNames: Promise<Map<number, string[]>[]> | undefined

@@ -42,7 +42,7 @@ export class TreeMender {
   readonly loader: NodeLoader
   readonly #hasBlob: (hash: string, length: number) => boolean
   readonly #slice: TimeSlice
-  /** Addresses of directories and pages below which nothing is lost, not counting the files with several names. */
+  /** Addresses of directories and pages below which nothing is lost, not counting the hard-linked files. */
   readonly #whole = new DigestTable()
 
   constructor(loader: NodeLoader, hasBlob: (hash: string, length: number) => boolean, slice: TimeSlice) {

@@ -70,7 +70,7 @@ export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGene
 /** Makes entries of nodes in the order in which they are given. */
 class EntryDescriber {
   readonly #core: Core
-  /** Files with several names: the first name that was returned, and the number of remaining names. */
+  /** Hard-linked files: the first name that was returned, and the number of remaining names. */
   readonly #linked = new Map<number, { readonly path: string; left: number }>()
 
   constructor(core: Core) {
