@@ -1,3 +1,4 @@
+import { itemAt, present } from '../base/present.js'
 import { invalid } from '../base/errors.js'
 import { parseText, given } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -182,10 +183,10 @@ export async function openStream(
 /** Calls a method by its path, such as `session`, `files`, `rename`. {@link Fitting} has checked the types. */
 function byMethod(path: readonly string[]): Call<MethodName> {
   const [root, ...services] = path.slice(0, -1)
-  const method = path.at(-1)!
+  const method = itemAt(path, -1)
   const call = async (owner: object, request: object, options: CallOptions): Promise<never> => {
     let service = owner
-    for (const name of services) service = (service as Readonly<Record<string, object>>)[name]!
+    for (const name of services) service = present((service as Readonly<Record<string, object>>)[name], name)
     const methods = service as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>
     return answer(await methods[method]!(request, options)) as never
   }

@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import type { Secret } from '../services/secrets/secret.js'
 import type { SecretScope } from '../records/secret.js'
 import {
@@ -67,7 +68,7 @@ export class SessionSecrets {
     await this.#access.look('getSecret', async (live) => {
       found = await this.#service.get(this.#access.core, live, secretName)
     })
-    return { secretName, secretValue: found! }
+    return { secretName, secretValue: present(found, 'the value of a secret') }
   }
 
   /**

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../base/present.js'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
@@ -222,7 +223,10 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
       'pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
     )
   }
-  const found = checkpointId === undefined ? index.byLabel(checkpointLabel!) : index.byId(checkpointId)
+  const found =
+    checkpointId === undefined
+      ? index.byLabel(present(checkpointLabel, 'the reference'))
+      : index.byId(checkpointId)
   if (found !== undefined) return found
   const details =
     checkpointId === undefined
@@ -252,7 +256,7 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
       records.push(checkpointKind.parse(json))
     }
     if (found.length < limits.pageSizeMax) break
-    gte = `${found.at(-1)![0]}\0`
+    gte = `${itemAt(found, -1)[0]}\0`
   }
   if (live.checkpoints !== undefined) return
   // By seq: ids only grow within one process.

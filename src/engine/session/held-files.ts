@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { Fault } from '../base/fault.js'
 import { parsePath } from '../base/path.js'
 import { EngineError } from '../base/errors.js'
@@ -61,7 +62,7 @@ export function currentFile(live: Holder, held: HeldFile): FileNode {
     include(live, held)
   }
   refresh(live, held)
-  return held.last!
+  return present(held.last, 'the held file')
 }
 
 function include(live: Holder, held: HeldFile): void {
@@ -122,7 +123,7 @@ export function takeOver(live: Holder, dropped: Holder): void {
 }
 
 function followMove(live: Holder, from: string, to: string): void {
-  for (const held of live.held!) {
+  for (const held of live.held ?? []) {
     if (held.path === from) held.path = to
     else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
     // The file at the destination was replaced. If it has another name, that name is not known.
@@ -133,10 +134,10 @@ function followMove(live: Holder, from: string, to: string): void {
 /** A restore may put a file back where it was before a rename. */
 function followRestore(live: Holder, before: Dir, after: Dir): void {
   const missing = new Set<number>()
-  for (const held of live.held!) if (!look(live.tree, held)) missing.add(held.ino)
+  for (const held of live.held ?? []) if (!look(live.tree, held)) missing.add(held.ino)
   if (missing.size === 0) return
   const found = findInos(before, after, missing, live.tree.loader)
-  for (const held of live.held!) held.path = found.get(held.ino) ?? held.path
+  for (const held of live.held ?? []) held.path = found.get(held.ino) ?? held.path
 }
 
 function takesNames(redo: Redo): boolean {

@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { engineClosed, EngineError, anotherEngine } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
@@ -176,7 +177,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
 
 export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
   beforeEffect(live, redo)
-  if (redo[0] === 'R') live.tree.reset(live.pins!.get(redo[1])!)
+  if (redo[0] === 'R') live.tree.reset(present(live.pins?.get(redo[1]), 'the state to restore'))
   else apply(live.tree, redo, at, core)
 }
 

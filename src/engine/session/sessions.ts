@@ -1,3 +1,4 @@
+import { itemAt, present } from '../base/present.js'
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { parseStringMap, type StringMap } from '../base/input.js'
@@ -251,13 +252,14 @@ export async function listSessions(
       if (sessions.length + shown.length === pageSize) break
     }
     const isLast =
-      found.length < scanned && (found.length === 0 || sessionKind.parse(found.at(-1)![1]).id === after)
+      found.length < scanned && (found.length === 0 || sessionKind.parse(itemAt(found, -1)[1]).id === after)
     const times = await lastActivities(core, shown)
     for (const [index, record] of shown.entries()) {
-      const session = { record, lastActivityAt: times[index]! }
+      const session = { record, lastActivityAt: itemAt(times, index) }
       if (!isExpired(core, session)) sessions.push(describeSession(session, permissions))
     }
-    if (sessions.length === pageSize) return { sessions, nextPageToken: encodePageToken('sessions', after!) }
+    if (sessions.length === pageSize)
+      return { sessions, nextPageToken: encodePageToken('sessions', present(after, 'the last session')) }
     if (isLast) return { sessions, nextPageToken: '' }
   }
 }

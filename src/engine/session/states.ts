@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { invalid } from '../base/errors.js'
 import { parseFlag } from '../base/input.js'
 import { Shape } from '../base/shape.js'
@@ -189,5 +190,5 @@ export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGe
 
 export function describeChange({ path, before, after }: TreeChange): Change {
   const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
-  return { path, change, kind: kindOf((after ?? before)!) }
+  return { path, change, kind: kindOf(present(after ?? before, 'the changed node')) }
 }

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { onlyItem } from '../../base/present.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import { parseExpectedHash } from '../../base/hash.js'
 import { parseMode, parseSize, readList, oneOf } from '../../base/input.js'
@@ -253,7 +254,8 @@ class ChunkParser {
   #flush(): void {
     if (this.#pack.length === 0) return
     const parts = this.#pack.map(({ bytes }) => bytes)
-    const blob = BlobRef.of(parts.length === 1 ? copyBytes(parts[0]!) : Buffer.concat(parts, this.#packBytes))
+    const only = onlyItem(parts)
+    const blob = BlobRef.of(only === undefined ? Buffer.concat(parts, this.#packBytes) : copyBytes(only))
     let offset = 0
     for (const { bytes, chunk } of this.#pack) {
       chunk.blob = blob

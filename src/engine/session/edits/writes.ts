@@ -1,3 +1,4 @@
+import { onlyItem, present } from '../../base/present.js'
 import { parseFlag, parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { checkFileSize, type StagedContent } from '../../cas/staging.js'
@@ -92,7 +93,7 @@ export function planWrite(
   const file = fileOrMissing(at, request.path)
   const { path } = at
   const blobs = staged.blobs()
-  const single = blobs.length === 1 ? blobs[0]! : 0
+  const single = onlyItem(blobs) ?? 0
   let redo: Redo[]
   if (file === undefined) {
     redo = makeParents(core, at, request.path, options.parents)
@@ -152,7 +153,12 @@ function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, p
   if (file === undefined) {
     // Only its holder can reach the file, so it changes for the holder alone.
     const held = target as HeldFile
-    held.last = patched(held.last!, ['p', held.ino, size, pieces], eventTime(core, live), core)
+    held.last = patched(
+      present(held.last, 'the held file'),
+      ['p', held.ino, size, pieces],
+      eventTime(core, live),
+      core,
+    )
     return undefined
   }
   const details = { path: target.path }

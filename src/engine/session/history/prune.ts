@@ -1,3 +1,4 @@
+import { onlyItem } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
@@ -79,7 +80,8 @@ export async function newestSeq(core: Core, sessionId: string): Promise<number> 
 
 /** Whether nothing but the newest state can be named, and replay starts there. */
 function isSettled(snapshots: readonly SnapshotRecord[], last: number): boolean {
-  return snapshots.length === 1 && snapshots[0]!.seq === last && snapshots[0]!.pruned === true
+  const only = onlyItem(snapshots)
+  return only !== undefined && only.seq === last && only.pruned === true
 }
 
 const nothingToDo: HistoryPlan = { write: [], drop: [], pruneTo: 0 }

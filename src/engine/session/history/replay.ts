@@ -1,3 +1,4 @@
+import { itemAt, onlyItem, present } from '../../base/present.js'
 import { assert, EngineError, eventMissing } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { whenLoaded } from '../../base/fault.js'
@@ -100,7 +101,8 @@ export async function* rootsAt(
     last = { seq, root }
     keep(root)
     known.set(seq, root)
-    if (known.size > limits.bundleHeldStates) known.delete(known.keys().next().value!)
+    const [oldest] = known.keys()
+    if (oldest !== undefined && known.size > limits.bundleHeldStates) known.delete(oldest)
     yield [seq, root]
   }
 }
@@ -130,7 +132,11 @@ async function replayFrom(
     checkSequence(page, next, live.id)
     next += page.length
     const at = page.findLastIndex((event) => restoreTarget(event) !== undefined)
-    if (at >= 0) restored = { target: restoreTarget(page[at]!)!, events: page.slice(at + 1) }
+    if (at >= 0)
+      restored = {
+        target: present(restoreTarget(itemAt(page, at)), 'the target of a restore'),
+        events: page.slice(at + 1),
+      }
     else if (restored === undefined) await replay(core, tree, page)
     else restored.events.push(...page)
   }
@@ -192,7 +198,7 @@ async function readState(core: Core, sessionId: string, seq: number): Promise<St
   }
   const tree = new Tree(start, core.loader)
   for (const { events } of histories.toReversed()) await replay(core, tree, events)
-  const { seq: reached, at, chain, snapshotSeq } = histories[0]!
+  const { seq: reached, at, chain, snapshotSeq } = itemAt(histories, 0)
   const inheritedEvents = histories.slice(1).reduce((sum, { events }) => sum + events.length, 0)
   return { root: tree.freeze(), seq: reached, at, chain, snapshotSeq, inheritedEvents }
 }
@@ -251,7 +257,10 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     end ??= {
       seq: last?.seq ?? snapshot?.seq ?? 0,
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
-      chain: last === undefined ? (snapshot?.chain ?? chainStart) : (last.body as unknown as EventBody)[4]!,
+      chain:
+        last === undefined
+          ? (snapshot?.chain ?? chainStart)
+          : present((last.body as unknown as EventBody)[4], 'the link of an event'),
       snapshotSeq: snapshot?.seq ?? 0,
     }
     if (Number.isFinite(seq) && end.seq < seq) {
@@ -260,11 +269,12 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     let position = last === undefined ? 0 : window.length
     for (;;) {
       let restore = position - 1
-      while (restore >= 0 && restoreTarget(window[restore]!) === undefined) restore--
+      while (restore >= 0 && restoreTarget(itemAt(window, restore)) === undefined) restore--
       newestFirst.push(window.slice(restore + 1, position))
       if (restore < 0) return { record, events: newestFirst.toReversed().flat(), snapshot, ...end }
-      const target = restoreTarget(window[restore]!)!
-      assert(target < window[restore]!.seq, 'a restore leads to an earlier event')
+      const event = itemAt(window, restore)
+      const target = present(restoreTarget(event), 'the target of a restore')
+      assert(target < event.seq, 'a restore leads to an earlier event')
       if (target < from - 1) {
         wanted = target
         break
@@ -283,7 +293,8 @@ async function storedEvents(core: Core, sessionId: string): Promise<void> {
 function restoreTarget(event: StoredEvent): number | undefined {
   const redo = (event.body as unknown as EventBody)[5]
   if (redo === undefined || typeof redo === 'string') return undefined
-  return redo.length === 1 && redo[0]![0] === 'R' ? redo[0][1] : undefined
+  const only = onlyItem(redo)
+  return only?.[0] === 'R' ? only[1] : undefined
 }
 
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {

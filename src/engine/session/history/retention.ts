@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { firstAtLeast, someIn } from '../../base/ascending.js'
 
 /** Which states of a session are kept as snapshots, and how far back its redo is: worked out from facts alone. */
@@ -103,7 +104,7 @@ function countUpTo(restores: HistoryFacts['restores'], seq: number): number {
   let high = restores.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if (restores[middle]![0] <= seq) low = middle + 1
+    if (itemAt(restores, middle)[0] <= seq) low = middle + 1
     else high = middle
   }
   return low

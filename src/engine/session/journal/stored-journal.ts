@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { Fault } from '../../base/fault.js'
 import type { BlobRef } from '../../cas/blob.js'
 import type { PublicPart, Redo } from '../../records/event.js'
@@ -28,7 +29,7 @@ export class StoredJournal implements Journal {
   }
 
   blobs(_store: MeteredStore, blobs: readonly BlobRef[]): NonNullable<StoreCommit['blobs']> {
-    return blobs.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+    return blobs.map((blob) => ({ hash: blob.hash, bytes: present(blob.bytes, 'the content of a blob') }))
   }
 
   /** Its records go with the next collection. */

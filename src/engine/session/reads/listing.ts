@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
 import { TimeSlice } from '../../base/slices.js'
@@ -45,5 +46,5 @@ export async function listNodes(
       }),
     )
   }
-  return { entries, nextPageToken: more ? encodePageToken(name, entries.at(-1)![0]) : '' }
+  return { entries, nextPageToken: more ? encodePageToken(name, itemAt(entries, -1)[0]) : '' }
 }

@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { formatHash } from '../../base/hash.js'
 import { whenLoaded } from '../../base/fault.js'
 import { parseFlag } from '../../base/input.js'
@@ -106,7 +107,7 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
       if (known === undefined) {
         hashedBytes += node.size
         if (hashedBytes > limits.manifestHashBytes && nodes.length > 0) {
-          nextPageToken = encodePageToken(listing, nodes.at(-1)!.path)
+          nextPageToken = encodePageToken(listing, itemAt(nodes, -1).path)
           break
         }
       }

@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { joinPath, parsePath, type PathNames } from '../../base/path.js'
@@ -53,7 +54,7 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
       }
       continue
     }
-    const node = findName(dirs.at(-1)!, name, tree.loader)
+    const node = findName(itemAt(dirs, -1), name, tree.loader)
     const last = pending.length === 0
     if (node instanceof Symlink && (!last || followLast)) {
       if (++hops > limits.symlinkHops)
@@ -85,7 +86,7 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
       return { ...checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
     }
   }
-  return { ...checked(resolved), node: dirs.at(-1)!, parents: resolved.length - 1 }
+  return { ...checked(resolved), node: itemAt(dirs, -1), parents: resolved.length - 1 }
 }
 
 /** Names that come out of symlink targets pass the same gate as any path. */

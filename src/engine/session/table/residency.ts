@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { LiveSession } from './live.js'
 
@@ -131,7 +132,7 @@ export class Residency {
     const oldest = [...weights.keys()].toSorted((a, b) => a.usedAt - b.usedAt)
     for (const live of oldest) {
       if (bytes <= this.#budgetBytes * 0.75) break
-      bytes -= weights.get(live)!
+      bytes -= present(weights.get(live), 'the weight of a session')
       chosen.push(live)
     }
     return chosen

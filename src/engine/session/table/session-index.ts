@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { shown } from '../../base/input.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
@@ -79,7 +80,7 @@ export class SessionIndex<Index> {
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.recordsPerScan })
       for (const [key, json] of found) this.#restore(index, json, core, { sessionId: live.id, key })
       if (found.length < limits.recordsPerScan) break
-      gte = `${found.at(-1)![0]}\0`
+      gte = `${itemAt(found, -1)[0]}\0`
     }
     this.#complete?.(index, core)
     // Another call may have been faster, and changed it since.

@@ -17,6 +17,7 @@ export class UnsureUses {
   set(sessionId: string, use: UnsureUse): void {
     this.#bySession.delete(sessionId)
     this.#bySession.set(sessionId, use)
-    if (this.#bySession.size > limits.unsureUses) this.#bySession.delete(this.#bySession.keys().next().value!)
+    const [oldest] = this.#bySession.keys()
+    if (oldest !== undefined && this.#bySession.size > limits.unsureUses) this.#bySession.delete(oldest)
   }
 }
