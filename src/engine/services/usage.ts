@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { given } from '../base/input.js'
 import { invalid } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
@@ -171,7 +172,7 @@ export class UsageMeter {
       const found = await core.store.scan({ gte, lt, limit: limits.recordsPerScan })
       for (const [, text] of found) bytes += Number(text)
       if (found.length < limits.recordsPerScan) break
-      gte = `${found.at(-1)![0]}\0`
+      gte = `${itemAt(found, -1)[0]}\0`
     }
     return bytes
   }
@@ -196,9 +197,9 @@ async function sessionMs(core: Core, start: number, end: number): Promise<number
       .filter(({ createdAt }) => createdAt < end)
     const times = await lastActivities(core, sessions)
     for (const [index, { createdAt }] of sessions.entries())
-      total += Math.max(0, Math.min(end, times[index]!) - Math.max(start, createdAt))
+      total += Math.max(0, Math.min(end, itemAt(times, index)) - Math.max(start, createdAt))
     if (found.length < limits.recordsPerScan) break
-    gte = `${found.at(-1)![0]}\0`
+    gte = `${itemAt(found, -1)[0]}\0`
   }
   for await (const [createdAt, deletedAt, count] of usageRollups(core))
     total += count * Math.max(0, Math.min(end, deletedAt) - Math.max(start, createdAt))

@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { TimeSlice } from '../../base/slices.js'
 import type { BlobRef } from '../../cas/blob.js'
@@ -37,7 +38,7 @@ export class BodyReader {
       if (this.#slice.over) await this.#slice.next()
       if (this.#vault.facts(part)?.kind !== 'blocks') throw damaged('a part of a list is missing')
       for (const block of numbered(await this.#vault.body(part))) {
-        if (blocks.length > 0 && blocks.at(-1)![0] >= block[0]) throw damaged('blocks are not in order')
+        if ((blocks.at(-1)?.[0] ?? -1) >= block[0]) throw damaged('blocks are not in order')
         blocks.push(block)
       }
     }
@@ -80,7 +81,7 @@ export class BodyReader {
     for (const item of list) {
       const [given, block] = asList(item)
       const number = asInteger(given, 0, lastBlock)
-      if (blocks.length > 0 && blocks.at(-1)![0] >= number) throw damaged('blocks are not in order')
+      if ((blocks.at(-1)?.[0] ?? -1) >= number) throw damaged('blocks are not in order')
       blocks.push([number, this.#block(asList(block, limits.extentsPerBlock))])
     }
     return bodyOf(blocks)
@@ -116,7 +117,7 @@ function bodyOf(blocks: readonly (readonly [number, Block])[]): BlockBody {
       numbers.push(number)
       chunks.push([])
     }
-    const chunk = chunks.at(-1)!
+    const chunk = itemAt(chunks, -1)
     while (chunk.length < block % limits.blocksPerChunk) chunk.push(undefined)
     chunk.push(content)
   }
@@ -125,7 +126,7 @@ function bodyOf(blocks: readonly (readonly [number, Block])[]): BlockBody {
 
 function* numbered({ chunkNumbers, chunks }: BlockBody): Generator<[number, Block], void> {
   for (const [index, blocks] of chunks.entries()) {
-    for (const [within, block] of blocks.entries())
-      if (block !== undefined) yield [chunkNumbers[index]! * limits.blocksPerChunk + within, block]
+    const start = itemAt(chunkNumbers, index) * limits.blocksPerChunk
+    for (const [within, block] of blocks.entries()) if (block !== undefined) yield [start + within, block]
   }
 }

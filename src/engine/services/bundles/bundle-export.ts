@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { EngineError, logChanged } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
@@ -77,7 +78,9 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   keep(root)
   keep(live.baseline)
   const seqs = checkpoints.map((one) => one.seq)
-  const states = core.journal.kept(() => 'stored' as const) ?? seqs.map((one) => live.pins!.get(one)!)
+  const states =
+    core.journal.kept(() => 'stored' as const) ??
+    seqs.map((one) => present(live.pins?.get(one), 'the state of a checkpoint'))
   const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
   pins.push(core.pins.pin({ states: { sessionId: live.id, seqs }, owner }))
   const close = (): void => {
@@ -113,7 +116,7 @@ export async function exportBlocks(
   }
   const log = new Log(core, opened)
   const checkpoints = opened.checkpoints.map(({ id, seq, label, createdAt }, index) => {
-    const state = encoded[index + 1]!
+    const state = itemAt(encoded, index + 1)
     return [id, seq, label, createdAt, state.manifestHash, state.root]
   })
   const { annotations = [], approvals = [] } = opened.facts
@@ -137,10 +140,10 @@ export async function exportBlocks(
   const manifest: Manifest = {
     tags,
     baseline: {
-      ...encoded[0]!,
+      ...itemAt(encoded, 0),
       ...(revision && { revision: { sourceId: revision.sourceId, revisionId: revision.revisionId } }),
     },
-    state: encoded.at(-1)!,
+    state: itemAt(encoded, -1),
     treeBlocks: writer.count,
     head: log.head,
     texts: texts as Manifest['texts'],

@@ -1,3 +1,4 @@
+import { itemAt, onlyItem, present } from '../../base/present.js'
 import { DigestTable } from '../../base/digest-table.js'
 import { EngineError } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
@@ -63,11 +64,16 @@ export function nodeVault(core: Core): NodeVault {
   return core.journal.kept(() => new StoredNodes(core)) ?? new HeldNodes(core)
 }
 
+interface HeldNode {
+  readonly facts: NodeFacts
+  readonly value: Dir | Page | BlockBody
+}
+
 /** For a store that is not durable: the trees themselves. */
 class HeldNodes implements NodeVault {
   readonly #writer: ContentWriter
   readonly #blobs = new Map<string, BlobRef>()
-  readonly #nodes = new Map<string, { readonly facts: NodeFacts; readonly value: Dir | Page | BlockBody }>()
+  readonly #nodes = new Map<string, HeldNode>()
 
   constructor(core: Core) {
     this.#writer = new ContentWriter(core)
@@ -87,8 +93,12 @@ class HeldNodes implements NodeVault {
     return this.#nodes.get(address)?.facts
   }
 
+  #node(address: string): HeldNode {
+    return present(this.#nodes.get(address), 'a node')
+  }
+
   directory(address: string, attributes: Attributes): Dir {
-    const { value, facts } = this.#nodes.get(address)!
+    const { value, facts } = this.#node(address)
     const dir = new Dir(undefined, attributes, (value as Dir).pages)
     dir.wide = facts.wide
     dir.height = facts.height
@@ -97,11 +107,11 @@ class HeldNodes implements NodeVault {
   }
 
   part(address: string): Promise<Page> {
-    return Promise.resolve(this.#nodes.get(address)!.value as Page)
+    return Promise.resolve(this.#node(address).value as Page)
   }
 
   body(address: string): Promise<BlockBody> {
-    return Promise.resolve(this.#nodes.get(address)!.value as BlockBody)
+    return Promise.resolve(this.#node(address).value as BlockBody)
   }
 
   bodyOf(_address: string, body: BlockBody): BlockBody {
@@ -183,9 +193,9 @@ class StoredNodes implements NodeVault {
   facts(address: string): NodeFacts | undefined {
     const record = this.#nodes.get(address)
     if (record === undefined) return undefined
-    const bits = record[1]!
+    const bits = record.readUInt8(1)
     return {
-      kind: kinds[record[0]!]!,
+      kind: itemAt(kinds, record.readUInt8(0)),
       height: record.readUInt16LE(2),
       linked: (bits & flags.linked) !== 0,
       wide: (bits & flags.wide) !== 0,
@@ -194,12 +204,12 @@ class StoredNodes implements NodeVault {
   }
 
   directory(address: string, attributes: Attributes): Dir {
-    const { height, linked, wide } = this.facts(address)!
+    const { height, linked, wide } = present(this.facts(address), 'a directory')
     const hash = this.#pageHash(address)
     // The hash can be computed without its names.
-    const pages = hash === undefined ? null : [new Page(undefined, null, [], '')]
-    if (pages !== null) pages[0]!.hash = hash
-    const dir = new Dir(undefined, attributes, pages)
+    const page = hash === undefined ? undefined : new Page(undefined, null, [], '')
+    if (page !== undefined) page.hash = hash
+    const dir = new Dir(undefined, attributes, page === undefined ? null : [page])
     dir.address = this.#storedAddress(address)
     dir.height = height
     dir.linked = linked
@@ -214,7 +224,7 @@ class StoredNodes implements NodeVault {
     page.hash = this.#pageHash(address)
     const loaded = await peekPage(page, this.#core.loader)
     loaded.address = page.address
-    loaded.last = loaded.names!.at(-1)!
+    loaded.last = itemAt(present(loaded.names, 'a loaded page'), -1)
     return loaded
   }
 
@@ -238,13 +248,8 @@ class StoredNodes implements NodeVault {
   }
 
   keepDirectory(address: string, dir: Dir, facts: NodeFacts): void {
-    const pages = dir.pages!
-    this.#keep(
-      address,
-      this.#put(encodeContent(dir, this.#put)),
-      facts,
-      pages.length === 1 ? pages[0]!.hash : undefined,
-    )
+    const page = onlyItem(present(dir.pages, 'a new directory'))
+    this.#keep(address, this.#put(encodeContent(dir, this.#put)), facts, page?.hash)
   }
 
   keepPart(address: string, page: Page, facts: NodeFacts): void {
@@ -281,13 +286,17 @@ class StoredNodes implements NodeVault {
     return address
   }
 
+  #record(address: string): Buffer {
+    return present(this.#nodes.get(address), 'a node')
+  }
+
   #storedAddress(address: string): string {
-    return this.#nodes.get(address)!.toString('hex', storedAt, storedAt + addressBytes)
+    return this.#record(address).toString('hex', storedAt, storedAt + addressBytes)
   }
 
   #pageHash(address: string): string | undefined {
-    const record = this.#nodes.get(address)!
-    if ((record[1]! & flags.hashed) === 0) return undefined
+    const record = this.#record(address)
+    if ((record.readUInt8(1) & flags.hashed) === 0) return undefined
     return record.toString('hex', storedAt + addressBytes, recordBytes)
   }
 

@@ -1,3 +1,4 @@
+import { itemAt, onlyItem, present } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8, needsUtf8Order } from '../../base/order.js'
@@ -62,7 +63,7 @@ export class PageReader {
     let count = 0
     let last: string | undefined
     const close = async (): Promise<void> => {
-      const page = open.length === 1 ? open[0]! : joined(open)
+      const page = onlyItem(open) ?? joined(open)
       if (open.length > 1) await this.#hashPage(page, factsOf(page, 'part'))
       whole = pages.length === 0 ? page : undefined
       pages.push(this.#vault.keepPage(page))
@@ -74,12 +75,13 @@ export class PageReader {
       const facts = this.#vault.facts(part)
       if (facts?.kind !== 'part') throw damaged('a part of a directory is missing')
       const page = await this.#vault.part(part)
-      if (last !== undefined && compareUtf8(last, page.names![0]!) >= 0)
+      const names = present(page.names, 'a loaded page')
+      if (last !== undefined && compareUtf8(last, itemAt(names, 0)) >= 0)
         throw damaged('names are not in order')
       last = page.last
       all.push(facts)
       open.push(page)
-      count += page.names!.length
+      count += names.length
       if (count > limits.namesPerPage) throw damaged('a directory is split into the wrong pages')
       if (count === limits.namesPerPage || endsPage(page.last)) await close()
       await this.#vault.backpressure()
@@ -130,7 +132,7 @@ function factsOf({ names, nodes }: Page, kind: NodeFacts['kind']): NodeFacts {
     kind,
     height,
     linked: nodes.some(isLinked),
-    wide: names!.some(needsUtf8Order),
+    wide: present(names, 'a loaded page').some(needsUtf8Order),
     table: nodes.some((node) => node instanceof LinkedFile),
   }
 }
@@ -146,11 +148,11 @@ function directoryOf(pages: Page[]): Dir {
 }
 
 function joined(parts: readonly Page[]): Page {
-  const names = parts.flatMap((part) => part.names!)
+  const names = parts.flatMap((part) => present(part.names, 'a loaded page'))
   return new Page(
     undefined,
     names,
     parts.flatMap((part) => part.nodes),
-    names.at(-1)!,
+    itemAt(names, -1),
   )
 }

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { itemAt, onlyItem, present } from '../../base/present.js'
 import { DigestTable } from '../../base/digest-table.js'
 import { EngineError } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
@@ -92,9 +93,8 @@ export class TreeWriter {
       }
       await this.#nextPage(top)
       if (top.index < top.pages.length) continue
-      const [only] = top.parts
-      const isWhole = top.parts.length === 1 && top.pages.length === 1
-      this.#directories.set(keyOf(top.dir), isWhole ? only! : this.#list(top.parts))
+      const whole = top.pages.length === 1 ? onlyItem(top.parts) : undefined
+      this.#directories.set(keyOf(top.dir), whole ?? this.#list(top.parts))
       yield* this.#take()
       stack.pop()
     }
@@ -110,12 +110,12 @@ export class TreeWriter {
   /** Goes on to the next page that was not written before. */
   async #nextPage(frame: Frame): Promise<void> {
     for (; frame.index < frame.pages.length && frame.page === undefined; frame.index++) {
-      const page = frame.pages[frame.index]!
+      const page = itemAt(frame.pages, frame.index)
       const known = frame.pages.length === 1 ? undefined : this.#pages.get(page.address ?? page)
       if (known === undefined) {
         const { names, nodes } = await peekPage(page, this.#core.loader)
         // The page itself may be unloaded before its turn.
-        frame.page = { names: names!, nodes }
+        frame.page = { names: present(names, 'a loaded page'), nodes }
         frame.waiting = frame.page.nodes.filter((node) => node instanceof Dir)
         return
       }
@@ -136,7 +136,7 @@ export class TreeWriter {
       length = 0
     }
     for (const [at, name] of names.entries()) {
-      const entry = JSON.stringify([name, await this.#encode(nodes[at]!)])
+      const entry = JSON.stringify([name, await this.#encode(itemAt(nodes, at))])
       yield* this.#take()
       if (length + entry.length > limits.bundlePieceBytes && length > 0) cut(treeKinds.part)
       entries.push(entry)
@@ -144,7 +144,8 @@ export class TreeWriter {
     }
     cut(pages.length === 1 && written.length === 0 ? treeKinds.directory : treeKinds.part)
     yield* this.#take()
-    if (pages.length > 1) this.#pages.set(pages[index]!.address ?? pages[index]!, written)
+    const page = itemAt(pages, index)
+    if (pages.length > 1) this.#pages.set(page.address ?? page, written)
     for (const part of written) parts.push(part)
   }
 
@@ -162,13 +163,17 @@ export class TreeWriter {
     return ['f', ino, mode, mtime, ctime, birthtime, size, body, ...optional(extra)]
   }
 
+  #written(dir: Dir): string {
+    return present(this.#directories.get(keyOf(dir)), 'a written directory')
+  }
+
   #encodeDirectory(dir: Dir): BundleDirectory {
     const { ino, mode, mtime, ctime, birthtime, links } = dir
     const extra = {
       ...this.#xattrs(dir.xattrs),
-      ...(links !== undefined && { t: this.#directories.get(keyOf(links))! }),
+      ...(links !== undefined && { t: this.#written(links) }),
     }
-    const content = this.#directories.get(keyOf(dir))!
+    const content = this.#written(dir)
     return ['d', ino, mode, mtime, ctime, birthtime, content, ...optional(extra)]
   }
 
@@ -201,12 +206,12 @@ export class TreeWriter {
     }
     if (isInline) return inline
     if (entries.length > 0) cut()
-    return { b: lists.length === 1 ? lists[0]! : this.#list(lists) }
+    return { b: onlyItem(lists) ?? this.#list(lists) }
   }
 
   async *#blocks(body: BlockBody): AsyncGenerator<BundleBlockEntry, void> {
     for (const [index, blocks] of body.chunks.entries()) {
-      const start = body.chunkNumbers[index]! * limits.blocksPerChunk
+      const start = itemAt(body.chunkNumbers, index) * limits.blocksPerChunk
       for (const [within, block] of blocks.entries()) {
         if (this.#slice.over) await this.#slice.next()
         if (block instanceof BlobRef) yield [start + within, [this.#blob(block), block.length]]

@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { createEmitter } from '../../base/emitter.js'
 import type { Environment } from '../../base/environment.js'
 import type { TextGlob } from '../../base/glob.js'
@@ -70,11 +71,12 @@ export class BusChannel {
     const dropped: KeptMessage[] = []
     const { busKeptMessages, busKeptBytes } = limits
     while (this.#kept.length > 1 && (this.#kept.length > busKeptMessages || this.#keptBytes > busKeptBytes)) {
-      const oldest = this.#kept.shift()!
+      const oldest = present(this.#kept.shift(), 'the oldest message')
       this.#keptBytes -= oldest.payload.byteLength
       dropped.push(oldest)
     }
-    if (dropped.length > 0) this.#emitter.emit('dropped', dropped.at(-1)!)
+    const newestDropped = dropped.at(-1)
+    if (newestDropped !== undefined) this.#emitter.emit('dropped', newestDropped)
     return { message, dropped }
   }
 
@@ -234,7 +236,7 @@ export class BusChannel {
   }
 
   #release({ pattern, size }: TextGlob): void {
-    const used = this.#patterns.get(pattern)!
+    const used = present(this.#patterns.get(pattern), 'the pattern of a subscription')
     if (--used.subscribers > 0) return
     this.#patterns.delete(pattern)
     this.#patternSize -= size

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { itemAt } from '../../base/present.js'
 import { Fault } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { runInSlices, type Steps } from '../../base/slices.js'
@@ -70,7 +71,7 @@ export function sameContent(a: CacheContent, b: CacheContent): boolean {
   if (a.size !== b.size) return false
   if (typeof a.bytes === 'string' || typeof b.bytes === 'string') return a.bytes === b.bytes
   const others = b.bytes
-  return a.bytes.every((blob, index) => sameBlob(blob, others[index]!))
+  return a.bytes.every((blob, index) => sameBlob(blob, itemAt(others, index)))
 }
 
 /** The bytes as a fresh copy. */

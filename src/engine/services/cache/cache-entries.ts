@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { present } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'
 import type { Steps } from '../../base/slices.js'
 import { noContent, type CacheContent } from './cache-content.js'
@@ -138,19 +139,19 @@ export class CacheEntries {
   /** Removes expired entries, then the least recently used until the cache is within its bounds. */
   *tidy(now: number): Steps<void> {
     for (let count = 1; this.#expiries.next <= now; count++) {
-      const { deadline, item: node } = this.#expiries.take()!
+      const { deadline, item: node } = present(this.#expiries.take(), 'the next expiry')
       if (!node.gone && node.item.deadline === deadline) this.#remove(node)
       if (count % stepEntries === 0) yield
     }
     for (let count = 1; this.isOver; count++) {
-      this.#remove(this.#oldest!)
+      this.#remove(present(this.#oldest, 'the oldest entry'))
       if (count % stepEntries === 0) yield
     }
   }
 
   /** Removes the least recently used entries until the cache is within its bounds. */
   evict(): void {
-    while (this.isOver) this.#remove(this.#oldest!)
+    while (this.isOver) this.#remove(present(this.#oldest, 'the oldest entry'))
   }
 
   /** Keys that were taken out and not put again, once. */

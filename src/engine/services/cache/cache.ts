@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { itemAt } from '../../base/present.js'
 import { formatTime } from '../../base/environment.js'
 import { EngineError } from '../../base/errors.js'
 import { Fault, whenLoaded } from '../../base/fault.js'
@@ -202,7 +203,7 @@ export class CacheService {
     const found = entries.keys(prefix, pageSize + 1, after)
     if (found.length <= pageSize) return { keys: found, nextPageToken: '' }
     found.pop()
-    return { keys: found, nextPageToken: encodePageToken(listing, found.at(-1)!) }
+    return { keys: found, nextPageToken: encodePageToken(listing, itemAt(found, -1)) }
   }
 
   async stats(core: Core, live: LiveSession): Promise<CacheStats> {

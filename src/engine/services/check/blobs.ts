@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { DigestTable } from '../../base/digest-table.js'
 import { messageOf } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
@@ -39,7 +40,7 @@ export class CheckedBlobs {
         await rest()
       }
       if (page.length < limits.recordsPerScan) return
-      after = page.at(-1)!.hash
+      after = itemAt(page, -1).hash
     }
   }
 
@@ -48,7 +49,8 @@ export class CheckedBlobs {
     const known = this.#sizes.get(hash)
     if (known !== undefined) {
       const size = known.readDoubleLE()
-      if (size === damaged) this.#report(hash, 'damaged', this.#damaged.get(hash)!, place)
+      if (size === damaged)
+        this.#report(hash, 'damaged', present(this.#damaged.get(hash), 'the damage of a blob'), place)
       else if (size < length) this.#report(hash, 'damaged', `has ${size} bytes instead of ${length}`, place)
       return
     }

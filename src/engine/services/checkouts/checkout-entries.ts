@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
@@ -36,7 +37,7 @@ async function entriesIn(core: Core, dir: Dir): Promise<[name: string, entry: En
   const entries: [string, Entry][] = []
   for (const page of await whenLoaded(() => dir.pages ?? core.loader.loadDir(dir))) {
     const names = await whenLoaded(() => page.names ?? core.loader.loadPage(page))
-    for (const [index, name] of names.entries()) entries.push([name, page.nodes[index]!])
+    for (const [index, name] of names.entries()) entries.push([name, itemAt(page.nodes, index)])
   }
   return entries
 }

@@ -1,3 +1,4 @@
+import { onlyItem } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { TimeSlice } from '../../base/slices.js'
 import type { Core } from '../../session/core.js'
@@ -135,7 +136,7 @@ function redoOf(
   const { mode, mtimeMs, sameContent } = found
   if (sameContent && node instanceof FileNode) return [['c', path, mode]]
   const { blobs, size } = found.content
-  const single = blobs.length === 1 ? blobs[0]! : 0
+  const single = onlyItem(blobs) ?? 0
   const pieces: Redo[] = blobs.length > 1 ? [['p', path, size, piecesFrom(0, blobs)]] : []
   const time: Redo = ['t', path, mtimeMs]
   if (node instanceof FileNode && !(node instanceof LinkedFile)) {

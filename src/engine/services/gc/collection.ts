@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { parseFlag, parseFunction } from '../../base/input.js'
 import { checkSignal, withSignals } from '../../base/abort.js'
 import { engineClosed, unknownRecords } from '../../base/errors.js'
@@ -191,7 +192,7 @@ async function refuseUnknownRecords({ core, signal }: Run): Promise<void> {
     // The gap between one known prefix and the next.
     const gte = prefix === '' ? '' : prefixEnd(prefix)
     const [found] = await core.store.scan({ gte, lt: known[index] ?? '\u{10ffff}', limit: 1 })
-    if (found !== undefined) throw unknownRecords(Array.from(found[0])[0]!)
+    if (found !== undefined) throw unknownRecords(itemAt(Array.from(found[0]), 0))
   }
 }
 
@@ -357,7 +358,7 @@ async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker)
     counts.freedBytes += freed
     report('sweep', (seen += page.length))
     if (page.length < limits.recordsPerCommit) return
-    after = page.at(-1)!.hash
+    after = itemAt(page, -1).hash
     await marker.rest()
   }
 }

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { firstAtLeast } from '../../base/ascending.js'
 import { EngineError } from '../../base/errors.js'
 import { idLength } from '../../base/ids.js'
@@ -153,7 +154,8 @@ export async function deleteExpired({ core, signal }: Run): Promise<void> {
     if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
     const tenant = asTenant(core, tenantKey)
     const [lastActivityAt] = await lastActivities(tenant, [record])
-    if (!isExpired(core, { record, lastActivityAt: lastActivityAt! })) return
+    if (!isExpired(core, { record, lastActivityAt: present(lastActivityAt, 'the activity of a session') }))
+      return
     // Another caller may have deleted it already.
     await core.expire(tenant, record.id).catch((error: unknown) => {
       if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
@@ -185,8 +187,8 @@ async function deleteRecordsOfKind(
   for (let index = 0; index < ids.length;) {
     signal.throwIfAborted()
     const [next] = await core.store.scan({
-      gte: prefix + ids[index]!,
-      lt: prefixEnd(prefix + ids.at(-1)!),
+      gte: prefix + itemAt(ids, index),
+      lt: prefixEnd(prefix + itemAt(ids, -1)),
       limit: 1,
     })
     if (next === undefined) return

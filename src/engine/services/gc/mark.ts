@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { DigestCache } from '../../base/digest-cache.js'
 import { DigestSet } from '../../base/digest-set.js'
 import { limits } from '../../base/limits.js'
@@ -49,8 +50,7 @@ export class Marker implements References {
     this.#signal = signal
     const bytes = Math.min(Math.max(memoryBytes, limits.markMinBytes), limits.markMaxBytes)
     const filterBytes = powerOfTwo(bytes / 2)
-    const [salt] = random(core)
-    this.#marks = new DigestSet({ filterBytes, salt: salt! })
+    this.#marks = new DigestSet({ filterBytes, salt: itemAt(random(core), 0) })
     this.#visited = new DigestCache(powerOfTwo(filterBytes / bytesPerVisit))
     this.#slice = new TimeSlice(core.environment)
   }

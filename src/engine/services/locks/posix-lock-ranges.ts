@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 /** Locks on ranges: conflicts, and an owner's locks after it sets another one. */
 
 export type LockKind = 'shared' | 'exclusive'
@@ -48,10 +49,10 @@ export function firstConflict<Owner extends LockOwner>(
   locks: readonly Lock<Owner>[],
   request: Lock<Owner>,
 ): Lock<Owner> | undefined {
-  if (locks[0]!.start >= request.end || locks.at(-1)!.end <= request.start) return undefined
+  if (itemAt(locks, 0).start >= request.end || itemAt(locks, -1).end <= request.start) return undefined
   for (let i = firstEndingAfter(locks, request.start); i < locks.length; i++) {
-    const lock = locks[i]!
-    if (lock.start >= request.end) return undefined
+    const lock = locks[i]
+    if (lock === undefined || lock.start >= request.end) return undefined
     if (conflicts(lock, request)) return lock
   }
   return undefined

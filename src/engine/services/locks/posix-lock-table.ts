@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import {
@@ -128,7 +129,7 @@ export class LockTable<Owner extends LockOwner> {
       return Promise.resolve()
     }
     const { file, space, owner, path } = request
-    const queue = this.#files[space].get(file)!
+    const queue = present(this.#files[space].get(file), 'the queue of a file')
     const search = this.#search(request)
     const ahead = this.#position(queue, search)
     if (search?.leads(queue, request, ahead) === true) {
@@ -221,7 +222,7 @@ export class LockTable<Owner extends LockOwner> {
     // The list grows during the loop: a waiter that exchanges a lock for a smaller one frees a range.
     for (const range of freed) {
       for (let i = 0; i < waiting.length;) {
-        const waiter = waiting[i]!
+        const waiter = itemAt(waiting, i)
         const { request } = waiter
         if (
           !overlap(request, range) ||

@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { runInSlices } from '../../base/slices.js'
 import type { Baseline } from '../../records/baseline.js'
 import { hashTree } from '../../tree/hash.js'
@@ -29,7 +30,7 @@ export class BaselineRepair {
           root,
           ...(git !== undefined && {
             revision: {
-              ...baseline.revision!,
+              ...present(baseline.revision, 'the revision of a baseline'),
               git: {
                 commitId: git.commitId,
                 treeId: git.treeId,
@@ -53,7 +54,10 @@ export class BaselineRepair {
     const revision = baseline.revision && {
       ...baseline.revision,
       ...(git !== undefined && {
-        git: { ...baseline.revision.git!, root: await roots.save(git.root) },
+        git: {
+          ...present(baseline.revision.git, 'the git revision of a baseline'),
+          root: await roots.save(git.root),
+        },
       }),
     }
     const saved = await roots.save(root)

@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { parsePath } from '../../base/path.js'
 import { chainEvent, chainStart, redoHash } from '../../session/history/chain.js'
@@ -50,10 +51,16 @@ export class SessionRebuild {
     if (saved === undefined) named.add(last)
     const places = await writeEvents(this.#context, this.#record, last, named)
     for (const seq of [...named].sort((a, b) => a - b))
-      await this.#writeState(seq, states.get(seq), places.get(seq)!, seq === last && saved === undefined)
+      await this.#writeState(
+        seq,
+        states.get(seq),
+        present(places.get(seq), 'the place of an event'),
+        seq === last && saved === undefined,
+      )
     for (const checkpoint of checkpoints)
       if (checkpoint.seq > last) this.#drop(nameOf(checkpoint), { message: 'its event is lost' })
-    if (saved !== undefined) await this.#writeNewest(saved, places.get(last)!)
+    if (saved !== undefined)
+      await this.#writeNewest(saved, present(places.get(last), 'the place of an event'))
     return this.#changed
   }
 
@@ -138,7 +145,8 @@ async function writeEvents(
     for (const { seq, body } of page) {
       const [at, type, details, principal, link, redo] = body as unknown as EventBody
       await writer.event(id, seq, [at, type, details, principal, link, withoutContents(redo)])
-      if (seq === last || wanted.has(seq)) places.set(seq, { at, chain: link! })
+      if (seq === last || wanted.has(seq))
+        places.set(seq, { at, chain: present(link, 'the link of an event') })
     }
   }
   return places

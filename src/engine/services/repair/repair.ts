@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { messageOf } from '../../base/errors.js'
 import { DigestTable } from '../../base/digest-table.js'
 import type { Environment } from '../../base/environment.js'
@@ -158,7 +159,7 @@ class Repair {
         await this.#rest(0)
       }
       if (page.length < limits.recordsPerScan) return
-      after = page.at(-1)!.hash
+      after = itemAt(page, -1).hash
     }
   }
 

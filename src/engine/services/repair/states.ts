@@ -71,8 +71,8 @@ export class SessionStates {
   /** The state that a session started from. */
   async start({ base, baseline }: SessionRecord): Promise<RawState> {
     const parent = base && this.#recordOf(base[0])
-    if (parent !== undefined) {
-      const seq = base![1]
+    if (base !== undefined && parent !== undefined) {
+      const [, seq] = base
       const state = (await this.at(parent, new Set([seq]))).get(seq)
       if (state !== undefined) return state
     }

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import type { TimeSlice } from '../../base/slices.js'
@@ -93,7 +94,7 @@ export class TreeMender {
         // The page may be unloaded meanwhile.
         const { nodes } = page
         for (const [i, name] of names.entries()) {
-          const entry = nodes[i]!
+          const entry = itemAt(nodes, i)
           const mended = await this.#entry(entry, path === '/' ? `/${name}` : `${path}/${name}`, mending)
           if (mended !== entry) isWhole = false
           if (mended !== undefined) kept.push([name, mended])
@@ -146,7 +147,7 @@ export class TreeMender {
       })
       if (isLoaded === undefined) return false
     }
-    const body = file.body instanceof UnloadedBody ? file.body.body! : file.body
+    const body = file.body instanceof UnloadedBody ? present(file.body.body, 'a loaded body') : file.body
     let isWhole = true
     bodyReferences(body, {
       node: () => undefined,
@@ -159,7 +160,7 @@ export class TreeMender {
     const entries: Entries = []
     for (const page of await whenLoaded(() => dir.pages ?? this.loader.loadDir(dir))) {
       const names = await whenLoaded(() => page.names ?? this.loader.loadPage(page))
-      for (const [i, name] of names.entries()) entries.push([name, page.nodes[i]!])
+      for (const [i, name] of names.entries()) entries.push([name, itemAt(page.nodes, i)])
     }
     return entries
   }

@@ -1,3 +1,4 @@
+import { itemAt, onlyItem } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { Core } from '../../session/core.js'
 import { describeChange, treeChanges, type Change } from '../../session/states.js'
@@ -30,13 +31,15 @@ export async function summarize(core: Core, before: Dir, after: Dir): Promise<Co
   const total = counts.added + counts.removed + counts.modified
   if (total === 0) return { summary: 'No changes', changedFiles }
   const kinds = (Object.keys(verbs) as Change['change'][]).filter((how) => counts[how] > 0)
-  if (total === 1) return { summary: `${verbs[kinds[0]!]} ${changedFiles[0]!}`, changedFiles }
-  const title = kinds.length === 1 ? `${verbs[kinds[0]!]} ${total} files` : `Change ${total} files`
+  const only = onlyItem(kinds)
+  const verb = only === undefined ? 'Change' : verbs[only]
+  if (total === 1) return { summary: `${verb} ${itemAt(changedFiles, 0)}`, changedFiles }
+  const title = `${verb} ${total} files`
   const sections = kinds.map((how) => {
     const rest = counts[how] - named[how].length
     const lines = named[how].map((path) => `- ${path}`)
     if (rest > 0) lines.push(`- and ${rest} more`)
-    return `${how[0]!.toUpperCase()}${how.slice(1)}:\n${lines.join('\n')}`
+    return `${how.charAt(0).toUpperCase()}${how.slice(1)}:\n${lines.join('\n')}`
   })
   return { summary: [title, ...sections].join('\n\n'), changedFiles }
 }

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { onlyItem } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { decodeBlob, type BlobRef, type EncodedBlob } from '../../cas/blob.js'
@@ -91,8 +92,9 @@ export class GitObjectStore implements GitObjects {
     this.#added.set(oid, held)
     if (this.#held !== undefined) return
     const { type, blobs } = held
+    const only = onlyItem(blobs)
     const record: GitObjectRecord =
-      blobs.length === 1 ? { type, size, hash: blobs[0]!.hash } : { type, size, blobs: blobs.map(encode) }
+      only === undefined ? { type, size, blobs: blobs.map(encode) } : { type, size, hash: only.hash }
     this.#writer.record(keys.gitObject(this.#core.tenantKey, oid), record)
   }
 
@@ -118,7 +120,7 @@ export class GitObjectStore implements GitObjects {
         )
       parts.push(part)
     }
-    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    return onlyItem(parts) ?? Buffer.concat(parts)
   }
 }
 

@@ -401,7 +401,7 @@ export class Jobs {
           end(() => reject(error))
         }
       }
-      const abort = (): void => end(() => reject(signal!.reason))
+      const abort = (): void => end(() => reject(signal?.reason))
       const end = (settle: () => void): void => {
         this.#changed.off(jobId, listen)
         signal?.removeEventListener('abort', abort)

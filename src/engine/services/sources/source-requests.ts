@@ -1,4 +1,5 @@
 /** Parses requests to create and import sources. */
+import { present } from '../../base/present.js'
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import {
@@ -180,7 +181,10 @@ function parseKind(request: SourceCreateRequest): Kind {
     return { kind: SourceKind.UPLOADED_GIT_BUNDLE, defaultRef }
   }
   if (request.hostPath === undefined) {
-    snapshotSourceShape.readPart(request.uploadedSnapshot!, 'uploadedSnapshot')
+    snapshotSourceShape.readPart(
+      present(request.uploadedSnapshot, 'the kind of a source'),
+      'uploadedSnapshot',
+    )
     return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
   }
   const hostPath = hostPathShape.readPart(request.hostPath, 'hostPath')
@@ -240,9 +244,12 @@ export function inputOf(source: SourceRecord, parts: ImportParts): ImportInput {
   switch (source.kind) {
     case SourceKind.GIT_REMOTE:
     case SourceKind.GIT_REPOSITORY:
-      return { remote: source.remote!, gitRef: git?.gitRef || source.defaultRef }
+      return {
+        remote: present(source.remote, 'the remote of a source'),
+        gitRef: git?.gitRef || source.defaultRef,
+      }
     case SourceKind.HOST_PATH:
-      return { path: source.path! }
+      return { path: present(source.path, 'the path of a source') }
     case SourceKind.UPLOADED_GIT_BUNDLE: {
       const { content: bundle, gitRef } = uploadedGitBundle ?? parseBundle({})
       return { remote: { bundle }, gitRef: gitRef || source.defaultRef }
