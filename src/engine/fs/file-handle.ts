@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { present } from '../base/present.js'
 import { TimeSlice } from '../base/slices.js'
 import { codedError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
@@ -68,7 +69,7 @@ export class FileHandle extends EventEmitter {
       autoAllocateChunkSize: defaultChunkBytes,
       pull: async (controller) => {
         // There is one for every read, as chunks are allocated for readers without buffers.
-        const request = controller.byobRequest!
+        const request = present(controller.byobRequest, 'the request of a stream')
         if (slice.over) await slice.next()
         const { bytesRead } = (await this.read(request.view)) as descriptors.ReadResult
         if (bytesRead === 0) controller.close()

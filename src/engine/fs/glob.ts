@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { parseGlob, type Glob } from '../base/glob.js'
 import type { LiveSession } from '../session/table/live.js'
 import { resolve } from '../session/reads/resolve.js'
@@ -117,7 +118,7 @@ class Search {
     for (const page of dir.pages ?? loader.loadDir(dir)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {
-        const node = page.nodes[index]!
+        const node = itemAt(page.nodes, index)
         const path = at === '' ? name : `${at}/${name}`
         const entry = (): Dirent => this.#entry(at, name, node)
         const inside = node instanceof Dir && glob.mayContain(path)

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { itemAt } from '../base/present.js'
 import type { ReadStream } from './streams.js'
 
 /**
@@ -47,8 +48,8 @@ export class FileLines extends EventEmitter {
         const text: string = returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk
         returned = text.endsWith('\r')
         const lines = text.split(/\r\n|\n|\r/)
-        lines[0] = rest + lines[0]!
-        rest = lines.pop()!
+        lines[0] = rest + itemAt(lines, 0)
+        rest = lines.pop() ?? ''
         yield* lines
       }
       if (rest !== '') yield rest

@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import type { LiveSession } from '../session/table/live.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { encodeName, type Encoding } from './arguments.js'
@@ -21,12 +22,12 @@ export function listDirectory(live: LiveSession, dir: Dir, given: string, option
   const listed: Listed[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
   // Not by shift(), which is linear in the remaining length.
-  for (let next = 0; next < pending.length; next++) {
-    const [parent, current] = pending[next]!
+  // The list grows during the loop.
+  for (const [parent, current] of pending) {
     for (const page of current.pages ?? loader.loadDir(current)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {
-        const node = page.nodes[index]!
+        const node = itemAt(page.nodes, index)
         const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'
         if (withFileTypes) listed.push(new Dirent(encodeName(name, encoding), joinTo(given, parent), kind))
         else listed.push(encodeName(parent === '' ? name : `${parent}/${name}`, encoding))

@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { EngineError } from '../base/errors.js'
 import { findDirectory, findNode, findSymlink } from '../session/reads/lookup.js'
 import type { LiveSession } from '../session/table/live.js'
@@ -125,7 +126,8 @@ function part(live: LiveSession, syscall: string, path: string, follow: boolean)
   try {
     return findNode(live, path, follow)
   } catch (thrown) {
-    throw thrown instanceof EngineError ? systemError(codeOf(thrown)!, { syscall, path }, thrown) : thrown
+    if (!(thrown instanceof EngineError)) throw thrown
+    throw systemError(present(codeOf(thrown), 'the code of an error'), { syscall, path }, thrown)
   }
 }
 

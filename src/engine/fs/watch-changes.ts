@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import type { Core } from '../session/core.js'
 import type { CommittedEvent } from '../session/history/feed.js'
 import { treeChanges } from '../session/states.js'
@@ -39,7 +40,7 @@ export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Pr
         changes.push(...otherChanges(redo))
     }
   }
-  return changes.filter((one, i) => i === 0 || !same(one, changes[i - 1]!))
+  return changes.filter((one, i) => i === 0 || !same(one, itemAt(changes, i - 1)))
 }
 
 function otherChanges(redo: readonly unknown[]): WatchChange[] {

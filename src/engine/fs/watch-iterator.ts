@@ -1,4 +1,5 @@
 import type { Buffer } from 'node:buffer'
+import { present } from '../base/present.js'
 import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
 import { checkInteger } from './values.js'
@@ -63,12 +64,13 @@ export async function* watchEvents(
   } catch (thrown) {
     throw watchError(thrown, given)
   }
-  const onAbort = (): void => end(abortError(signal!))
+  const onAbort = (): void => end(abortError(present(signal, 'the signal')))
   signal?.addEventListener('abort', onAbort, { once: true })
   try {
     for (;;) {
       if (ended !== undefined && ended.error !== undefined) throw ended.error
-      if (queue.length > 0) yield queue.shift()!
+      const next = queue.shift()
+      if (next !== undefined) yield next
       else if (ended !== undefined) return
       else {
         await new Promise<void>((resolve) => {
