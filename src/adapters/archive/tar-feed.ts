@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { Extract } from 'tar-stream'
+import { onlyItem } from '../../engine/ports.js'
 import type { NextPiece } from './byte-reader.js'
 import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
@@ -113,7 +114,7 @@ export class TarFeed {
       if (at + used > start) parts.push(bytes.subarray(Math.max(start - at, 0), Math.min(used, end - at)))
       at += used
     }
-    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    return onlyItem(parts) ?? Buffer.concat(parts)
   }
 
   /** Writes a piece. If the buffer of the parser is full, waits until it has room. */

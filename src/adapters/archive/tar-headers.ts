@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { itemAt } from '../../engine/ports.js'
 import { invalidArchive } from './errors.js'
 
 /** A tar consists of blocks of this size. */
@@ -12,7 +13,7 @@ export const blockBytes = 512
 export function checkHeaders(headers: Uint8Array, name: string): void {
   for (let at = 0; at + blockBytes <= headers.length; at += blockBytes) {
     const header = headers.subarray(at, at + blockBytes)
-    const type = header[typeOffset]!
+    const type = itemAt(header, typeOffset)
     if (!isNumber(header, size) || !isNumber(header, mode))
       throw invalidArchive('the size or mode of an entry is damaged', name)
     if (!aheadTypes.has(type)) continue
@@ -39,10 +40,14 @@ const aheadTypes = new Set(Buffer.from('xgKLN'))
  */
 function isNumber(header: Uint8Array, [start, end]: Field): boolean {
   let at = start
-  if (header[at]! & 0x80) return true
-  while (at < end && isBlank(header[at]!)) at++
-  while (at < end && header[at]! >= 0x30 && header[at]! <= 0x37) at++
-  return at === end || isBlank(header[at]!)
+  if (itemAt(header, at) & 0x80) return true
+  while (at < end && isBlank(itemAt(header, at))) at++
+  while (at < end && isOctal(itemAt(header, at))) at++
+  return at === end || isBlank(itemAt(header, at))
+}
+
+function isOctal(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x37
 }
 
 function isBlank(byte: number): boolean {
@@ -51,12 +56,13 @@ function isBlank(byte: number): boolean {
 
 /** The name in the entry's own header, which is the last one. A damaged record may have replaced this name. */
 function ownName(headers: Uint8Array): string {
-  const [name] = Buffer.from(headers.subarray(-blockBytes).subarray(0, nameBytes)).toString().split('\0')
-  return name!
+  const [name = ''] = Buffer.from(headers.subarray(-blockBytes).subarray(0, nameBytes)).toString().split('\0')
+  return name
 }
 
 function numberIn(header: Uint8Array, [start, end]: Field): number {
-  if (header[start]! & 0x80) return header.subarray(start + 1, end).reduce((sum, byte) => sum * 256 + byte, 0)
+  if (itemAt(header, start) & 0x80)
+    return header.subarray(start + 1, end).reduce((sum, byte) => sum * 256 + byte, 0)
   const text = Buffer.from(header.subarray(start, end)).toString('latin1')
   return Number.parseInt(text.replace(/^[ \0]+/, '') || '0', 8)
 }

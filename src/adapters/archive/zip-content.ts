@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import yauzl from 'yauzl'
+import { itemAt } from '../../engine/ports.js'
 import type { ContentIn } from '../../engine/ports.js'
 import type { ByteReader } from './byte-reader.js'
 import { limitExceeded } from './errors.js'
@@ -20,7 +21,7 @@ export class ZipContent extends yauzl.RandomAccessReader {
   *range(start: number, end: number): Generator<Buffer> {
     for (let at = start; at < end;) {
       const offset = at % archiveLimits.blockBytes
-      const block = this.#blocks[(at - offset) / archiveLimits.blockBytes]!
+      const block = itemAt(this.#blocks, (at - offset) / archiveLimits.blockBytes)
       const part = block.subarray(offset, Math.min(block.length, offset + end - at))
       yield part
       at += part.length
@@ -62,7 +63,7 @@ export async function collectZip(content: ContentIn, reader: ByteReader): Promis
     if (length > archiveLimits.zipBytes) throw limitExceeded('the zip is too large', archiveLimits.zipBytes)
     if (isWhole) continue
     if (offset === 0) blocks.push(Buffer.allocUnsafeSlow(archiveLimits.blockBytes))
-    piece.copy(blocks.at(-1)!, offset)
+    piece.copy(itemAt(blocks, -1), offset)
   }
 }
 

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import yauzl, { type Entry, type ZipFile } from 'yauzl'
+import { itemAt } from '../../engine/ports.js'
 import { unsafePath, invalidArchive, limitExceeded } from './errors.js'
 import { checkGrowth } from './inflate.js'
 import { archiveLimits } from './limits.js'
@@ -181,7 +182,7 @@ function placeOf(wanted: number, list: Float64Array): number {
   let to = list.length - 1
   while (from < to) {
     const middle = (from + to) >>> 1
-    if (list[middle]! < wanted) from = middle + 1
+    if (itemAt(list, middle) < wanted) from = middle + 1
     else to = middle
   }
   return from

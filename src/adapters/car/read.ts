@@ -1,5 +1,5 @@
 import { asyncIterableReader, readBlockHead, readHeader, type BytesReader } from '@ipld/car/decoder'
-import { copyBytes, EngineError, notInPieces, type BundleBlock } from '../../engine/ports.js'
+import { copyBytes, EngineError, notInPieces, type BundleBlock, onlyItem } from '../../engine/ports.js'
 import { checkHash, describeCid, refused } from './blocks.js'
 import { carLimits } from './limits.js'
 
@@ -26,8 +26,9 @@ export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGene
 
 async function* blocksOf(reader: BoundedReader): AsyncGenerator<BundleBlock, void> {
   const { roots } = await attempt(reader, carLimits.headerBytes, () => readHeader(reader, 1))
-  if (roots.length !== 1) throw refused('it does not have exactly one root')
-  const root = describeCid(roots[0]!)
+  const only = onlyItem(roots)
+  if (only === undefined) throw refused('it does not have exactly one root')
+  const root = describeCid(only)
   for (let isFirst = true; (await reader.upTo(prefixBytes)).byteLength > 0; isFirst = false) {
     const { cid, blockLength } = await attempt(reader, carLimits.cidBytes, () => readBlockHead(reader))
     const { kind, hash } = describeCid(cid)

@@ -12,8 +12,9 @@ export async function* writeBlocks(
 ): AsyncGenerator<Uint8Array, void> {
   const roots = [cidOf('json', rootHash)]
   const header = createWriter(new ArrayBuffer(headerLength({ roots })), { roots })
-  let waiting: Uint8Array[] = [header.close()]
-  let waitingBytes = waiting[0]!.byteLength
+  const head = header.close()
+  let waiting: Uint8Array[] = [head]
+  let waitingBytes = head.byteLength
   for await (const { kind, hash, bytes } of blocks) {
     const cid = cidOf(kind, hash).bytes
     const length = cid.byteLength + bytes.byteLength

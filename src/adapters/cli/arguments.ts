@@ -92,9 +92,10 @@ export function parseToken(text: string, where: string): TokenGrant {
     throw new UsageError(`${where}: a token can contain letters, digits and . _ ~ + / -, and = at its end`)
   }
   if (at < 0) return { token, caller: { tenant: 'local', principal: 'local' } }
-  const caller = /^([^/]+)\/(.+)$/s.exec(text.slice(at + 1))
-  if (caller === null) throw new UsageError(`${where}: the part after @ must be <tenant>/<principal>`)
-  return { token, caller: { tenant: caller[1]!, principal: caller[2]! } }
+  const [, tenant, principal] = /^([^/]+)\/(.+)$/s.exec(text.slice(at + 1)) ?? []
+  if (tenant === undefined || principal === undefined)
+    throw new UsageError(`${where}: the part after @ must be <tenant>/<principal>`)
+  return { token, caller: { tenant, principal } }
 }
 
 /** 32 bytes, as 64 hex digits or in base64. Errors do not show the text. */

@@ -43,9 +43,12 @@ export async function listFiles(
     for (let first = 0; first < page.entries.length; first += statsAtOnce) {
       const some = page.entries.slice(first, first + statsAtOnce)
       const entries = await Promise.all(
-        some.map(({ name, kind }) => describe({ path: `${at.path === '/' ? '' : at.path}/${name}`, kind })),
+        some.map(async ({ name, kind }) => ({
+          name,
+          entry: await describe({ path: `${at.path === '/' ? '' : at.path}/${name}`, kind }),
+        })),
       )
-      for (const [index, entry] of entries.entries()) await printEntry(context, entry, some[index]!.name)
+      for (const { name, entry } of entries) await printEntry(context, entry, name)
     }
     pageToken = page.nextPageToken
     if (pageToken === '') return

@@ -25,7 +25,8 @@ export function flagsOf(command: Command, server?: Command): InFlags {
   const shown = new Map<string, { readonly flag: string; readonly how: string }>()
   for (const option of command.options) {
     if (!(option instanceof Flag)) continue
-    const flag = option.long!
+    const flag = option.long
+    if (flag === undefined) continue
     const how = ofServer.has(flag) ? 'start the server with' : 'pass'
     for (const name of option.libraryNames) shown.set(name, { flag, how })
   }
@@ -36,7 +37,9 @@ export function flagsOf(command: Command, server?: Command): InFlags {
   const pattern = new RegExp(`(open the engine with )?(?<![\\w.])(${names.join('|')})(: true)?(?!\\w)`, 'g')
   return (message) =>
     message.replace(pattern, (_, opens: string | undefined, name: string) => {
-      const { flag, how } = shown.get(name)!
+      const option = shown.get(name)
+      if (option === undefined) return name
+      const { flag, how } = option
       return opens === undefined ? flag : `${how} ${flag}`
     })
 }

@@ -24,7 +24,8 @@ export async function completeId(
     for (const id of page.ids) if (id.startsWith(prefix)) found.push(id)
     pageToken = page.nextPageToken
   }
-  if (found.length === 1) return found[0]!
+  const [only] = found
+  if (only !== undefined && found.length === 1) return only
   const shown = printableName(prefix)
   if (found.length === 0) {
     const lists = kind === 'checkpoint' ? 'session show' : `${kind} list`

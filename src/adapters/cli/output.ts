@@ -51,7 +51,7 @@ export class Output {
     for (const { cells, value } of rows) {
       const text = (): string =>
         cells
-          .map((cell, at) => cell.padEnd(widths[at]!))
+          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
           .join('  ')
           .trimEnd()
       await this.line(text, value)

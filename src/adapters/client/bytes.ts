@@ -31,7 +31,7 @@ export function copyBytes(bytes: Uint8Array, field: string): Uint8Array {
 
 export function concat(pieces: readonly Uint8Array[]): Uint8Array {
   const [only] = pieces
-  if (pieces.length === 1) return only!
+  if (only !== undefined && pieces.length === 1) return only
   const whole = new Uint8Array(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))
   let at = 0
   for (const piece of pieces) {

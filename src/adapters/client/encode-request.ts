@@ -64,7 +64,10 @@ function encodeRoute(
   }
   const rest: Record<string, unknown> = { ...encoded.data }
   const { sourceId, jobId } = rest as Record<string, string>
-  const ofJob = path.includes('{jobId}') ? { sourceId: sourceId!, jobId: jobId! } : undefined
+  const ofJob =
+    path.includes('{jobId}') && sourceId !== undefined && jobId !== undefined
+      ? { sourceId, jobId }
+      : undefined
   const local = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => {
     const value = rest[parameter] as string
     delete rest[parameter]
@@ -86,11 +89,13 @@ function checkNames(schema: z.ZodType, value: unknown, field: string): void {
     for (const [index, part] of value.entries()) checkNames(def.element, part, `${field}[${index}]`)
     return
   }
-  if (def.shape === undefined || typeof value !== 'object' || value === null || !isPlain(value)) return
+  const { shape } = def
+  if (shape === undefined || typeof value !== 'object' || value === null || !isPlain(value)) return
   for (const [name, part] of Object.entries(value)) {
     if (part === undefined) continue
-    if (!Object.hasOwn(def.shape, name)) throw unknownName(field, name, new Set(Object.keys(def.shape)))
-    checkNames(def.shape[name]!, part, field === '' ? name : `${field}.${name}`)
+    const partSchema = Object.hasOwn(shape, name) ? shape[name] : undefined
+    if (partSchema === undefined) throw unknownName(field, name, new Set(Object.keys(shape)))
+    checkNames(partSchema, part, field === '' ? name : `${field}.${name}`)
   }
 }
 

@@ -7,6 +7,7 @@ import {
   type ImportContext,
   type ImportRequest,
   type ImportResult,
+  present,
 } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
 import { emptyTreeId, formatOf, type ObjectFormat } from './objects/object-id.js'
@@ -76,7 +77,7 @@ async function readRevision(
     },
   })
   const revision = new RevisionObjects(objects, source)
-  const root = (await findRoot(want, (oid) => revision.read(oid)))!
+  const root = present(await findRoot(want, (oid) => revision.read(oid)), 'the root of a revision')
   if (await sink.startFrom(root.treeId)) return root
   const base = await firstStart(sink, bases)
   await walkTree({

@@ -1,4 +1,4 @@
-import { invalid, type GitRemote, type ReadContext } from '../../engine/ports.js'
+import { invalid, type GitRemote, type ReadContext, present } from '../../engine/ports.js'
 import type { CredentialsHook } from './remote/authentication.js'
 import { openBundle } from './pack/bundle.js'
 import { HttpRepository } from './remote/http-repository.js'
@@ -24,6 +24,6 @@ export async function openRepository(remote: GitRemote, options: RepositoryOptio
   }
   if (repositoryPath !== undefined) return openLocalRepository(repositoryPath, options.hostPathRoots)
   if (bundle !== undefined) return openBundle(bundle)
-  const url = checkRemoteUrl(remoteUrl!)
+  const url = checkRemoteUrl(present(remoteUrl, 'the place of a repository'))
   return new HttpRepository({ ...options, url, credentialsSecretId: remote.credentialsSecretId ?? '' })
 }

@@ -1,4 +1,5 @@
 import type { BigIntStats } from 'node:fs'
+import { itemAt } from '../../engine/ports.js'
 import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
@@ -44,7 +45,7 @@ export class ReadAhead {
       this.#reading.size < hostLimits.readsAtOnce &&
       (this.#bytes < hostLimits.readAheadBytes || this.#reading.size === 0)
     ) {
-      const [name, { size }] = this.#files[this.#next++]!
+      const [name, { size }] = itemAt(this.#files, this.#next++)
       this.#bytes += Number(size)
       const whole = readFile(this.#directory, name, async (content, stat) =>
         stat.size <= hostLimits.pieceBytes ? wholeOf(content) : undefined,

@@ -77,7 +77,7 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
     return await open({ held, realPath: path, isHost, creation }, options, letGo)
   } catch (error) {
     // A second opener in this process must not touch the files of the first.
-    if (unregister !== undefined) await creation.discardRest(held!.path)
+    if (unregister !== undefined && held !== undefined) await creation.discardRest(held.path)
     letGo()
     if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
     throw error.reason === 'STORE_LOCKED' && unregister !== undefined

@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { present } from '../../engine/ports.js'
 import type { NodeFs } from './node-fs.js'
 
 type Method = (...args: readonly unknown[]) => unknown
@@ -32,7 +33,7 @@ export function pathMethods(fs: NodeFs): Methods {
   const methods: Methods = {}
   const add = (name: keyof NodeFs['promises'], prepare: (args: readonly unknown[]) => unknown[]): void => {
     const promise = fs.promises[name] as unknown as Method
-    const sync = (fs as unknown as Methods)[`${name}Sync`]!
+    const sync = present((fs as unknown as Methods)[`${name}Sync`], name)
     methods[name] = (...args) => promise(...prepare(args))
     methods[`${name}Sync`] = (...args) => sync(...prepare(args))
   }
@@ -41,7 +42,7 @@ export function pathMethods(fs: NodeFs): Methods {
   add('symlink', ([target, path, type]) => [target, absolute(path), type])
   methods['existsSync'] = (path) => fs.existsSync(absolute(path))
   methods['exists'] = (path) => Promise.resolve(fs.existsSync(absolute(path)))
-  const readdirSync = methods['readdirSync']!
+  const readdirSync = present(methods['readdirSync'], 'readdirSync')
   methods['readdirSync'] = (path, options) => named(absolute(path), readdirSync(path, options), options)
   return methods
 }

@@ -1,5 +1,5 @@
 import { isAbsolute, resolve } from 'node:path'
-import { EngineError, invalid } from '../../../engine/ports.js'
+import { EngineError, invalid, itemAt } from '../../../engine/ports.js'
 import { Roots } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
@@ -134,7 +134,7 @@ class LocalRepository implements Repository {
     if (tip === newOid) return
     if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
     await this.#refuseCheckedOut(ref)
-    await writeObjects(objectDirs[0]!, pack, format, createPacer(signal))
+    await writeObjects(itemAt(objectDirs, 0), pack, format, createPacer(signal))
     signal.throwIfAborted()
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }

@@ -6,6 +6,7 @@ import {
   limits,
   type GitObjects,
   type GitTreeSink,
+  present,
 } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from './object-id.js'
@@ -96,7 +97,8 @@ class TreeWalk {
     const kind = entryKind(entry.mode)
     if (kind === 'symlink' && isUnsafeSymlinkName(name)) throw unsafe(entry.name, parent)
     const oldKind = old === undefined ? undefined : entryKind(old.mode)
-    if (kind === 'tree' && oldKind === 'tree') return this.directory(entry.oid, old!.oid, path, depth)
+    if (kind === 'tree' && old !== undefined && oldKind === 'tree')
+      return this.directory(entry.oid, old.oid, path, depth)
     // The commit id of a submodule is an attribute of its directory, so the directory is created again.
     if (oldKind !== undefined && (oldKind !== kind || kind === 'gitlink')) {
       return this.#replace(entry, path, depth)
@@ -155,7 +157,7 @@ class TreeWalk {
 
   async #readBase(treeId: string): Promise<Map<string, RawEntry>> {
     const { base, format } = this.#options
-    const tree = await base!.objects.get(treeId)
+    const tree = await present(base, 'the base of an import').objects.get(treeId)
     if (tree?.type !== 'tree') throw new EngineError('GIT_CORRUPT', `the known tree ${treeId} is missing`)
     const entries = new Map<string, RawEntry>()
     for (const part of parseTreeInParts(tree.body, format)) {

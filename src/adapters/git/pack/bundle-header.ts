@@ -51,7 +51,7 @@ function capability(text: string): ObjectFormat | undefined {
   if (text === 'object-format=sha1' || text === 'object-format=sha256') {
     return text === 'object-format=sha1' ? 'sha1' : 'sha256'
   }
-  const name = text.split('=', 1)[0]!
+  const [name = ''] = text.split('=', 1)
   if (name === 'filter') throw unsupported('the bundle omits objects by a filter')
   throw unsupported(`the bundle has the unknown capability ${JSON.stringify(name.slice(0, 100))}`)
 }

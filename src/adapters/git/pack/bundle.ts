@@ -6,6 +6,7 @@ import {
   readBytes,
   type ContentIn,
   type GitObjects,
+  onlyItem,
 } from '../../../engine/ports.js'
 import { readBundleHeader, type BundleHeader } from './bundle-header.js'
 import { gitLimits } from '../limits.js'
@@ -45,8 +46,9 @@ class BundleRepository implements Repository {
     const { prefixes, signal } = options
     const { header } = await this.#open(signal)
     const refs = new Map(header.refs)
-    const branches = [...refs.keys()].filter((name) => name.startsWith('refs/heads/'))
-    if (!refs.has('HEAD') && branches.length === 1) refs.set('HEAD', refs.get(branches[0]!)!)
+    const branches = [...refs].filter(([name]) => name.startsWith('refs/heads/'))
+    const branch = onlyItem(branches)
+    if (!refs.has('HEAD') && branch !== undefined) refs.set('HEAD', branch[1])
     for (const name of prefixes.length === 0 ? [] : [...refs.keys()]) {
       if (!prefixes.some((prefix) => name.startsWith(prefix))) refs.delete(name)
     }

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, itemAt } from '../../../engine/ports.js'
 import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import type { RandomBytes } from './random-bytes.js'
 
@@ -27,9 +27,9 @@ export class PackIndex {
       throw damaged('its version is not supported')
     }
     const fanout = Array.from({ length: 256 }, (_, byte) => head.readUInt32BE(signature.length + byte * 4))
-    if (fanout.some((count, byte) => byte > 0 && count < fanout[byte - 1]!))
+    if (fanout.some((count, byte) => byte > 0 && count < itemAt(fanout, byte - 1)))
       throw damaged('its fan-out table is invalid')
-    const least = idsStart + fanout[255]! * (idBytes(format) + 8) + 2 * idBytes(format)
+    const least = idsStart + itemAt(fanout, 255) * (idBytes(format) + 8) + 2 * idBytes(format)
     if (bytes.size < least) throw damaged('it ends too early')
     return new PackIndex(bytes, format, fanout)
   }
@@ -39,8 +39,8 @@ export class PackIndex {
     const id = Buffer.from(oid, 'hex')
     const first = id[0]
     if (first === undefined || id.length !== this.#idBytes) return undefined
-    let low = first === 0 ? 0 : this.#fanout[first - 1]!
-    let high = this.#fanout[first]!
+    let low = first === 0 ? 0 : itemAt(this.#fanout, first - 1)
+    let high = itemAt(this.#fanout, first)
     while (low < high) {
       const middle = (low + high) >>> 1
       const found = this.#bytes.at(idsStart + middle * this.#idBytes, this.#idBytes)
@@ -53,7 +53,7 @@ export class PackIndex {
   }
 
   async #offset(entry: number): Promise<number> {
-    const count = this.#fanout[255]!
+    const count = itemAt(this.#fanout, 255)
     // The ids are followed by checksums of four bytes each, and then by the offsets.
     const start = idsStart + count * (this.#idBytes + 4)
     const short = await this.#bytes.at(start + entry * 4, 4)
@@ -79,7 +79,10 @@ export function formatPackIndex(objects: readonly IndexedObject[], packChecksum:
   const sorted = [...objects].sort((a, b) => (a.oid < b.oid ? -1 : 1))
   const fanout = Buffer.alloc(fanoutBytes)
   const counts = new Uint32Array(256)
-  for (const { oid } of sorted) counts[Number.parseInt(oid.slice(0, 2), 16)]!++
+  for (const { oid } of sorted) {
+    const first = Number.parseInt(oid.slice(0, 2), 16)
+    counts[first] = itemAt(counts, first) + 1
+  }
   let total = 0
   counts.forEach((count, byte) => fanout.writeUInt32BE((total += count), byte * 4))
   const crcs = Buffer.alloc(sorted.length * 4)

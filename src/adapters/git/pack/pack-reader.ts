@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { EngineError, type GitObject } from '../../../engine/ports.js'
+import { EngineError, type GitObject, present } from '../../../engine/ports.js'
 import { ByteCache } from './byte-cache.js'
 import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
 import { HeldDeltas, type AbsentBase, type HeldDelta } from './held-deltas.js'
@@ -196,7 +196,7 @@ class PackReader {
   }
 
   async #resolveReady(): Promise<void> {
-    const { entry, delta, baseOid, baseDepth } = this.#ready.pop()!
+    const { entry, delta, baseOid, baseDepth } = present(this.#ready.pop(), 'an object that is ready')
     const base = await this.#base(baseOid, delta, baseDepth)
     if (base === undefined) throw missingBase(baseOid)
     await this.#applyDelta(entry, delta, base)

@@ -1,3 +1,4 @@
+import { itemAt, onlyItem } from '../../../engine/ports.js'
 import type { ByteInput } from './inflate.js'
 import { gitLimits } from '../limits.js'
 
@@ -35,7 +36,7 @@ export class CollectedBytes implements RandomBytes {
       const place = this.#size % segmentBytes
       if (place === 0) this.#segments.push(Buffer.allocUnsafeSlow(segmentBytes))
       const part = chunk.subarray(at, at + segmentBytes - place)
-      this.#segments.at(-1)!.set(part, place)
+      itemAt(this.#segments, -1).set(part, place)
       at += part.length
       this.#size += part.length
     }
@@ -46,11 +47,11 @@ export class CollectedBytes implements RandomBytes {
     const parts: Buffer[] = []
     for (let at = offset; at < end;) {
       const place = at % segmentBytes
-      const part = this.#segments[Math.floor(at / segmentBytes)]!.subarray(place, place + end - at)
+      const part = itemAt(this.#segments, Math.floor(at / segmentBytes)).subarray(place, place + end - at)
       parts.push(part)
       at += part.length
     }
-    return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    return onlyItem(parts) ?? Buffer.concat(parts)
   }
 }
 

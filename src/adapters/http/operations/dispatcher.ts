@@ -1,3 +1,4 @@
+import { present } from '../../../engine/ports.js'
 import {
   callOperation,
   openStream,
@@ -72,7 +73,7 @@ export class Dispatcher {
     query: string,
   ): Promise<HttpResponse> {
     const { name, content } = match.route
-    const io = this.#io.get(name)!
+    const io = present(this.#io.get(name), name)
     const slot = new Slot(this.#shared, tenant)
     try {
       if (content !== undefined)
@@ -102,7 +103,7 @@ export class Dispatcher {
     { query, slot, io }: { readonly query: string; readonly slot: Slot; readonly io: OperationIo },
   ): Promise<HttpResponse> {
     if (name !== 'readContent' && httpRequest.hasBody) checkBytes(httpRequest)
-    const { readQuery, parameters } = this.#contentIo.get(name)!
+    const { readQuery, parameters } = present(this.#contentIo.get(name), name)
     const read = (await this.#decoder.decode(
       parameters,
       noBytes,

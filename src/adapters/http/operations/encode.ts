@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod'
+import { itemAt, present } from '../../../engine/ports.js'
 import { schemas, type OperationName } from '../../../engine/contract.js'
 import { jsonLimits } from '../limits.js'
 import { runAtOnce, type Steps } from './steps.js'
@@ -145,6 +146,10 @@ function objectOf(shape: Shape): ToWire {
 
 /** For a union whose options differ in their first key. */
 function choiceOf(shapes: readonly Shape[]): ToWire {
-  const choices = shapes.map((shape) => ({ key: Object.keys(shape)[0]!, toWire: objectOf(shape) }))
-  return (value) => choices.find(({ key }) => key in (value as object))!.toWire(value)
+  const choices = shapes.map((shape) => ({ key: itemAt(Object.keys(shape), 0), toWire: objectOf(shape) }))
+  return (value) =>
+    present(
+      choices.find(({ key }) => key in (value as object)),
+      'the option of a union',
+    ).toWire(value)
 }

@@ -19,10 +19,10 @@ const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
 export function hostGuard(allowed: readonly string[] | undefined): (httpRequest: HttpRequest) => void {
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
   const check = (host: string | undefined): boolean => {
-    const name = host !== undefined && hostForm.exec(host)?.[1]?.toLowerCase()
-    if (typeof name !== 'string') return false
+    const name = host === undefined ? undefined : hostForm.exec(host)?.[1]?.toLowerCase()
+    if (host === undefined || name === undefined) return false
     if (entries === undefined) return isLoopback(name)
-    return entries.has(name) || entries.has(host!.toLowerCase()) || entries.has('*')
+    return entries.has(name) || entries.has(host.toLowerCase()) || entries.has('*')
   }
   let known: string | undefined
   return (httpRequest) => {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { itemAt } from '../../../engine/ports.js'
 import { clientGone, type HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
@@ -41,7 +42,7 @@ export class NodeRequest implements HttpRequest {
     const { rawHeaders } = this.incoming
     let found = 0
     for (let at = 0; at < rawHeaders.length; at += 2) {
-      const header = rawHeaders[at]!
+      const header = itemAt(rawHeaders, at)
       if (header.length === name.length && header.toLowerCase() === name) found++
     }
     return found > 1
@@ -126,7 +127,7 @@ export class NodeRequest implements HttpRequest {
     const end = (): void => {
       if (isOver) return
       isOver = true
-      for (let index = this.#overs.length - 1; index >= 0; index--) this.#overs[index]!()
+      for (let index = this.#overs.length - 1; index >= 0; index--) itemAt(this.#overs, index)()
     }
     outgoing.on('close', end)
     if (outgoing.socket !== null) return

@@ -1,3 +1,4 @@
+import { itemAt } from '../../../engine/ports.js'
 /**
  * A budget of bytes that the responses of all tenants share. A response that does not fit waits, first come, first
  * served. A tenant gets at most half of the bytes that the others do not hold, so that there is always room for another
@@ -57,7 +58,7 @@ export class Room {
 
   #letIn(): void {
     for (let tenant; (tenant = this.#next()) !== undefined;) {
-      const { name, bytes, enter } = tenant.waiting[0]!
+      const { name, bytes, enter } = itemAt(tenant.waiting, 0)
       if (!this.#hasRoom(bytes)) return
       tenant.waiting.shift()
       if (tenant.waiting.length === 0) this.#waiting.delete(tenant)
@@ -70,8 +71,8 @@ export class Room {
   #next(): Tenant | undefined {
     let next: Tenant | undefined
     for (const tenant of this.#waiting) {
-      const { ticket, bytes } = tenant.waiting[0]!
-      if ((next === undefined || ticket < next.waiting[0]!.ticket) && this.#isInShare(tenant, bytes))
+      const { ticket, bytes } = itemAt(tenant.waiting, 0)
+      if ((next === undefined || ticket < itemAt(next.waiting, 0).ticket) && this.#isInShare(tenant, bytes))
         next = tenant
     }
     return next

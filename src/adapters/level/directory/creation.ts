@@ -21,8 +21,7 @@ export class Creation {
     if (first === undefined) return new Creation([])
     const top = await realpath(first)
     const directories = [path]
-    while (directories.at(-1) !== top && dirname(directories.at(-1)!) !== directories.at(-1))
-      directories.push(dirname(directories.at(-1)!))
+    for (let last = path; last !== top && dirname(last) !== last;) directories.push((last = dirname(last)))
     return new Creation(directories)
   }
 

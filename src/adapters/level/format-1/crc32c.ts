@@ -2,6 +2,7 @@
  * CRC-32C, by which LevelDB protects its blocks and log records. Node has CRC-32 alone.
  */
 import type { Buffer } from 'node:buffer'
+import { itemAt } from '../../../engine/ports.js'
 
 const polynomial = 0x82f63b78
 const tables = makeTables()
@@ -32,7 +33,7 @@ function makeTables(): readonly [Int32Array, Int32Array, Int32Array, Int32Array]
     for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? polynomial : 0)
     first[byte] = crc
   }
-  const after = (table: Int32Array): Int32Array => table.map((crc) => first[crc & 255]! ^ (crc >>> 8))
+  const after = (table: Int32Array): Int32Array => table.map((crc) => itemAt(first, crc & 255) ^ (crc >>> 8))
   const second = after(first)
   const third = after(second)
   return [first, second, third, after(third)]

@@ -63,7 +63,7 @@ function skipTrailer(at: number): number {
 /** The fragment at an offset, if it is intact. */
 function readFragment(file: Buffer, at: number): Fragment | undefined {
   if (at + headerBytes > file.length) return undefined
-  const type = file[at + 6]!
+  const type = file.readUInt8(at + 6)
   const end = at + headerBytes + file.readUInt16LE(at + 4)
   if (!isType(type) || end > file.length || end > blockEnd(at)) return undefined
   return isWhole(file, at, end) ? { at, type, end } : undefined
@@ -87,7 +87,7 @@ function isCutShort(file: Buffer, at: number): boolean {
   // A file system can give a file its size before its bytes. A sector that lost its bytes begins elsewhere.
   if (file.subarray(at).every((byte) => byte === 0)) return at % sectorBytes !== 0
   const end = at + headerBytes + file.readUInt16LE(at + 4)
-  if (!isType(file[at + 6]!) || end <= file.length || end > blockEnd(at)) return false
+  if (!isType(file.readUInt8(at + 6)) || end <= file.length || end > blockEnd(at)) return false
   // Nothing follows an interrupted write: a whole fragment here means that the length is damaged.
   if (isWhole(file, at, file.length)) return false
   for (let other = at + 1; other + headerBytes <= file.length; other++)

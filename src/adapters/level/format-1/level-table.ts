@@ -57,7 +57,8 @@ function readList(file: Buffer, { offset, size }: Handle): Handle[] | undefined 
   const stored = file.subarray(offset, offset + size)
   const type = file[offset + size]
   const bytes = type === blockType.snappy ? uncompress(stored, maxListBytes) : stored
-  if (bytes === undefined || type! > blockType.snappy || bytes.length < 4) return undefined
+  if (bytes === undefined || type === undefined || type > blockType.snappy || bytes.length < 4)
+    return undefined
   const end = bytes.length - 4 - 4 * bytes.readUInt32LE(bytes.length - 4)
   if (end < 0) return undefined
   const handles: Handle[] = []

@@ -2,6 +2,7 @@
  * Reads Snappy, by which LevelDB compresses blocks. The format: https://github.com/google/snappy, format_description.txt
  */
 import { Buffer } from 'node:buffer'
+import { itemAt } from '../../../engine/ports.js'
 
 /** The content of a compressed block, or undefined when the bytes are not valid Snappy of at most `maxBytes`. */
 export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined {
@@ -17,7 +18,7 @@ export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined 
   const content = Buffer.alloc(length)
   let end = 0
   while (at < bytes.length) {
-    const tag = bytes[at++]!
+    const tag = itemAt(bytes, at++)
     const kind = tag & 3
     if (kind === 0) {
       const extra = (tag >>> 2) - 59

@@ -219,8 +219,12 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   }
   const batches = [...readBatches(file, size, seed)]
   // Values have checksums of their own, and are verified when they are read. A batch that was cut short is none.
-  while (batches.length > 0 && !(await isWholeBatch(file, batches.at(-1)!))) batches.pop()
-  const end = batches.at(-1)?.end ?? headerBytes
+  let last = batches.at(-1)
+  while (last !== undefined && !(await isWholeBatch(file, last))) {
+    batches.pop()
+    last = batches.at(-1)
+  }
+  const end = last?.end ?? headerBytes
   if (end < size) await file.truncate(end)
   const values = new Map<string, Stored>()
   for (const { operations } of batches) {
@@ -349,7 +353,7 @@ async function isTable(
   for (let at = from; at < to;) {
     const bytes = asBuffer(await file.read(at, Math.min(mostOperationBytes, to - at)))
     const keyEnd = 2 + (bytes[1] ?? 1)
-    if (bytes[0]! > 1 || keyEnd === 2) return false
+    if (bytes.readUInt8(0) > 1 || keyEnd === 2) return false
     if (!bytes.subarray(2, keyEnd).every((byte) => byte > 0x20 && byte < 0x7f)) return false
     if (bytes.length < keyEnd + 4) return true
     const length = bytes.readUInt32LE(keyEnd)
@@ -400,7 +404,7 @@ function decodeTable(table: Buffer, valuesAt: number): [string, Stored | undefin
   let offset = valuesAt
   for (let at = 0; at < table.length;) {
     const isPut = table[at] === 1
-    const keyEnd = at + 2 + table[at + 1]!
+    const keyEnd = at + 2 + table.readUInt8(at + 1)
     const length = table.readUInt32LE(keyEnd)
     const key = table.toString('latin1', at + 2, keyEnd)
     operations.push([key, isPut ? { offset, length } : undefined])

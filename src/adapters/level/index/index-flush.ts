@@ -1,3 +1,4 @@
+import { itemAt } from '../../../engine/ports.js'
 import { encodePage, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
 import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
@@ -118,14 +119,12 @@ class Merge {
       this.#use(place).live += place.length
       add(key, place)
     }
-    const count = page?.keys.length ?? 0
-    for (let i = 0; i < count; i++) {
-      const key = page!.keys[i]!
-      const place = page!.places[i]!
-      for (; this.#entry < this.#entries.length && this.#entries[this.#entry]![0] < key; this.#entry++) {
-        put(this.#entries[this.#entry]!)
-      }
-      const newer = this.#entries[this.#entry]
+    for (let i = 0; page !== undefined; i++) {
+      const key = page.keys[i]
+      if (key === undefined) break
+      const place = itemAt(page.places, i)
+      let newer = this.#entries[this.#entry]
+      for (; newer !== undefined && newer[0] < key; newer = this.#entries[++this.#entry]) put(newer)
       if (newer?.[0] === key) {
         this.#use(place).live -= place.length
         put(newer)
@@ -134,7 +133,7 @@ class Merge {
       else add(key, place)
     }
     for (; this.#entry < this.#entries.length; this.#entry++) {
-      const entry = this.#entries[this.#entry]!
+      const entry = itemAt(this.#entries, this.#entry)
       if (end !== undefined && entry[0] >= end) break
       put(entry)
     }
@@ -156,8 +155,8 @@ class Merge {
       const bytes = encodePage(id, page, from, to)
       this.#pages.set(id, bytes)
       this.waitingBytes += bytes.length
-      const first = page.keys[from]!
-      const start = from === 0 ? lowest(lower, first) : separator(page.keys[from - 1]!, first)
+      const first = itemAt(page.keys, from)
+      const start = from === 0 ? lowest(lower, first) : separator(itemAt(page.keys, from - 1), first)
       this.refs.push({ lower: start, id, checksum: pageChecksum(bytes) })
       from = to
     }

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
-import { isCount, isListOf, isText, isWith, type Checks } from '../../../engine/ports.js'
+import { isCount, isListOf, isText, isWith, type Checks, itemAt } from '../../../engine/ports.js'
 
 /** A page as its index knows it. */
 export interface PageRef {
@@ -87,7 +87,7 @@ export function decodeRoot(bytes: Buffer): IndexRoot | undefined {
   if (!isStoredRoot(root) || root.uses.length % 3 !== 0 || root.pages.length % 3 !== 0) return undefined
   const uses = new Map<number, SegmentUse>()
   for (let i = 0; i < root.uses.length; i += 3) {
-    uses.set(root.uses[i]!, { live: root.uses[i + 1]!, deletions: root.uses[i + 2]! })
+    uses.set(itemAt(root.uses, i), { live: itemAt(root.uses, i + 1), deletions: itemAt(root.uses, i + 2) })
   }
   const pages: PageRef[] = []
   for (let i = 0; i < root.pages.length; i += 3) {

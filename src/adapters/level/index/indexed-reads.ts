@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { decodeSeq, limits } from '../../../engine/ports.js'
+import { decodeSeq, limits, itemAt } from '../../../engine/ports.js'
 import type { ByteRange, ScanRange, StoredBlobSize } from '../../../engine/ports.js'
 import { blobKey, eventKey } from '../log/commit-frame.js'
 import { EntryReader } from '../log/entry-reader.js'
@@ -53,9 +53,9 @@ export abstract class IndexedReads {
       const wanted = Math.min(limit - found.length, entriesPerRead)
       const entries = await this.#find((index) => index.range(low, high, wanted, reverse))
       const texts = await this.#read(this.#reader.texts(entries))
-      for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), texts[i]!])
+      for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), itemAt(texts, i)])
       if (entries.length < wanted || found.length >= limit) return found
-      const last = entries.at(-1)![0]
+      const last = itemAt(entries, -1)[0]
       if (reverse) high = last
       else low = `${last}\0`
     }
@@ -98,7 +98,7 @@ export abstract class IndexedReads {
     const [from, end] = [`e${eventKey(sessionId, first)}`, `e${eventKey(sessionId, last)}\0`]
     const entries = await this.#find((index) => index.range(from, end, limits.eventsPerRead, false))
     const texts = await this.#read(this.#reader.texts(entries))
-    return entries.map(([key], i) => ({ seq: seqOf(key), text: texts[i]! }))
+    return entries.map(([key], i) => ({ seq: seqOf(key), text: itemAt(texts, i) }))
   }
 
   /** As {@link look}, after the repair of an index that turns out to be damaged. */

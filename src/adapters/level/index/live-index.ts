@@ -1,3 +1,4 @@
+import { itemAt } from '../../../engine/ports.js'
 import type { FrameEntry } from '../log/frame.js'
 import { flushIndex } from './index-flush.js'
 import type { IndexPlace } from './index-root.js'
@@ -80,7 +81,7 @@ export class LiveIndex {
         next = newer.next().value
       }
       if (older.length < wanted) break
-      const last = older.at(-1)![0]
+      const last = itemAt(older, -1)[0]
       if (reverse) high = last
       else low = `${last}\0`
     }
@@ -101,7 +102,7 @@ export class LiveIndex {
     let last: string | undefined
     for (const key of keys) if (key !== undefined && (last === undefined || key > last)) last = key
     const place = last === undefined ? undefined : this.get(last)
-    return place && [last!, place]
+    return last === undefined || place === undefined ? undefined : [last, place]
   }
 
   /** Entries that the pages lack, the oldest first. */

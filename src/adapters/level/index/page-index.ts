@@ -1,4 +1,4 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, itemAt } from '../../../engine/ports.js'
 import { readError } from '../errors.js'
 import type { IndexDatabase, IndexOperation } from './index-database.js'
 import { decodePage, encodePage, pageChecksum, StoredPage } from './index-page.js'
@@ -41,8 +41,8 @@ export class PageIndex {
   static load(db: IndexDatabase): PageIndex | undefined {
     const bytes = readOrNothing(db, rootKey)
     const root = bytes && decodeRoot(bytes)
-    if (root === undefined) return undefined
-    const index = new PageIndex(db, root, checksumOf(bytes!))
+    if (bytes === undefined || root === undefined) return undefined
+    const index = new PageIndex(db, root, checksumOf(bytes))
     index.#loadTail()
     for (let id = index.tail.nextPage; readOrNothing(db, pageKey(id)) !== undefined; id++)
       index.#rootless.push(id)
@@ -81,9 +81,10 @@ export class PageIndex {
     const step = reverse ? -1 : 1
     // The page of `to` may begin with it, and then has nothing of the range.
     for (let i = Math.max(0, this.find(reverse ? to : from)); i >= 0 && i < pages.length; i += step) {
-      if (found.length >= limit || (!reverse && pages[i]!.lower >= to)) break
-      this.#page(pages[i]!).appendRange({ from, to, reverse }, found, limit)
-      if (reverse && pages[i]!.lower < from) break
+      const page = itemAt(pages, i)
+      if (found.length >= limit || (!reverse && page.lower >= to)) break
+      this.#page(page).appendRange({ from, to, reverse }, found, limit)
+      if (reverse && page.lower < from) break
     }
     return found
   }
@@ -98,7 +99,8 @@ export class PageIndex {
     const known = this.#cache.get(ref.id)
     if (known !== undefined) return known
     const page = this.#open(ref)
-    if (this.#cache.size >= cachedPages) this.#cache.delete(this.#cache.keys().next().value!)
+    const [oldest] = this.#cache.keys()
+    if (oldest !== undefined && this.#cache.size >= cachedPages) this.#cache.delete(oldest)
     this.#cache.set(ref.id, page)
     return page
   }
@@ -205,10 +207,10 @@ function deltaPage(entries: Memtable): Page {
 }
 
 function addDelta(deltas: Memtable, { keys, places }: Page): void {
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i]!
-    if (key[0] === 'd') deltas.deleteSession(`e${key.slice(1)}`, places[i]!)
-    else deltas.set(key, places[i]!)
+  for (const [i, key] of keys.entries()) {
+    const place = itemAt(places, i)
+    if (key[0] === 'd') deltas.deleteSession(`e${key.slice(1)}`, place)
+    else deltas.set(key, place)
   }
 }
 

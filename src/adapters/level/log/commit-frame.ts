@@ -1,4 +1,4 @@
-import { encodeSeq } from '../../../engine/ports.js'
+import { encodeSeq, itemAt } from '../../../engine/ports.js'
 import type { StoreCommit } from '../../../engine/ports.js'
 import { FrameBuilder } from './frame.js'
 import { entryKind, toBinary } from './segment-format.js'
@@ -20,16 +20,16 @@ export function encodeCommit(commit: StoreCommit): FrameBuilder {
   if (blobs !== undefined) for (const { bytes } of blobs) expected += bytes.length + entryBytes
 
   const frame = new FrameBuilder(expected)
-  if (events !== undefined) putEvents(frame, events, bodies!)
+  if (events !== undefined) putEvents(frame, events, bodies ?? [])
   if (put !== undefined) {
-    for (let i = 0; i < put.length; i++) frame.text(entryKind.put, toBinary(put[i]![0]), values![i]!)
+    for (const [i, [key]] of put.entries()) frame.text(entryKind.put, toBinary(key), itemAt(values ?? [], i))
   }
   if (del !== undefined) for (const key of del) frame.deletion(entryKind.delete, toBinary(key), 0)
   if (deleteBlobs !== undefined) {
     for (const hash of deleteBlobs) frame.deletion(entryKind.deleteBlob, blobKey(hash), 0)
   }
   if (blobs !== undefined) for (const { hash, bytes } of blobs) frame.blob(hash, bytes)
-  if (replaceEvents !== undefined) putEvents(frame, replaceEvents, replaced!)
+  if (replaceEvents !== undefined) putEvents(frame, replaceEvents, replaced ?? [])
   if (deleteEvents !== undefined) {
     for (const sessionId of deleteEvents) frame.deletion(entryKind.deleteEvents, toBinary(sessionId), 0)
   }
@@ -51,10 +51,8 @@ function putEvents(
   events: readonly { readonly sessionId: string; readonly seq: number }[],
   bodies: readonly string[],
 ): void {
-  for (let i = 0; i < events.length; i++) {
-    const { sessionId, seq } = events[i]!
-    frame.text(entryKind.event, eventKey(sessionId, seq), bodies[i]!)
-  }
+  for (const [i, { sessionId, seq }] of events.entries())
+    frame.text(entryKind.event, eventKey(sessionId, seq), itemAt(bodies, i))
 }
 
 function encodeBody({ body }: { readonly body: readonly unknown[] | string }): string {

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { itemAt } from '../../../engine/ports.js'
 import type { ByteRange } from '../../../engine/ports.js'
 import { damagedSegment } from '../errors.js'
 import { pieceChecksum, readEntry, readEntryHead } from './frame.js'
@@ -56,10 +57,10 @@ export class EntryReader {
     const texts: string[] = []
     const reads: Promise<void>[] = []
     for (let from = 0, to = 0; from < entries.length; from = to) {
-      const begin = entries[from]![1]
+      const begin = itemAt(entries, from)[1]
       let end = begin.offset
       for (; to < entries.length; to++) {
-        const { segment, offset, length } = entries[to]![1]
+        const { segment, offset, length } = itemAt(entries, to)[1]
         const near = segment === begin.segment && offset >= end && offset - end <= gapBytes
         if (to > from && !(near && offset + length - begin.offset <= readBytes)) break
         end = offset + length
@@ -69,7 +70,7 @@ export class EntryReader {
       const length = end - begin.offset
       const take = (bytes: Buffer): void => {
         for (let i = first; i < last; i++) {
-          const [key, place] = entries[i]!
+          const [key, place] = itemAt(entries, i)
           const at = place.offset - begin.offset
           texts[i] = textOf(file, key, place, bytes.subarray(at, at + place.length))
         }

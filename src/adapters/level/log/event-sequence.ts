@@ -23,8 +23,7 @@ export class EventSequence {
    * @throws EngineError `INTERNAL` when a number is ahead of its session: sequences have no gaps.
    */
   claim(events: readonly NewStoredEvent[]): boolean {
-    for (let i = 0; i < events.length; i++) {
-      const { sessionId, seq } = events[i]!
+    for (const [i, { sessionId, seq }] of events.entries()) {
       let next: number
       try {
         next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
@@ -85,6 +84,6 @@ export class EventSequence {
   }
 
   #giveBack(events: readonly NewStoredEvent[], count: number): void {
-    for (let i = count - 1; i >= 0; i--) this.#next.set(events[i]!.sessionId, events[i]!.seq)
+    for (const { sessionId, seq } of events.slice(0, count).reverse()) this.#next.set(sessionId, seq)
   }
 }

@@ -163,7 +163,7 @@ export function readEntry(bytes: Buffer, at: number, limit: number): Entry | und
 /** The same without the bytes of a blob, which may be missing. */
 export function readEntryHead(bytes: Buffer, at: number, limit: number): Entry | undefined {
   if (at + entryHeadBytes > limit || limit > bytes.length) return undefined
-  const kind = bytes[at]!
+  const kind = bytes.readUInt8(at)
   if (kind < entryKind.put || kind > entryKind.deleteBlob) return undefined
   const keyBytes = bytes.readUInt32LE(at + 5)
   const valueBytes = bytes.readUInt32LE(at + 9)

@@ -1,3 +1,4 @@
+import { itemAt } from '../../../engine/ports.js'
 import { damagedSegment } from '../errors.js'
 import { FrameScanner, laterFrameNeeds } from './frame-scanner.js'
 import type { ScannedFrame } from './frame-scanner.js'
@@ -18,7 +19,7 @@ export interface Replayed {
 
 /** Where the frames of the oldest segment begin. */
 export function firstPlace(segments: Segments): IndexPlace {
-  const segment = segments.numbers[0]!
+  const segment = itemAt(segments.numbers, 0)
   const { firstCommit, chain } = segments.header(segment)
   return { segment, offset: segmentHeaderBytes, commit: firstCommit - 1, chain }
 }

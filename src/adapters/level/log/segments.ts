@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, present } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
 import { damagedSegment, missingFiles, restoreOrRepair } from '../errors.js'
 import {
@@ -85,7 +85,7 @@ export class Segments {
   }
 
   get head(): SegmentFile {
-    return this.#files.get(this.manifest.head)!
+    return present(this.#files.get(this.manifest.head), 'the newest segment')
   }
 
   get bytes(): number {
@@ -104,7 +104,7 @@ export class Segments {
   }
 
   header(segment: number): SegmentHeader {
-    return this.#headers.get(segment)!
+    return present(this.#headers.get(segment), 'the header of a segment')
   }
 
   /** @throws EngineError `DATA_LOSS` when there is none. */

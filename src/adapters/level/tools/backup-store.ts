@@ -1,6 +1,6 @@
 import { mkdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { EngineError, Shape } from '../../../engine/ports.js'
+import { EngineError, Shape, present } from '../../../engine/ports.js'
 import { asEngineError } from './check-store.js'
 import type { Disk } from '../directory/disk.js'
 import { damagedSegment, errorCode } from '../errors.js'
@@ -173,7 +173,7 @@ async function copyStore(
   { signal, onProgress }: CopyOptions,
 ): Promise<StoreBackup> {
   const { segments, storeId } = files
-  const manifest = files.manifest!
+  const manifest = present(files.manifest, 'the manifest of the store')
   const directory = join(target, segmentsName)
   const totalBytes = files.bytes
   let copiedBytes = 0
@@ -216,12 +216,13 @@ async function copySegment(
   if (sealed !== undefined && to < sealed.bytes) throw damagedSegment(file.name, to)
   const copy = await disk.open(join(target.directory, segmentName(file.segment)), 'create')
   try {
-    const { firstCommit, chain } = header!
+    const segmentHeader = present(header, 'the header of a segment')
+    const { firstCommit, chain } = segmentHeader
     const range = { from: segmentHeaderBytes, to }
     const before = { commit: firstCommit - 1, chain }
     const seed = frameSeed(manifest.storeId)
     const scanner = new FrameScanner(file, range, before, seed)
-    let pieces: Uint8Array[] = [encodeSegmentHeader(header!)]
+    let pieces: Uint8Array[] = [encodeSegmentHeader(segmentHeader)]
     let bytes = segmentHeaderBytes
     let end = 0
     const write = async (): Promise<void> => {

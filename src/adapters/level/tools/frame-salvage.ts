@@ -218,13 +218,13 @@ function nextEntry(bytes: Buffer, damaged: number, count: number): number | unde
 
 function lengthAt(bytes: Buffer, at: number): number {
   const valueBytes = bytes.readUInt32LE(at + 9)
-  return entryHeadLength(bytes[at]!, bytes.readUInt32LE(at + 5), valueBytes) + valueBytes
+  return entryHeadLength(bytes.readUInt8(at), bytes.readUInt32LE(at + 5), valueBytes) + valueBytes
 }
 
 /** The likely identity of a damaged entry: its key itself may be damaged. */
 function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'> {
   const from = at + entryHeadBytes
-  const kind = bytes[at]!
+  const kind = bytes.readUInt8(at)
   const keyBytes = bytes.readUInt32LE(at + 5)
   const name = indexKey(kind, bytes.toString('latin1', from, from + keyBytes)).slice(1)
   if (kind === entryKind.event) {

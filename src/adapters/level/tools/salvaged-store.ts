@@ -1,4 +1,4 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, itemAt } from '../../../engine/ports.js'
 import type { Store, StoredEvent, StoreFinding } from '../../../engine/ports.js'
 import { missingFiles } from '../errors.js'
 import { IndexedReads } from '../index/indexed-reads.js'
@@ -43,7 +43,7 @@ export class SalvagedStore extends IndexedReads implements Store {
         const body = parseBody(text)
         if (body !== undefined) page.push({ sessionId, seq, body })
       }
-      first = found.at(-1)!.seq + 1
+      first = itemAt(found, -1).seq + 1
       yield page
     }
   }

@@ -238,7 +238,12 @@ function commonest(ids: readonly (string | undefined)[]): string | undefined {
   const counts = new Map<string, number>()
   for (const id of ids) if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
   let best: string | undefined
-  for (const [id, count] of counts) if (best === undefined || count > counts.get(best)!) best = id
+  let most = 0
+  for (const [id, count] of counts) {
+    if (count <= most) continue
+    best = id
+    most = count
+  }
   return best
 }
 
