@@ -257,10 +257,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     end ??= {
       seq: last?.seq ?? snapshot?.seq ?? 0,
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
-      chain:
-        last === undefined
-          ? (snapshot?.chain ?? chainStart)
-          : present((last.body as unknown as EventBody)[4], 'the link of an event'),
+      chain: last === undefined ? (snapshot?.chain ?? chainStart) : (last.body as unknown as EventBody)[4]!,
       snapshotSeq: snapshot?.seq ?? 0,
     }
     if (Number.isFinite(seq) && end.seq < seq) {
