@@ -148,7 +148,13 @@ class Program {
 
   #group(name: string): Command {
     const found = this.command.commands.find((command) => command.name() === name)
-    return found ?? this.command.command(name).alias(`${name}s`).description(groups[name]!)
+    return (
+      found ??
+      this.command
+        .command(name)
+        .alias(`${name}s`)
+        .description(groups[name] ?? '')
+    )
   }
 
   #addCompletion(): void {

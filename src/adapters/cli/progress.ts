@@ -55,5 +55,5 @@ export function formatBytes(bytes: number): string {
     value /= 1024
     unit++
   }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]!}`
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit] ?? ''}`
 }

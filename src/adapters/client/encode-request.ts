@@ -11,6 +11,7 @@ import {
   type ErrorReason,
   type Operation,
   type OperationName,
+  itemAt,
 } from '../../engine/client-contract.js'
 import { copyOf, isPlain } from './checked.js'
 
@@ -59,7 +60,7 @@ function encodeRoute(
   checkNames(schema, copy, '')
   const encoded = z.safeEncode(schema as z.ZodType<object, object>, copy)
   if (!encoded.success) {
-    const { path: at, message } = encoded.error.issues[0]!
+    const { path: at, message } = itemAt(encoded.error.issues, 0)
     throw invalid(fieldOf(at) || 'request', message)
   }
   const rest: Record<string, unknown> = { ...encoded.data }
@@ -124,12 +125,12 @@ function quoted(text: string): string {
 function encodeParameter(
   parameter: string,
   value: string,
-  ofJob: Readonly<Record<string, string>> | undefined,
+  ofJob: { readonly sourceId: string; readonly jobId: string } | undefined,
 ): string {
   if (!value.isWellFormed()) throw invalid(parameter, 'contains a lone surrogate')
   if (value !== '' && value !== '.' && value !== '..') return encodeURIComponent(value)
   if (ofJob !== undefined) {
-    const message = `the source ${quoted(ofJob['sourceId']!)} has no import job ${quoted(ofJob['jobId']!)}`
+    const message = `the source ${quoted(ofJob.sourceId)} has no import job ${quoted(ofJob.jobId)}`
     throw new EngineError('JOB_NOT_FOUND', message, ofJob)
   }
   const known = notFound[parameter]

@@ -144,9 +144,8 @@ async function findRoot(
     }
     object = await read(parseTag(object).object)
   }
-  switch (object?.type) {
-    case undefined:
-      return undefined
+  if (object === undefined) return undefined
+  switch (object.type) {
     case 'commit': {
       const { tree, committerSeconds } = parseCommit(object)
       return { commitId: object.oid, treeId: tree, mtimeMs: committerSeconds * 1000 }
@@ -155,7 +154,7 @@ async function findRoot(
       return { commitId: '', treeId: object.oid, mtimeMs: 0 }
     default:
       throw new EngineError('GIT_NOT_A_TREE', 'the ref names a single file, not a commit or a tree', {
-        objectId: object!.oid,
+        objectId: object.oid,
       })
   }
 }

@@ -1,3 +1,4 @@
+import { itemAt } from '../../../engine/ports.js'
 import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 
 const unresolved = 0xffff
@@ -40,11 +41,11 @@ export class PackEntries {
   }
 
   offset(entry: number): number {
-    return this.#offsets[entry]!
+    return itemAt(this.#offsets, entry)
   }
 
   depth(entry: number): number {
-    return this.#depths[entry]!
+    return itemAt(this.#depths, entry)
   }
 
   /** The id of an entry. Undefined for a delta whose base has not arrived. */

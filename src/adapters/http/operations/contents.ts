@@ -51,7 +51,7 @@ async function untilRead(
   } finally {
     upload.abandon()
     stop.abort()
-    signal.removeEventListener('abort', leave!)
+    if (leave !== undefined) signal.removeEventListener('abort', leave)
   }
 }
 

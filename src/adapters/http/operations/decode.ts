@@ -1,5 +1,6 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
+import { itemAt } from '../../../engine/ports.js'
 import { invalidField, type HttpError } from '../http-error.js'
 import { jsonLimits } from '../limits.js'
 import { checkBounds } from './json-bounds.js'
@@ -109,7 +110,7 @@ function mapChanged(
 function decodeValue<T>(schema: z.ZodType<T>, wire: unknown, path: Path = []): T {
   const result = z.safeDecode<z.ZodType>(schema, wire)
   if (result.success) return result.data as T
-  throw refusal(result.error.issues[0]!, path)
+  throw refusal(itemAt(result.error.issues, 0), path)
 }
 
 function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {

@@ -91,7 +91,8 @@ export async function* salvageFrames(
     const end = at + frameHeaderBytes + header.bodyBytes
     const bytes = await reader.read(at, end - at)
     const damages: Damage[] = []
-    const follows = chain === undefined || (header.commit === commit! + 1 && header.chain === chain)
+    const follows =
+      chain === undefined || (commit !== undefined && header.commit === commit + 1 && header.chain === chain)
     if (!follows)
       damages.push({ offset: at, message: `commits before ${header.commit} are missing`, toEnd: false })
     const whole = readFrame(bytes, 0, header)
