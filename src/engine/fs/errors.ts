@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { EngineError, errorRegistry } from '../base/errors.js'
 
 /** Linux numbers and Node's messages. */
@@ -52,7 +53,7 @@ export interface SystemError extends Error {
 
 /** The error that node:fs would throw; its cause is the engine's own. */
 export function systemError(code: string, call: SystemCall, cause?: unknown): SystemError {
-  const [errno, message] = systemErrors[code] ?? systemErrors['EIO']!
+  const [errno, message] = systemErrors[code] ?? present(systemErrors['EIO'], 'EIO')
   const { syscall, path, dest } = call
   let text = `${code}: ${message}, ${syscall}`
   if (path !== undefined) text += ` '${path}'`
@@ -89,7 +90,7 @@ export function composedError(
     message,
     path,
     syscall,
-    errno = positiveErrno[code]!,
+    errno = present(positiveErrno[code], code),
   }: { code: string; message: string; path: string; syscall: string; errno?: number },
 ): Error {
   const error = new Error(`${text}: ${syscall} returned ${code} (${message}) ${path}`)

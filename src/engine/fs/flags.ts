@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { valueError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { constants } from './constants.js'
@@ -37,7 +38,7 @@ const byName = new Map<unknown, Flags>(
 export function toFlags(flags: unknown, name = 'flags'): Flags {
   const known = byName.get(flags)
   if (known !== undefined) return known
-  if (flags === undefined || flags === null) return byName.get('r')!
+  if (flags === undefined || flags === null) return present(byName.get('r'), 'r')
   if (typeof flags !== 'number') throw valueError(name, 'is invalid', flags)
   return fromBits(checkInteger(name, flags, -(2 ** 31), 2 ** 31 - 1))
 }

@@ -527,9 +527,12 @@ function writeAll(
 function withoutStart(buffers: Buffer[], bytes: number): Buffer[] {
   let skip = bytes
   let index = 0
-  while (index < buffers.length && skip >= buffers[index]!.length) skip -= buffers[index++]!.length
-  if (index === buffers.length) return []
-  return [buffers[index]!.subarray(skip), ...buffers.slice(index + 1)]
+  let first = buffers[index]
+  while (first !== undefined && skip >= first.length) {
+    skip -= first.length
+    first = buffers[++index]
+  }
+  return first === undefined ? [] : [first.subarray(skip), ...buffers.slice(index + 1)]
 }
 
 function copyOf(buffer: Buffer, length: number): Buffer {

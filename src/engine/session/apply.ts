@@ -90,11 +90,14 @@ function change(
 ): void {
   const names = namesOf(target)
   const node = names === undefined ? fileAt(tree, target) : tree.find(names)
-  if (node instanceof Dir) return tree.changeDir(names!, attributes)
+  if (names !== undefined && node instanceof Dir) return tree.changeDir(names, attributes)
   if (node instanceof FileNode)
     return replace(tree, target, node.with({ ...attributesOf(node), ...attributes }), at)
-  assert(node !== undefined && attributes.mtime !== undefined, 'attributes are set on a file or directory')
-  return tree.put(names!, new Symlink(node.ino, node.target, attributes.mtime), at)
+  assert(
+    names !== undefined && node instanceof Symlink && attributes.mtime !== undefined,
+    'a symbolic link has no attribute other than its time',
+  )
+  return tree.put(names, new Symlink(node.ino, node.target, attributes.mtime), at)
 }
 
 function replace(tree: Tree, target: FileTarget, file: FileNode, at: number): void {

@@ -100,7 +100,7 @@ export async function listCheckpoints(
   await loadIndex(core, live)
   const page: Checkpoint[] = []
   let last = 0
-  for (const checkpoint of live.checkpoints!.values()) {
+  for (const checkpoint of present(live.checkpoints, 'the index of checkpoints').values()) {
     if (after !== undefined && checkpoint.seq <= Number(after)) continue
     if (page.length === pageSize) {
       return { checkpoints: page, nextPageToken: encodePageToken(`checkpoints ${live.id}`, String(last)) }
@@ -122,7 +122,7 @@ export async function findCheckpoint(
   reference: CheckpointReference,
 ): Promise<CheckpointRecord> {
   await loadIndex(core, live)
-  return mustFind(live.checkpoints!, reference)
+  return mustFind(present(live.checkpoints, 'the index of checkpoints'), reference)
 }
 
 /** Changes the tree back to its state at the checkpoint; history goes on, so another restore can undo it. */
@@ -189,7 +189,7 @@ export function parsePrune(request: PruneRequest): number {
 
 function removeCheckpoint(core: Core, live: LiveSession, checkpoint: CheckpointRecord): Promise<void> {
   const { id, label, seq } = checkpoint
-  live.checkpoints!.delete(checkpoint)
+  present(live.checkpoints, 'the index of checkpoints').delete(checkpoint)
   live.pins?.delete(seq)
   return record(core, live, {
     type: eventTypes.deleteCheckpoint,

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { TimeSlice } from '../../base/slices.js'
@@ -64,7 +65,8 @@ export class LinkCheck {
     for (const page of await peekPages(dir, this.#loader)) {
       const { names, nodes } = await peekPage(page, this.#loader)
       for (const [index, node] of nodes.entries()) {
-        if (!isNamed(names![index]!, node)) throw damaged('a table of hard links is not in order')
+        if (!isNamed(itemAt(present(names, 'a loaded page'), index), node))
+          throw damaged('a table of hard links is not in order')
         yield node
       }
       if (this.#slice.over) await this.#slice.next()

@@ -1,3 +1,4 @@
+import { present } from '../../base/present.js'
 import { onAbort } from '../../base/abort.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
@@ -138,9 +139,10 @@ export class Subscription implements BusSubscription {
   receive(message: KeptMessage): void {
     if (this.#end !== undefined || message.seq <= this.#newest) return
     this.#newest = message.seq
-    if (this.#takers.length > 0 && !this.#searching) {
+    const taker = this.#searching ? undefined : this.#takers.shift()
+    if (taker !== undefined) {
       // While a call waits, all earlier messages have been taken.
-      this.#takers.shift()!.resolve(this.#result(message))
+      taker.resolve(this.#result(message))
       return
     }
     this.#queue.push(message)
@@ -194,9 +196,9 @@ export class Subscription implements BusSubscription {
     while (this.#takers.length > 0 && !this.#searching) {
       const message = this.#take()
       if (message === undefined && this.#end === undefined) return
-      const { resolve, reject } = this.#takers.shift()!
+      const { resolve, reject } = present(this.#takers.shift(), 'a waiting call')
       if (message !== undefined) resolve(this.#result(message))
-      else if (this.#notified || !('error' in this.#end!)) resolve(done)
+      else if (this.#notified || this.#end === undefined || !('error' in this.#end)) resolve(done)
       else {
         this.#notified = true
         reject(this.#end.error)

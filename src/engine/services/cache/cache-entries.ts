@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { present } from '../../base/present.js'
+import { present, itemAt } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'
 import type { Steps } from '../../base/slices.js'
 import { noContent, type CacheContent } from './cache-content.js'
@@ -169,7 +169,7 @@ export class CacheEntries {
     const start =
       compareUtf8(prefix, after) > 0 ? firstBehind(sorted, prefix, false) : firstBehind(sorted, after, true)
     for (let i = start; i < sorted.length && found.length < limit; i++) {
-      const { item, gone } = sorted[i]!
+      const { item, gone } = itemAt(sorted, i)
       if (!item.key.startsWith(prefix)) break
       if (!gone) found.push(item.key)
     }

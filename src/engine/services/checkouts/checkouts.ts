@@ -278,16 +278,16 @@ async function syncDirectory(
   if (known?.sessionId !== live.id)
     throw modified('/', 'belongs to another checkout now; call session.checkout() again')
   const [base, ...others] = known.trees
-  if (others.length > 0)
+  if (base === undefined || others.length > 0)
     throw modified('/', 'was written only in part, because an update was interrupted; call update() first')
   const builder = new TreeBuilder(core, base)
-  const reader = new DiskReader(new Disk(core, tree, place.index), base!, builder, { signal, names })
+  const reader = new DiskReader(new Disk(core, tree, place.index), base, builder, { signal, names })
   await reader.read()
   if (reader.skipped > 0)
     core.log('warn', 'names in a directory were skipped', { sessionId: live.id, skipped: reader.skipped })
   if (reader.changes.length > 0) {
     const after = await builder.finish()
-    await carryOver(core, live, reader, base!, signal)
+    await carryOver(core, live, reader, base, signal)
     await place.store(live.id, [after])
   } else await place.index.flush()
   return { added: reader.added.sort(), modified: reader.modified.sort(), removed: reader.removed.sort() }

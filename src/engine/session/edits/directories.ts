@@ -1,3 +1,4 @@
+import { itemAt } from '../../base/present.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import { parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
@@ -68,8 +69,8 @@ export function planRemoveDirectory(
 }
 
 export function checkEmpty(live: LiveSession, dir: Dir, path: string): void {
-  const [first] = dir.pages ?? live.tree.loader.loadDir(dir)
-  if ((first!.names ?? live.tree.loader.loadPage(first!)).length === 0) return
+  const first = itemAt(dir.pages ?? live.tree.loader.loadDir(dir), 0)
+  if ((first.names ?? live.tree.loader.loadPage(first)).length === 0) return
   throw notEmpty(path)
 }
 

@@ -118,7 +118,10 @@ export function planAppend(
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
   if (file === undefined) return planWrite(core, live, request, staged, options)
-  const plan = planWriteAt(core, live, { path: at.path }, { position: 'end', staged })!
+  const plan = present(
+    planWriteAt(core, live, { path: at.path }, { position: 'end', staged }),
+    'the plan of an append',
+  )
   if (request.mode === undefined || parseMode(request.mode) === file.mode) return plan
   return { ...plan, redo: [...plan.redo, ['c', at.path, request.mode]] }
 }
