@@ -13,5 +13,5 @@ export function firstAtLeast<T extends number | string>(ascending: readonly T[],
 /** Whether an ascending list has a number from `from` up to, and without, `to`. */
 export function someIn(ascending: readonly number[], from: number, to: number): boolean {
   const first = firstAtLeast(ascending, from)
-  return first < ascending.length && ascending[first]! < to
+  return (ascending[first] ?? Number.POSITIVE_INFINITY) < to
 }

@@ -1,3 +1,4 @@
+import { itemAt, present } from './present.js'
 import { invalid } from './errors.js'
 import { parseText, tooLarge } from './input.js'
 import { limits } from './limits.js'
@@ -43,7 +44,7 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
   function sequence(from: number, to: number, inParentheses: boolean): Piece[] {
     const pieces: Piece[] = []
     for (let i = from; i < to; i++) {
-      const character = characters[i]!
+      const character = itemAt(characters, i)
       const set = sets.get(i)
       const group = groups.get(character !== '{' && characters[i + 1] === '(' ? i + 1 : i)
       if (set !== undefined) {
@@ -62,7 +63,7 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
       } else if (paths && isDotPart(i)) {
         while (characters[i + 1] === '/' && i + 1 < to) i++
       } else {
-        const piece = literal(character === '\\' ? characters[++i]! : character)
+        const piece = literal(character === '\\' ? itemAt(characters, ++i) : character)
         if (piece.type !== 'slash' || pieces.at(-1)?.type !== 'slash') pieces.push(piece)
       }
     }
@@ -82,7 +83,7 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
 
   function literal(character: string): Piece {
     if (paths && character === '/') return { type: 'slash' }
-    return { type: 'literal', code: character.codePointAt(0)! }
+    return { type: 'literal', code: present(character.codePointAt(0), 'a character') }
   }
 
   function braces(open: number, group: Group, inParentheses: boolean): Piece {
@@ -101,7 +102,8 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
 
   function split(open: number, { cuts, end }: Group, inParentheses: boolean): Piece[][] {
     count(cuts.length + 1)
-    return [...cuts, end].map((cut, i) => sequence((i === 0 ? open : cuts[i - 1]!) + 1, cut, inParentheses))
+    const ends = [...cuts, end]
+    return ends.map((cut, i) => sequence((i === 0 ? open : itemAt(ends, i - 1)) + 1, cut, inParentheses))
   }
 
   function count(more: number): void {
@@ -135,7 +137,7 @@ function pair(
   /** No set that opens before this has an end. */
   let endless = 0
   for (let i = 0; i < characters.length; i++) {
-    const character = characters[i]!
+    const character = itemAt(characters, i)
     const top = open.at(-1)
     if (character === '\\') {
       if (++i === characters.length) throw invalid(field, 'ends with a single backslash')
@@ -160,8 +162,8 @@ function pair(
       const range = top.cuts.length === 0 ? parseRange(characters.slice(top.at + 1, i)) : undefined
       if (top.cuts.length > 0 || range !== undefined) groups.set(top.at, { end: i, cuts: top.cuts, range })
     } else if (character === ')' && open.some(({ closer }) => closer === ')')) {
-      while (open.at(-1)!.closer === '}') open.pop()
-      const { at, cuts } = open.pop()!
+      while (open.at(-1)?.closer === '}') open.pop()
+      const { at, cuts } = present(open.pop(), 'the start of a group')
       groups.set(at, { end: i, cuts, range: undefined })
     }
     if (open.length > limits.globNesting) throw tooLarge(field, 'levels of nesting', limits.globNesting)
@@ -182,15 +184,18 @@ function parseRange(inside: readonly string[]): RegExpExecArray | undefined {
   )
 }
 
-function rangeWords([, first, last, by]: RegExpExecArray, count: (words: number) => void): string[] {
-  const letters = /^[A-Za-z]$/.test(first!)
-  const from = letters ? first!.charCodeAt(0) : Number(first)
-  const to = letters ? last!.charCodeAt(0) : Number(last)
+function rangeWords(
+  [, first = '', last = '', by]: RegExpExecArray,
+  count: (words: number) => void,
+): string[] {
+  const letters = /^[A-Za-z]$/.test(first)
+  const from = letters ? first.charCodeAt(0) : Number(first)
+  const to = letters ? last.charCodeAt(0) : Number(last)
   const step = Math.max(1, Math.abs(Number(by ?? 1)))
   const length = Math.floor(Math.abs(to - from) / step) + 1
   count(length)
-  const padded = /^-?0\d/.test(first!) || /^-?0\d/.test(last!)
-  const width = padded ? Math.max(first!.length, last!.length) : 0
+  const padded = /^-?0\d/.test(first) || /^-?0\d/.test(last)
+  const width = padded ? Math.max(first.length, last.length) : 0
   return Array.from({ length }, (_, i) => {
     const value = from + (to < from ? -i : i) * step
     if (letters) return String.fromCharCode(value)
@@ -217,12 +222,12 @@ function parseSet(
   for (let empty = true; ; empty = false) {
     if (characters[i] === ']' && !empty) break
     if (characters[i] === '[' && characters[i + 1] === ':') {
-      const named = /^\[:([a-z]{1,8}):\]/.exec(characters.slice(i, i + 12).join(''))
-      const one = named === null ? undefined : namedClasses.get(named[1]!)
-      if (named !== null && one === undefined) throw invalid(field, `has an unknown class ${named[0]}`)
-      if (one !== undefined) {
+      const [named, name] = /^\[:([a-z]{1,8}):\]/.exec(characters.slice(i, i + 12).join('')) ?? []
+      if (named !== undefined && name !== undefined) {
+        const one = namedClasses.get(name)
+        if (one === undefined) throw invalid(field, `has an unknown class ${named}`)
         classes.add(one)
-        i += named![0].length
+        i += named.length
         continue
       }
     }
@@ -237,10 +242,14 @@ function parseSet(
     }
     ranges.push(first, last)
   }
-  const plain = !negated && classes.size === 0 && ranges.length === 2 && ranges[0] === ranges[1]
+  const [code] = ranges
+  const plain = !negated && classes.size === 0 && ranges.length === 2 && code === ranges[1]
   return {
     end: i,
-    piece: plain ? { type: 'literal', code: ranges[0]! } : { type: 'set', set: { negated, ranges, classes } },
+    piece:
+      plain && code !== undefined
+        ? { type: 'literal', code }
+        : { type: 'set', set: { negated, ranges, classes } },
   }
 
   function next(): number | undefined {

@@ -1,3 +1,4 @@
+import { present } from './present.js'
 import { parsePattern, setHas, type CharacterSet, type Piece, type Repeat } from './glob-pattern.js'
 
 /**
@@ -160,7 +161,7 @@ class Machine {
     let now = states
     let fresh = before === '' || before === '/'
     for (let i = 0; i < text.length && now.length > 0; i++) {
-      const code = text.codePointAt(i)!
+      const code = present(text.codePointAt(i), 'a character')
       this.#advance(now, code, fresh, before !== '' || i > 0)
       now = this.#next
       if (code > 0xffff) i++

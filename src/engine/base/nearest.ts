@@ -1,3 +1,4 @@
+import { itemAt } from './present.js'
 /** Longer names are not compared: a mistyped name is about as long as the right one. */
 const maxLength = 64
 
@@ -42,5 +43,5 @@ function countEdits(a: string, b: string): number {
     beforeLast = last
     last = row
   }
-  return last[b.length]!
+  return itemAt(last, -1)
 }

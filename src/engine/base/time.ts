@@ -7,11 +7,11 @@ const rfc3339 = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+
 export function parseTime(field: string, text: unknown): number {
   const parts = typeof text === 'string' ? rfc3339.exec(text) : null
   if (parts !== null) {
-    const [, date, time, fraction = '', zone] = parts
+    const [, date = '', time, fraction = '', zone = ''] = parts
     const wall = Date.parse(`${date}T${time}${fraction.slice(0, 4)}Z`)
-    const ms = Date.parse(`${date}T${time}${fraction.slice(0, 4)}${zone!.toUpperCase()}`)
+    const ms = Date.parse(`${date}T${time}${fraction.slice(0, 4)}${zone.toUpperCase()}`)
     // A day like 30 February is moved on by some parsers and refused by others.
-    if (Number.isFinite(ms) && new Date(wall).toISOString().startsWith(date!)) return ms
+    if (Number.isFinite(ms) && new Date(wall).toISOString().startsWith(date)) return ms
   }
   throw invalid(field, `must be a time like 2026-01-31T08:00:00.000Z; it is ${given(text)}`)
 }

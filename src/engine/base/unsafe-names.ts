@@ -1,3 +1,4 @@
+import { itemAt } from './present.js'
 /**
  * The one rule for names that must not leave a session, shared by git imports, commits, archives and checkouts. It
  * refuses texts that are no name of one path part, and every name that some file system takes for `.git`: a program
@@ -23,7 +24,7 @@ export function unsafePart(path: string, isSymlink: boolean): string | undefined
   // Nearly every path is decided by the first letters of its names.
   if (!partMaySpellGit.test(path)) return undefined
   const parts = path.split('/').slice(1)
-  const last = parts.at(-1)!
+  const last = itemAt(parts, -1)
   return parts.find(isUnsafeName) ?? (isSymlink && isUnsafeSymlinkName(last) ? last : undefined)
 }
 

@@ -101,7 +101,7 @@ export class Fence {
     try {
       // Every caller whose commit failed with the first one learns of it before anything is committed again.
       await nextTurn()
-      await this.#store.recover!()
+      await this.#store.recover?.()
     } catch (error) {
       this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, limits.recoveryPauseMs), limits.recoveryPauseMaxMs)
       this.#notBefore = this.#environment.monotonicMs() + this.#pauseMs
@@ -134,7 +134,7 @@ export function fenced(store: Store, fence: Fence): Store {
     ...(store.reclaim && {
       reclaim: async (options: Parameters<NonNullable<Store['reclaim']>>[0]) => {
         try {
-          await store.reclaim!(options)
+          await store.reclaim?.(options)
         } catch (error) {
           // If a write failed, this empty commit fails too, so that no caller's change has to.
           await fence.watch(store.commit({})).catch(() => undefined)

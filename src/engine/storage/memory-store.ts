@@ -1,3 +1,4 @@
+import { itemAt, onlyItem, present } from '../base/present.js'
 import { assert, EngineError } from '../base/errors.js'
 import { parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
@@ -92,10 +93,9 @@ class MemoryStore implements Store {
       const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
       if (replaceEvents !== undefined) this.#replace(replaceEvents)
-      if (events !== undefined) for (let i = 0; i < events.length; i++) this.#append(events[i]!, bodies?.[i])
-      if (put !== undefined) {
-        for (let i = 0; i < put.length; i++) this.#put(put[i]![0], values?.[i] ?? put[i]![1])
-      }
+      if (events !== undefined) for (const [i, event] of events.entries()) this.#append(event, bodies?.[i])
+      if (put !== undefined)
+        for (const [i, [key, value]] of put.entries()) this.#put(key, values?.[i] ?? value)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -118,7 +118,8 @@ class MemoryStore implements Store {
 
   /** Whether each event is the next of its session; false when one was passed already. */
   #follows(events: readonly NewStoredEvent[]): boolean {
-    if (events.length === 1) return this.#isNext(events[0]!, 0)
+    const only = onlyItem(events)
+    if (only !== undefined) return this.#isNext(only, 0)
     const counts = new Map<string, number>()
     for (const event of events) {
       const before = counts.get(event.sessionId) ?? 0
@@ -148,7 +149,7 @@ class MemoryStore implements Store {
       return parsed(body)
     })
     for (const [index, { sessionId, seq }] of events.entries())
-      this.#data.events.get(sessionId)![seq - 1] = copies[index]!
+      present(this.#data.events.get(sessionId), 'the log of a session')[seq - 1] = itemAt(copies, index)
   }
 
   async *events(
@@ -166,7 +167,7 @@ class MemoryStore implements Store {
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
     const list = this.read().events.get(sessionId)
     const body = list?.at(-1)
-    return body === undefined ? undefined : { sessionId, seq: list!.length, body }
+    return list === undefined || body === undefined ? undefined : { sessionId, seq: list.length, body }
   }
 
   async get(key: string): Promise<string | undefined> {
@@ -182,7 +183,7 @@ class MemoryStore implements Store {
       reverse === true
         ? data.sortedKeys.slice(Math.max(from, to - limit), to).reverse()
         : data.sortedKeys.slice(from, Math.min(to, from + limit))
-    return keys.map((key) => [key, text(data.records.get(key)!)] as const)
+    return keys.map((key) => [key, text(present(data.records.get(key), 'a listed record'))] as const)
   }
 
   async blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined> {
@@ -197,7 +198,7 @@ class MemoryStore implements Store {
       .filter((one) => one > after)
       .toSorted()
       .slice(0, limit))
-      page.push({ hash, bytes: blobs.get(hash)!.byteLength })
+      page.push({ hash, bytes: present(blobs.get(hash), 'a listed blob').byteLength })
     return page
   }
 

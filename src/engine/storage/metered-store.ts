@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { isCount, isListOf, isNumber, isText, isTupleOf, isWith } from '../base/checks.js'
 import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
@@ -61,7 +62,7 @@ export function meteredStores(
   let counted: Promise<void> | undefined
   const counting = (): Promise<void> => {
     if (counted !== undefined) return counted
-    const count = countLedgers(store, budgets!).catch((error: unknown) => {
+    const count = countLedgers(store, present(budgets, 'the budget of the store')).catch((error: unknown) => {
       if (counted === count) counted = undefined
       throw error
     })
@@ -177,7 +178,8 @@ class StoredLedger {
   /** Returns the store's own promise, so commits are acknowledged in their order. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
-    for (const { hash, bytes } of commit.blobs!) written.push(hash.slice(0, hashDigits), bytes.byteLength)
+    for (const { hash, bytes } of commit.blobs ?? [])
+      written.push(hash.slice(0, hashDigits), bytes.byteLength)
     const key = keys.writtenBlobs(this.#tenantKey, this.#ids.newId().slice(0, idDigits))
     return store.commit({ ...commit, put: [...(commit.put ?? []), [key, written satisfies WrittenBlobs]] })
   }
@@ -321,7 +323,7 @@ class MinuteLedger {
   }
 
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
-    for (const { bytes } of commit.blobs!) this.wrote(bytes.byteLength)
+    for (const { bytes } of commit.blobs ?? []) this.wrote(bytes.byteLength)
     return store.commit(commit)
   }
 

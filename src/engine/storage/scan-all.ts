@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { limits } from '../base/limits.js'
 import { prefixEnd } from './keys.js'
 import type { Store } from './store.js'
@@ -26,7 +27,7 @@ export async function* scanAll(
     const found = await core.store.scan({ gte, lt, limit, reverse })
     if (found.length > 0) yield found
     if (found.length < limit) return
-    const last = found.at(-1)![0]
+    const last = itemAt(found, -1)[0]
     if (reverse) lt = last
     else gte = `${last}\0`
     limit = nextPage(found)
