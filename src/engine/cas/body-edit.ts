@@ -1,3 +1,4 @@
+import { itemAt, onlyItem } from '../base/present.js'
 import { firstAtLeast } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
@@ -35,7 +36,10 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
 
 /** The visible parts of overlapping pieces, the later ones on top: sorted, without overlaps. */
 function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
-  if (to - from <= 1) return to > from && pieces[from]!.length > 0 ? [pieces[from]!] : []
+  if (to - from <= 1) {
+    const piece = to > from ? pieces[from] : undefined
+    return piece !== undefined && piece.length > 0 ? [piece] : []
+  }
   const middle = (from + to) >>> 1
   return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
 }
@@ -43,8 +47,10 @@ function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readon
 /** Two sorted lists without overlaps as one: `above` whole, and the uncovered parts of `below`. */
 function cover(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
   const lastBelow = below.at(-1)
-  if (lastBelow === undefined || above.length === 0) return above.length === 0 ? below : above
-  if (endOf(lastBelow) <= above[0]!.offset) return [...below, ...above]
+  const [firstAbove] = above
+  if (firstAbove === undefined) return below
+  if (lastBelow === undefined) return above
+  if (endOf(lastBelow) <= firstAbove.offset) return [...below, ...above]
   const covered: Piece[] = []
   let index = 0
   let rest: Piece | undefined = below[0]
@@ -106,8 +112,8 @@ export function normalize(body: LoadedBody, size: number): LoadedBody {
   if (body === undefined) return body
   if (body.chunks.length === 0) return size === 0 ? undefined : body
   if (body.chunks.length > 1 || body.chunkNumbers[0] !== 0) return body
-  const blocks = body.chunks[0]!
-  const only = blocks.length === 1 ? blocks[0] : undefined
+  const [blocks = []] = body.chunks
+  const only = onlyItem(blocks)
   return only instanceof BlobRef && only.length === size ? only : body
 }
 
@@ -143,14 +149,15 @@ class BlockEditor {
       let i = firstAtLeast(this.#numbers, Math.floor(firstBlock / blocksPerChunk));
       i < this.#numbers.length;
     ) {
-      const chunkStart = this.#numbers[i]! * blocksPerChunk
+      const chunk = itemAt(this.#chunks, i)
+      const chunkStart = itemAt(this.#numbers, i) * blocksPerChunk
       if (chunkStart > lastBlock) return
-      const end = Math.min(lastBlock + 1, chunkStart + this.#chunks[i]!.length)
+      const end = Math.min(lastBlock + 1, chunkStart + chunk.length)
       for (let block = Math.max(firstBlock, chunkStart); block < end; block++) {
         const start = block * blockBytes
         const offset = Math.max(0, from - start)
         const length = Math.min(blockBytes, to - start) - offset
-        if (this.#chunks[i]![block - chunkStart] === undefined) continue
+        if (chunk[block - chunkStart] === undefined) continue
         visit(block, { offset, length, blob: undefined, casOffset: 0 })
       }
       i++
@@ -159,7 +166,7 @@ class BlockEditor {
 
   #get(blockNumber: number): Block {
     const index = indexOfChunk(this.#numbers, blockNumber)
-    return index < 0 ? undefined : this.#chunks[index]![blockNumber % limits.blocksPerChunk]
+    return index < 0 ? undefined : this.#chunks[index]?.[blockNumber % limits.blocksPerChunk]
   }
 
   #set(blockNumber: number, block: Block): void {
@@ -173,7 +180,7 @@ class BlockEditor {
     const numbers: number[] = []
     const chunks: (readonly Block[])[] = []
     for (const [index, number] of this.#numbers.entries()) {
-      const blocks = this.#chunks[index]!
+      const blocks = itemAt(this.#chunks, index)
       if (this.#copied.has(number)) {
         const writable = blocks as Block[]
         while (writable.length > 0 && writable.at(-1) === undefined) writable.pop()
@@ -192,7 +199,7 @@ class BlockEditor {
       this.#chunks.splice(index, 0, [])
       this.#copied.add(number)
     } else if (!this.#copied.has(number)) {
-      this.#chunks[index] = this.#chunks[index]!.slice()
+      this.#chunks[index] = itemAt(this.#chunks, index).slice()
       this.#copied.add(number)
     }
     return this.#chunks[index] as Block[]
@@ -206,9 +213,10 @@ function spliceBlock(block: Block, parts: readonly Piece[]): Block {
       : block instanceof BlobRef
         ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
         : block.extents
-  const next = parts.length === 1 ? spliced(extents, parts[0]!) : joined(cover(extents, parts))
+  const onlyPart = onlyItem(parts)
+  const next = onlyPart === undefined ? joined(cover(extents, parts)) : spliced(extents, onlyPart)
   if (next.length === 0) return undefined
-  const only = next.length === 1 ? next[0]! : undefined
+  const only = onlyItem(next)
   return only !== undefined && only.offset === 0 && only.casOffset === 0 && only.length === only.blob.length
     ? only.blob
     : new ExtentBlock(next)
@@ -224,7 +232,7 @@ function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }
   const before = extents[first]
   if (before !== undefined && before.offset < offset) next.push({ ...before, length: offset - before.offset })
   if (blob !== undefined) join(next, { offset, length, blob, casOffset })
-  const after = behind > first ? extents[behind - 1]! : undefined
+  const after = behind > first ? extents[behind - 1] : undefined
   if (after !== undefined && after.offset + after.length > end) {
     const skip = end - after.offset
     join(next, {
@@ -234,11 +242,9 @@ function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }
       casOffset: after.casOffset + skip,
     })
   }
-  if (behind < extents.length) {
-    join(next, extents[behind]!)
-    for (let i = behind + 1; i < extents.length; i++) next.push(extents[i]!)
-  }
-  return next
+  const rest = extents[behind]
+  if (rest !== undefined) join(next, rest)
+  return rest === undefined ? next : next.concat(extents.slice(behind + 1))
 }
 
 function joined(pieces: readonly Piece[]): Extent[] {

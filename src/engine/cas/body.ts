@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { firstAtLeast } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
@@ -75,9 +76,9 @@ export function forEachExtent(
     index < numbers.length;
     index++
   ) {
-    const chunkStart = numbers[index]! * bytesPerChunk
+    const chunkStart = itemAt(numbers, index) * bytesPerChunk
     if (chunkStart >= range.to) return
-    const blocks = body.chunks[index]!
+    const blocks = itemAt(body.chunks, index)
     const firstBlock = Math.max(0, Math.floor((range.from - chunkStart) / limits.blockBytes))
     for (let i = firstBlock; i < blocks.length; i++) {
       const start = chunkStart + i * limits.blockBytes
@@ -95,7 +96,7 @@ export function blockAt(body: LoadedBody, blockNumber: number): Block {
   if (body === undefined) return undefined
   if (body instanceof BlobRef) return blockNumber === 0 ? body : undefined
   const index = indexOfChunk(body.chunkNumbers, blockNumber)
-  return index < 0 ? undefined : body.chunks[index]![blockNumber % limits.blocksPerChunk]
+  return index < 0 ? undefined : body.chunks[index]?.[blockNumber % limits.blocksPerChunk]
 }
 
 /** The index of a block's chunk; below 0 when there is none. */
@@ -118,9 +119,9 @@ export function sameExtents(a: readonly Extent[], b: readonly Extent[]): boolean
   return (
     a.length === b.length &&
     a.every((extent, i) => {
-      const other = b[i]!
+      const other = b[i]
       return (
-        extent.blob === other.blob &&
+        extent.blob === other?.blob &&
         extent.offset === other.offset &&
         extent.length === other.length &&
         extent.casOffset === other.casOffset

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { itemAt, present } from '../base/present.js'
 import type { Environment } from '../base/environment.js'
 import { EngineError } from '../base/errors.js'
 import { tooLarge } from '../base/input.js'
@@ -225,7 +226,7 @@ export class ContentStore {
   #evict(): void {
     let count = 0
     while (this.#cachedBytes > this.#budgetBytes * 0.75) {
-      const blob = this.#cached[count++]!
+      const blob = itemAt(this.#cached, count++)
       this.#cachedBytes -= blob.length + entryBytes
       blob.bytes = undefined
     }
@@ -269,8 +270,9 @@ function assemble(
 ): Buffer {
   const target = Buffer.alloc(length)
   forEachExtent(body, { from: offset, to: offset + length }, (start, count, blob, casOffset) => {
-    const { from, bytes } = (hulls.get(blob) ?? hulls.get(blob.hash))!
-    target.set(bytes!.subarray(casOffset - from, casOffset - from + count), start - offset)
+    const { from, bytes } = present(hulls.get(blob) ?? hulls.get(blob.hash), 'the range of a blob')
+    const part = present(bytes, 'the content of a blob').subarray(casOffset - from, casOffset - from + count)
+    target.set(part, start - offset)
   })
   return target
 }

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { present } from '../base/present.js'
 import { Fault } from '../base/fault.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { isBytes, kindOf, readBytes } from '../base/input.js'
@@ -94,7 +95,7 @@ export class StagedBlobs {
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []
       for (const blob of group) {
-        blobs.push({ hash: blob.hash, bytes: blob.bytes! })
+        blobs.push({ hash: blob.hash, bytes: present(blob.bytes, 'the content of a blob') })
         hashed += blob.length
         if (hashed < limits.blockBytes) continue
         hashed = 0
@@ -113,7 +114,10 @@ export class StagedBlobs {
     this.#store.admit?.(this.#blobs)
     this.#stored = true
     for (const group of this.#groups()) {
-      const blobs = group.map((blob) => ({ hash: blob.hash, bytes: blob.bytes! }))
+      const blobs = group.map((blob) => ({
+        hash: blob.hash,
+        bytes: present(blob.bytes, 'the content of a blob'),
+      }))
       this.#store.commit({ blobs }).then(
         () => {
           for (const blob of group) this.#content.stored(blob)

@@ -1,4 +1,5 @@
 /** Nodes as JSON, both ways; `encoded.ts` has its form. */
+import { itemAt, onlyItem, present } from '../base/present.js'
 import { BlobRef } from '../cas/blob.js'
 import {
   BlockBody,
@@ -33,17 +34,21 @@ import type { Xattrs } from './xattrs.js'
 export type Put = (json: string) => string
 
 export function encodePage(page: Page, put: Put): EncodedEntry[] {
-  return page.names!.map((name, index) => [name, encodeNode(page.nodes[index]!, put)])
+  const names = present(page.names, 'a loaded page')
+  return page.nodes.map((node, index) => [itemAt(names, index), encodeNode(node, put)])
 }
 
 /** The directory's content as JSON; its pages must have addresses when there are several. */
 export function encodeContent(dir: Dir, put: Put): string {
-  const pages = dir.pages!
+  const pages = present(dir.pages, 'a loaded directory')
+  const only = onlyItem(pages)
   const content: EncodedContent =
-    pages.length === 1
-      ? [0, encodePage(pages[0]!, put)]
-      : [1, pages.map((page): EncodedPage => [page.last, page.address!, page.hash ?? 0]), dir.wide ? 1 : 0]
+    only === undefined ? [1, pages.map(encodePlace), dir.wide ? 1 : 0] : [0, encodePage(only, put)]
   return JSON.stringify(content)
+}
+
+function encodePlace({ last, address, hash }: Page): EncodedPage {
+  return [last, present(address, 'the address of a page'), hash ?? 0]
 }
 
 /** A node in the form its parent stores; a directory must have its address. */
@@ -63,7 +68,13 @@ export function encodeNode(node: Entry, put: Put): EncodedNode {
 }
 
 function encodeDir(dir: Dir, attributes: EncodedAttributes): EncodedDir {
-  const plain: EncodedDir = ['d', ...attributes, dir.address!, dir.hash ?? 0, dir.height]
+  const plain: EncodedDir = [
+    'd',
+    ...attributes,
+    present(dir.address, 'the address of a directory'),
+    dir.hash ?? 0,
+    dir.height,
+  ]
   const { xattrs, linked, links } = dir
   if (xattrs === undefined && !linked && links === undefined) return plain
   const extra: EncodedExtra = {
@@ -120,7 +131,7 @@ export function decodeNode(encoded: EncodedNode): Entry {
  * @throws {EngineError} DATA_LOSS when the text is damaged; `page` does not change.
  */
 export function decodePageInto(page: Page, json: string): string[] {
-  const entries = parsePage({ address: page.address!, json })
+  const entries = parsePage({ address: present(page.address, 'the address of a page'), json })
   page.nodes = entries.map((entry) => decodeNode(entry[1]))
   page.names = entries.map((entry) => entry[0])
   return page.names
@@ -132,7 +143,7 @@ export function decodePageInto(page: Page, json: string): string[] {
  * @throws {EngineError} DATA_LOSS when the text is damaged; `dir` does not change.
  */
 export function decodeContentInto(dir: Dir, json: string): Page[] {
-  const content = parseContent({ address: dir.address!, json })
+  const content = parseContent({ address: present(dir.address, 'the address of a directory'), json })
   if (content[0] === 0) {
     const entries = content[1]
     const names = entries.map((entry) => entry[0])
@@ -160,7 +171,7 @@ function encodeBody(body: Body, put: Put): EncodedBody {
 }
 
 export function encodeBlocks(body: BlockBody): EncodedBlocks {
-  return body.chunks.map((chunk, index) => [body.chunkNumbers[index]!, chunk.map(encodeBlock)])
+  return body.chunks.map((chunk, index) => [itemAt(body.chunkNumbers, index), chunk.map(encodeBlock)])
 }
 
 function encodeBlock(block: Block): EncodedBlock {

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../base/present.js'
 import { Fault } from '../base/fault.js'
 import { emptyHash, sha256 } from '../base/hash.js'
 import { limits } from '../base/limits.js'
@@ -25,7 +26,7 @@ export class ContentIds {
     const { body } = file
     if (!(body instanceof UnloadedBody)) return body
     if (body.body === null) this.#loader.loadBody(file)
-    return body.body!
+    return present(body.body, 'a loaded body')
   }
 
   /** The SHA-256 of the whole content, hex, where it is known without reading. */
@@ -45,7 +46,8 @@ export class ContentIds {
     throw new Fault(async () => {
       file.hash = await this.#content.hash(body, file.size)
       this.#hashes.set(signature, file.hash)
-      if (this.#hashes.size > limits.rememberedHashes) this.#hashes.delete(this.#hashes.keys().next().value!)
+      const [oldest] = this.#hashes.keys()
+      if (oldest !== undefined && this.#hashes.size > limits.rememberedHashes) this.#hashes.delete(oldest)
     })
   }
 
@@ -111,7 +113,7 @@ function nextData(body: LoadedBody, block: number): number {
   if (!(body instanceof BlockBody)) return body !== undefined && block === 0 ? 0 : Number.POSITIVE_INFINITY
   for (const [index, chunkNumber] of body.chunkNumbers.entries()) {
     const start = chunkNumber * limits.blocksPerChunk
-    const blocks = body.chunks[index]!
+    const blocks = itemAt(body.chunks, index)
     for (let i = Math.max(0, block - start); i < blocks.length; i++)
       if (blocks[i] !== undefined) return start + i
   }

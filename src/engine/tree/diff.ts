@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { compareUtf8 } from '../base/order.js'
 import { loaded } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
@@ -178,7 +179,7 @@ class EntryCursor {
   }
 
   get name(): string | undefined {
-    return this.#pages[this.#pageIndex]?.names![this.#entry]
+    return this.#pages[this.#pageIndex]?.names?.[this.#entry]
   }
 
   get entry(): Entry {
@@ -200,7 +201,11 @@ class EntryCursor {
     if (this.#entry !== 0 || other.#entry !== 0) return false
     const page = this.#pages[this.#pageIndex]
     const otherPage = other.#pages[other.#pageIndex]
-    return page !== undefined && otherPage !== undefined && this.#sides!.samePage(page, otherPage)
+    return (
+      page !== undefined &&
+      otherPage !== undefined &&
+      present(this.#sides, 'the sides of a comparison').samePage(page, otherPage)
+    )
   }
 
   atEqualEntries(other: EntryCursor): boolean {

@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { Dir, Link, type Entry } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
@@ -19,7 +20,7 @@ export function findInos(
     for (const page of dir.pages ?? loader.loadDir(dir)) {
       const names = page.names ?? loader.loadPage(page)
       for (const [index, name] of names.entries()) {
-        const entry = page.nodes[index]!
+        const entry = itemAt(page.nodes, index)
         const known = old instanceof Dir ? findName(old, name, loader) : undefined
         if (entry === known) continue
         const entryPath = `${path}/${name}`

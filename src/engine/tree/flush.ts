@@ -1,3 +1,4 @@
+import { onlyItem, present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/slices.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
@@ -46,14 +47,13 @@ function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Step
   }
   // Not recursive: a tree may be as deep as paths allow.
   const stack: { dir: Dir; dirty: Dir[] }[] = [{ dir: root, dirty: dirtyChildren(root) }]
-  while (stack.length > 0) {
-    const top = stack.at(-1)!
+  for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
     const child = top.dirty.pop()
     if (child !== undefined) {
       if (child.address === undefined) stack.push({ dir: child, dirty: dirtyChildren(child) })
       continue
     }
-    const pages = top.dir.pages!
+    const pages = present(top.dir.pages, 'a changed directory')
     if (pages.length > 1) {
       for (const page of pages) {
         if (page.address !== undefined) continue
@@ -63,9 +63,9 @@ function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Step
         yield undefined
       }
     }
-    const [only] = pages
+    const only = onlyItem(pages)
     // It may have an address, and be unloaded, as a page of another state of the directory.
-    if (pages.length === 1 && only!.names === null) yield* loaded(() => only!.names ?? loader.loadPage(only!))
+    if (only?.names === null) yield* loaded(() => only.names ?? loader.loadPage(only))
     const json = encodeContent(top.dir, put)
     top.dir.address = put(json)
     addressed.push({ node: top.dir, length: json.length })

@@ -1,3 +1,4 @@
+import { itemAt, present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/slices.js'
 import type { ContentIds } from './content-id.js'
@@ -81,7 +82,7 @@ class TreeHash {
       if (complete) hashes.push(yield* this.#hashPage(page, content))
       yield undefined
     }
-    return this.#known(this.#root)!
+    return present(this.#known(this.#root), 'the hash of the root')
   }
 
   #hashDir({ dir, hashes }: Frame): void {
@@ -112,7 +113,8 @@ class TreeHash {
     }
     const hash = yield* loaded(() => {
       let lines = ''
-      for (const [index, name] of names.entries()) lines += `${this.#describe(nodes[index]!)} ${name}\0`
+      for (const [index, name] of names.entries())
+        lines += `${this.#describe(itemAt(nodes, index))} ${name}\0`
       return sha256(lines)
     })
     if (nodes.some(isLinked)) this.#hashes.set(page.address ?? page, hash)

@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { Fault } from '../base/fault.js'
 import { keys } from '../storage/keys.js'
 import { mustWait } from '../storage/sync-or-async.js'
@@ -23,7 +24,7 @@ export class StoreLoader implements NodeLoader {
   }
 
   loadDir(dir: Dir): Page[] {
-    return this.#load(dir.address!, (json) => {
+    return this.#load(present(dir.address, 'the address of a directory'), (json) => {
       // Two faults on one node may both resolve; the second must not undo changes made after the first.
       if (dir.pages !== null) return dir.pages
       const pages = decodeContentInto(dir, json)
@@ -33,7 +34,7 @@ export class StoreLoader implements NodeLoader {
   }
 
   loadPage(page: Page): string[] {
-    return this.#load(page.address!, (json) => {
+    return this.#load(present(page.address, 'the address of a page'), (json) => {
       if (page.names !== null) return page.names
       const names = decodePageInto(page, json)
       this.#nodes.add(page, json.length)

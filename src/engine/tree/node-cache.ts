@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import type { Dir, Page } from './node.js'
 
 /** The rough memory of a loaded node: for each character of its JSON, and in addition to those. */
@@ -60,8 +61,8 @@ export class NodeCache {
   #unload(): void {
     let count = 0
     for (; this.#bytes > this.#budgetBytes * 0.75; count++) {
-      this.#bytes -= this.#sizes[count]!
-      unload(this.#nodes[count]!)
+      this.#bytes -= itemAt(this.#sizes, count)
+      unload(itemAt(this.#nodes, count))
     }
     this.#nodes = this.#nodes.slice(count)
     this.#sizes = this.#sizes.slice(count)

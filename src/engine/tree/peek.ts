@@ -1,4 +1,5 @@
 /** Looks at a tree without keeping the nodes loaded for that in it. */
+import { present } from '../base/present.js'
 import { whenLoaded } from '../base/fault.js'
 import { UnloadedBody, type LoadedBody } from '../cas/body.js'
 import { Dir, FileNode, Page } from './node.js'
@@ -28,5 +29,5 @@ export async function peekBody(file: FileNode, loader: NodeLoader): Promise<Load
   const body = new UnloadedBody(file.body.address)
   const copy = new FileNode(file, file.size, body)
   await whenLoaded(() => loader.loadBody(copy))
-  return body.body!
+  return present(body.body, 'a loaded body')
 }

@@ -136,7 +136,7 @@ export class Pins {
   statesOf(sessionId: string): readonly number[] | undefined {
     for (const pin of this.#states.get(sessionId) ?? []) if (isOver(pin)) this.#release(pin)
     const pins = this.#states.get(sessionId)
-    return pins && [...pins].flatMap(({ states }) => states!.seqs)
+    return pins && [...pins].flatMap(({ states }) => states?.seqs ?? [])
   }
 
   isArriving(sessionId: string): boolean {

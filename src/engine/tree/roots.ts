@@ -1,3 +1,4 @@
+import { present } from '../base/present.js'
 import { assert } from '../base/errors.js'
 import { decodeNode, encodeNode } from './codec.js'
 import type { EncodedNode } from './encoded.js'
@@ -50,8 +51,9 @@ export abstract class RootStore {
 
   /** For a root that has its address by now. */
   protected saved(root: Dir): EncodedNode {
-    this.#remember(root, root.address!)
-    return encodeNode(root, () => root.address!)
+    const address = present(root.address, 'the address of a root')
+    this.#remember(root, address)
+    return encodeNode(root, () => address)
   }
 
   #remember(root: Dir, address: string): void {

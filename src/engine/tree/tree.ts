@@ -1,3 +1,4 @@
+import { itemAt } from '../base/present.js'
 import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
 import { findLinked, forEachLink, isLinked, resolveEntry } from './links.js'
@@ -181,7 +182,7 @@ export class Tree {
   /** `below` is the depth of the node that comes to the path; `linked`, whether it is or holds a link. */
   #writableParent(names: PathNames, below = 0, linked = false): { parent: Dir; name: string } {
     const parent = this.#writableDir(names, names.length - 1, { height: names.length + below, linked })
-    return { parent, name: names[names.length - 1]! }
+    return { parent, name: itemAt(names, -1) }
   }
 
   #writableDir(names: PathNames, depth: number, below = nothingBelow): Dir {

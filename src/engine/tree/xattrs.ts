@@ -30,5 +30,5 @@ export function hashXattrs(xattrs: Xattrs): string {
 export function sameXattrs(a: Xattrs | undefined, b: Xattrs | undefined): boolean {
   if (a === b) return true
   if (a === undefined || b === undefined || a.length !== b.length) return false
-  return a.every(([name, value], i) => name === b[i]![0] && value.hash === b[i]![1].hash)
+  return a.every(([name, value], i) => name === b[i]?.[0] && value.hash === b[i][1].hash)
 }
