@@ -1,6 +1,5 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
-import { itemAt } from '../../../engine/ports.js'
 import type { Place } from './memtable.js'
 import { firstAtLeast } from './sorted-keys.js'
 
@@ -99,7 +98,7 @@ export class StoredPage {
     if (this.#marks[mark] === key) return reader.nextPlace()
     // The length of the prefix that the key shares with the previous entry. An entry that shares more with the previous
     // entry is below the key too. An entry that shares less is above it. So most entries need no comparison.
-    let matched = sharedLength(key, itemAt(this.#marks, mark))
+    let matched = sharedLength(key, this.#marks[mark]!)
     for (let left = this.#entriesBehind(mark) - 1; left > 0; left--) {
       reader.skipPlace()
       const shared = reader.nextNumber()
@@ -159,7 +158,7 @@ export class StoredPage {
 
   /** Every key starts with as much of the key before as it shares with it: of the mark's key, that is known. */
   #readerAt(mark: number): EntryReader {
-    return new EntryReader(this.#bytes, itemAt(this.#starts, mark), itemAt(this.#marks, mark))
+    return new EntryReader(this.#bytes, this.#starts[mark]!, this.#marks[mark]!)
   }
 
   #entriesBehind(mark: number): number {
