@@ -2,7 +2,6 @@
  * The entry point for clients in another process: the table of operations with its schemas, and the errors. It
  * neither runs an engine nor needs Node, so it also works in browsers. It loads zod.
  */
-export { itemAt, present } from './base/present.js'
 export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/errors.js'
 export { onAbort } from './base/abort.js'
 export { parseAtCall, Shape, unknownName, unreadable } from './base/shape.js'

@@ -1,4 +1,3 @@
-import { present } from '../../engine/ports.js'
 import type { EngineApi, EngineScope, SessionApi } from '../../engine/index.js'
 import { Failure } from './failure.js'
 import { completeId } from './ids.js'
@@ -38,7 +37,7 @@ export class Context {
     if (this.remote)
       throw new Failure(`${what} needs direct access to the store: use --store <directory>, not --server`)
     await this.workspaces(options)
-    return present(this.#target?.engine, 'the engine')
+    return this.#target!.engine!
   }
 
   async sessionId(prefix: string): Promise<string> {

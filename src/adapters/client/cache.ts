@@ -1,6 +1,6 @@
 import type { SessionCache, PublicOf } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
-import { Shape, present } from '../../engine/client-contract.js'
+import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { pages } from './pages.js'
 import { callsOf, remoteService } from './remote-service.js'
@@ -32,7 +32,7 @@ export class RemoteCache
     if (!hasNoRoute(copy)) return callsOf(this).call('getCacheEntry', copy)
     const { key } = referenceShape.read(copy)
     const [entry] = (await this.batchGet({ keys: [key] })).entries
-    const { value, found } = present(entry, 'the entry')
+    const { value, found } = entry!
     return { value, found }
   }
 

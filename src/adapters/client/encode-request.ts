@@ -11,7 +11,6 @@ import {
   type ErrorReason,
   type Operation,
   type OperationName,
-  itemAt,
 } from '../../engine/client-contract.js'
 import { copyOf, isPlain } from './checked.js'
 
@@ -60,7 +59,7 @@ function encodeRoute(
   checkNames(schema, copy, '')
   const encoded = z.safeEncode(schema as z.ZodType<object, object>, copy)
   if (!encoded.success) {
-    const { path: at, message } = itemAt(encoded.error.issues, 0)
+    const { path: at, message } = encoded.error.issues[0]!
     throw invalid(fieldOf(at) || 'request', message)
   }
   const rest: Record<string, unknown> = { ...encoded.data }
