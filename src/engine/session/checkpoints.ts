@@ -223,10 +223,8 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
       'pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
     )
   }
-  const found =
-    checkpointId === undefined
-      ? index.byLabel(present(checkpointLabel, 'the reference'))
-      : index.byId(checkpointId)
+  // No checkpoint has an empty label.
+  const found = checkpointId === undefined ? index.byLabel(checkpointLabel ?? '') : index.byId(checkpointId)
   if (found !== undefined) return found
   const details =
     checkpointId === undefined

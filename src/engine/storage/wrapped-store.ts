@@ -1,5 +1,8 @@
 import type { Store } from './store.js'
 
+type Method<Name extends keyof Store> = Extract<Store[Name], (...args: never) => unknown>
+type Parts<Name extends keyof Store> = Parameters<Method<Name>>
+
 /** A store in which some parts do something else. */
 export function wrapped(store: Store, changes: Partial<Store>): Store {
   return {
@@ -12,14 +15,14 @@ export function wrapped(store: Store, changes: Partial<Store>): Store {
     blob: (hash, range) => store.blob(hash, range),
     close: () => store.close(),
     // What not every store has.
-    ...(store.getSync && { getSync: store.getSync.bind(store) }),
-    ...(store.blobSync && { blobSync: store.blobSync.bind(store) }),
-    ...(store.forget && { forget: store.forget.bind(store) }),
-    ...(store.listBlobs && { listBlobs: store.listBlobs.bind(store) }),
-    ...(store.recover && { recover: store.recover.bind(store) }),
-    ...(store.check && { check: store.check.bind(store) }),
-    ...(store.size && { size: store.size.bind(store) }),
-    ...(store.reclaim && { reclaim: store.reclaim.bind(store) }),
+    ...(store.getSync && { getSync: (...args: Parts<'getSync'>) => store.getSync!(...args) }),
+    ...(store.blobSync && { blobSync: (...args: Parts<'blobSync'>) => store.blobSync!(...args) }),
+    ...(store.forget && { forget: (...args: Parts<'forget'>) => store.forget!(...args) }),
+    ...(store.listBlobs && { listBlobs: (...args: Parts<'listBlobs'>) => store.listBlobs!(...args) }),
+    ...(store.recover && { recover: () => store.recover!() }),
+    ...(store.check && { check: (...args: Parts<'check'>) => store.check!(...args) }),
+    ...(store.size && { size: () => store.size!() }),
+    ...(store.reclaim && { reclaim: (...args: Parts<'reclaim'>) => store.reclaim!(...args) }),
     ...changes,
   }
 }

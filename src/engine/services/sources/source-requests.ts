@@ -1,5 +1,4 @@
 /** Parses requests to create and import sources. */
-import { present } from '../../base/present.js'
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import {
@@ -11,6 +10,7 @@ import {
   parseText,
   type StringMap,
 } from '../../base/input.js'
+import { present } from '../../base/present.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import type { ContentIn } from '../../cas/content-writer.js'
@@ -180,16 +180,14 @@ function parseKind(request: SourceCreateRequest): Kind {
     const defaultRef = parseRef(uploadedGitBundle.defaultRef, 'uploadedGitBundle.defaultRef')
     return { kind: SourceKind.UPLOADED_GIT_BUNDLE, defaultRef }
   }
-  if (request.hostPath === undefined) {
-    snapshotSourceShape.readPart(
-      present(request.uploadedSnapshot, 'the kind of a source'),
-      'uploadedSnapshot',
-    )
-    return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
+  if (request.hostPath !== undefined) {
+    const hostPath = hostPathShape.readPart(request.hostPath, 'hostPath')
+    const path = parseText('hostPath.path', hostPath.path, limits.pathBytes)
+    return { kind: SourceKind.HOST_PATH, path, defaultRef: '' }
   }
-  const hostPath = hostPathShape.readPart(request.hostPath, 'hostPath')
-  const path = parseText('hostPath.path', hostPath.path, limits.pathBytes)
-  return { kind: SourceKind.HOST_PATH, path, defaultRef: '' }
+  if (request.uploadedSnapshot !== undefined)
+    snapshotSourceShape.readPart(request.uploadedSnapshot, 'uploadedSnapshot')
+  return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
 }
 
 /** The checked input of an import, with the bytes of the call. */
