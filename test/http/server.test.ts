@@ -4,8 +4,8 @@ import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { createHttpHandler, serve, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
-import { openEngine } from '../../src/index.js'
-import { openServer, readAll, token } from '../support/http-server.js'
+import { openEngine, type Caller } from '../../src/index.js'
+import { caller, openServer, readAll, token } from '../support/http-server.js'
 
 const json = 'content-type: application/json'
 const authorization = `Bearer ${token}`
@@ -257,7 +257,12 @@ describe('a connection', () => {
 
 describe('closing', () => {
   test('completes requests, ends streams and waits, and accepts no new requests', async () => {
-    const server = await openServer()
+    let arrived = 0
+    const authenticate = (): Caller => {
+      arrived++
+      return caller
+    }
+    const server = await openServer({ handler: { authenticate } })
     const session = await server.session({ '/a': '' })
     const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
     await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
@@ -273,7 +278,8 @@ describe('closing', () => {
       write: { path: `/f${at}`, content: 'QUJD'.repeat(500) },
     }))
     const large = server.call('POST', `/v1/sessions/${session.id}/batch`, { operations })
-    await pause(100)
+    // A connection without a request would be closed.
+    await vi.waitFor(() => expect(arrived).toBe(3), { timeout: 30_000 })
     const closed = Promise.all([server.server.close(), server.server.close()])
     expect(await stream.text()).toMatch(/^\{"error":\{"code":14,.*"reason":"UNAVAILABLE".*\}\n$/)
     expect((await lock).status).toBe(503)
