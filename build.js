@@ -1,29 +1,63 @@
-// Bundles each entry point of package.json into `dist`. tsc adds the declarations afterwards.
+// Bundles each entry point of package.json into `dist`: its code, and the declarations that tsc writes to `.build/types`.
 //
-// With bundles, `import 'forkspace'` loads 13 files instead of 270, in a fifth of the time. Dependencies stay imports.
+// With bundles, `import 'forkspace'` loads 13 files instead of 270, in a fifth of the time, and a compiler reads 9 files
+// of declarations instead of 590. Dependencies stay imports.
 import { chmod, copyFile, readFile } from 'node:fs/promises'
 import { isAbsolute } from 'node:path'
 import { build } from 'rolldown'
+import { rollup } from 'rollup'
+import { dts } from 'rollup-plugin-dts'
 
 const { bin, exports } = JSON.parse(await readFile('package.json', 'utf8'))
-const files = [...Object.values(bin), ...Object.values(exports).map((entry) => entry.default ?? entry)]
-const names = files
-  .map((file) => /^(?:\.\/)?dist\/(?<name>.*)\.js$/.exec(file)?.groups.name)
-  .filter((name) => name !== undefined)
+const isDependency = (id) => !id.startsWith('.') && !isAbsolute(id)
 
 await build({
-  input: Object.fromEntries(names.map((name) => [name, `src/${name}.ts`])),
+  input: inputs(
+    [...Object.values(bin), ...Object.values(exports).map((entry) => entry.default ?? entry)],
+    '.js',
+    (name) => `src/${name}.ts`,
+  ),
   // The compiler's helper for `using` is not a dependency, so it is bundled.
-  external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith('@oxc-project/runtime'),
+  external: (id) => isDependency(id) && !id.startsWith('@oxc-project/runtime'),
   platform: 'node',
   transform: { target: 'node20.19' },
   output: {
     dir: 'dist',
     cleanDir: true,
     chunkFileNames: 'chunks/[name]-[hash].js',
+    // The declarations have the comments.
+    comments: false,
     sourcemap: true,
     sourcemapExcludeSources: true,
   },
 })
+
+const declarations = await rollup({
+  input: inputs(
+    Object.values(exports).flatMap((entry) => entry.types ?? []),
+    '.d.ts',
+    (name) => `.build/types/${name}.d.ts`,
+  ),
+  external: isDependency,
+  plugins: [dts()],
+  onwarn(warning) {
+    // The table of operations is a private type, from which the methods of the client are derived.
+    if (!warning.message.includes('OperationMethods')) throw new Error(warning.message)
+  },
+})
+await declarations.write({
+  dir: 'dist',
+  entryFileNames: '[name].d.ts',
+  chunkFileNames: ({ name }) => `chunks/${name.replace(/\.d$/, '')}-[hash].d.ts`,
+})
+
 await copyFile('src/adapters/http/openapi.json', 'dist/adapters/http/openapi.json')
 await chmod('dist/adapters/cli/main.js', 0o755)
+
+/** The sources of files in `dist`, by their names without the ending. */
+function inputs(files, ending, sourceOf) {
+  const names = files
+    .filter((file) => file.endsWith(ending))
+    .map((file) => file.replace(/^(\.\/)?dist\//, '').slice(0, -ending.length))
+  return Object.fromEntries(names.map((name) => [name, sourceOf(name)]))
+}

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -39,18 +39,17 @@ describe('the packed tarball', () => {
     expect(dead).toEqual([])
   })
 
-  test('contains the sources that its declaration maps and source maps name', async () => {
-    const maps = await filesOf('.map')
-    expect(maps.some((name) => name.endsWith('.d.ts.map'))).toBe(true)
-    const missing: string[] = []
-    for (const map of maps) {
-      const { sources, sourceRoot = '' } = JSON.parse(await readFile(map, 'utf8')) as {
-        sources: string[]
-        sourceRoot?: string
-      }
-      for (const source of sources)
-        if (!existsSync(resolve(dirname(map), sourceRoot, source))) missing.push(`${map}: ${source}`)
+  test('has a declaration for each entry point, and no more files of declarations than bundles', async () => {
+    const { exports } = JSON.parse(await readFile(join(packed, 'package.json'), 'utf8')) as {
+      exports: Record<string, string | { types: string }>
     }
-    expect(missing).toEqual([])
+    const types = Object.values(exports).flatMap((entry) => (typeof entry === 'string' ? [] : [entry.types]))
+    expect(types.filter((name) => !existsSync(join(packed, name)))).toEqual([])
+    expect((await filesOf('.d.ts')).length).toBeLessThan(20)
+  })
+
+  test('takes at most 1 MB', async () => {
+    const [tarball] = (await readdir(directory)).filter((name) => name.endsWith('.tgz'))
+    expect((await stat(join(directory, tarball!))).size).toBeLessThanOrEqual(1_000_000)
   })
 })
