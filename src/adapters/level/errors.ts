@@ -1,13 +1,13 @@
-/** What LevelDB and the operating system report, as the errors of the engine. */
+/** Turns errors of LevelDB and of the operating system into errors of the engine. */
 import { EngineError } from '../../engine/ports.js'
 type ErrorReason = EngineError['reason']
 type ErrorDetails = EngineError['details']
 
 const restore = 'Restore a backup of the whole directory'
-/** What helps a store with lost data. */
+/** The advice for a store that has lost data. */
 export const restoreOrRepair = `${restore}, or run "forkspace repair"`
 
-/** Whether a commit of a failed write may have been stored after all. */
+/** Whether a failed commit may have been stored after all: `unknown` if it was part of the failed write. */
 export type Outcome = 'unknown' | 'not-applied'
 
 export function closedError(): EngineError {
@@ -23,7 +23,7 @@ export function lockedError(cause: unknown, details: ErrorDetails = {}): EngineE
   )
 }
 
-/** The message has no path: it may go to clients. */
+/** The message contains no path, because clients may see it. */
 export function movedError(): EngineError {
   return new EngineError(
     'STORE_MOVED',
@@ -54,7 +54,10 @@ export function missingFiles(names: readonly string[], options?: ErrorOptions): 
   return new EngineError('DATA_LOSS', message, { missing }, options)
 }
 
-/** Files of a store of format 1 are missing, which no repair reads. */
+/**
+ * The error for missing files of a store of format 1. It does not suggest a repair, because no repair reads
+ * format 1.
+ */
 export function missingOldFiles(names: readonly string[]): EngineError {
   const missing = names.join(', ')
   const message = `this store of format 1 lacks ${missing}. The store was not changed. ${restore}`
@@ -111,7 +114,10 @@ const advice: Partial<Record<ErrorReason, string>> = {
   PERMISSION_DENIED: '. Give this process access to the directory',
 }
 
-/** The code of the operating system, for a message that may go to clients: without a path. */
+/**
+ * The error code of the operating system, for a message that clients may see: unlike the system's own
+ * message, it contains no path.
+ */
 function codeOf(cause: unknown): string {
   const code = errorCode(cause)
   return code === undefined ? '' : ` (${code})`
@@ -135,7 +141,10 @@ function systemReason(cause: unknown): ErrorReason {
     : 'STORE_FAILED'
 }
 
-/** LevelDB gives the text of the operating system, not its code. */
+/**
+ * Whether an error means that the disk is full. LevelDB passes on the message of the operating system, but
+ * not its code.
+ */
 function isFull(error: unknown): boolean {
   const code = errorCode(error)
   if (code === 'ENOSPC' || code === 'EDQUOT') return true
@@ -146,7 +155,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** For a damaged segment. */
+/** The error for a segment that is damaged at a byte offset. */
 export function damagedSegment(name: string, offset: number, details: ErrorDetails = {}): EngineError {
   return new EngineError('DATA_LOSS', `segments/${name} is damaged at byte ${offset}. ${restoreOrRepair}`, {
     ...details,
@@ -155,7 +164,7 @@ export function damagedSegment(name: string, offset: number, details: ErrorDetai
   })
 }
 
-/** A file of a store of format 1 is not as LevelDB wrote it. */
+/** The error for a file of a store of format 1 that differs from what LevelDB wrote. */
 export function damagedOldFile(file: string, offset: number): EngineError {
   const message =
     `${file} of this store of format 1 is damaged at byte ${offset}. ` +

@@ -13,14 +13,22 @@ export const hostEnvironment: Environment = {
   randomFill: (bytes) => void randomFillSync(bytes),
 }
 
-/** The path of a directory, as it was given. */
+/**
+ * The absolute path of a directory. Links in it are not resolved.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the argument cannot be a path
+ */
 export function parseDirectory(field: string, directory: string): string {
   if (typeof directory !== 'string' || directory === '' || directory.includes('\0'))
     throw invalid(field, `must be the path of a directory; it is ${given(directory)}`)
   return resolve(directory)
 }
 
-/** The real path of a directory that exists. */
+/**
+ * The real path of a directory that must exist.
+ *
+ * @throws {EngineError} STORE_FORMAT when it does not exist
+ */
 export async function existingDirectory(path: string): Promise<string> {
   try {
     return await realpath(path)
@@ -45,9 +53,11 @@ export function checkOptions(signal: unknown, onProgress: unknown): void {
 }
 
 /**
- * Whatever links and mounts the paths lead through: directories are compared by device and inode.
+ * Requires that a target is outside the store's directory. Directories are compared by device and inode, so
+ * links and mounts in the paths make no difference.
  *
- * @throws EngineError `INVALID_ARGUMENT` when the target, which may be missing, is the store's directory or below it.
+ * @throws EngineError `INVALID_ARGUMENT` when the target is the store's directory or below it. The target
+ *   itself may be missing.
  */
 export async function requireOutside(field: string, target: string, store: string): Promise<void> {
   const identity = fileIdentity(store)
@@ -58,7 +68,7 @@ export async function requireOutside(field: string, target: string, store: strin
   }
 }
 
-/** The real path of the longest beginning of a path that exists. */
+/** The real path of the longest prefix of a path that exists. */
 async function existingPart(path: string): Promise<string> {
   for (let part = path; ; part = dirname(part)) {
     try {

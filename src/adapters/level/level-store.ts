@@ -17,34 +17,44 @@ export interface LevelStoreParts {
   readonly segments: Segments
   readonly log: CommitLog
   readonly index: LiveIndex
-  /** The index as it is opened again after a failure, or made again from the segments. */
+  /** Opens the index again after a failed write, or rebuilds it from the segments if it is damaged. */
   readonly reopenIndex: (damaged: boolean) => Promise<LiveIndex>
   readonly indexBytes: () => Promise<number>
-  /** The index is brought up to date when this much is not in it. */
+  /** The index is flushed when this many entries are not in it yet. */
   readonly flushEntries: number
+  /** The index is flushed when frames of this many bytes are not in it yet. */
   readonly flushBytes: number
-  /** Gives the lock and the directory back. Called once, when everything was written and closed. */
+  /** Releases the lock and the directory. Called once, after everything was written and closed. */
   readonly release: () => Promise<void>
 }
 
 /** Commits wait for the index when it lags by this many flushes. */
 const mostBehind = 2
-/** The entries of this many flushes are gathered before they go to the pages. */
+/** The entries of this many flushes are collected before they are merged into the pages. */
 const flushesPerMerge = 4
 
-/** Format 2: segments are the truth, and an index has the places of their entries. */
+/**
+ * A store of format 2. The segments contain all data. The index maps each key to the place of its entry, and
+ * can be rebuilt from the segments.
+ */
 export class LevelStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #parts: LevelStoreParts
   readonly #commits: GroupCommit
   #index: LiveIndex
-  /** The failure that made the index unfit for writes. */
+  /** The failure after which the index cannot be written until the store recovers. */
   #indexFailure: { readonly cause: unknown } | undefined
-  /** A page is damaged, and the index is not made again yet. */
+  /** Whether the index is damaged and has not been rebuilt yet. */
   #indexDamaged = false
-  /** Makes the index again. Commits wait for it, and reads of damaged pages. Never rejects. */
+  /**
+   * The running rebuild of the index. Commits wait for it, and so do reads of damaged pages. It never
+   * rejects.
+   */
   #repairing: Promise<void> | undefined
-  /** The log was made fit again since commits failed, and nothing was appended to it since. */
+  /**
+   * Whether the log has recovered, but the recovery of the store has not finished. Nothing was appended
+   * since, so the next attempt skips the log.
+   */
   #logRecovered = false
   #closing: Promise<void> | undefined
   #recovering: Promise<void> | undefined
@@ -67,11 +77,12 @@ export class LevelStore extends IndexedReads implements Store {
     if (this.#closing !== undefined) return Promise.reject(closedError())
     if (this.#repairing === undefined) {
       const added = this.#commits.add(commit)
-      // It looks for the numbers of events: that can be what finds the damage.
+      // Adding a commit looks up event numbers in the index. This lookup may have found the damage just now.
       if (this.#repairing === undefined) return added
       added.catch(ignore)
     }
-    // In the order of the calls, with the bytes as they are now.
+    // Waiting commits are added in call order. Their blobs are copied, because the caller may change the
+    // bytes meanwhile.
     const kept = commit.blobs === undefined ? commit : { ...commit, blobs: commit.blobs.map(copyOf) }
     return this.#repairing.then(() => this.#commits.add(kept))
   }
@@ -179,7 +190,8 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#repairing
     await this.#commits.drain()
     const { log, segments, release } = this.#parts
-    // Acknowledged commits are in the segments: the next opening repeats a step that fails here.
+    // A failed step is no loss. Acknowledged commits are in the segments, and the next opening repeats the
+    // step.
     if (!this.#commits.failed) {
       if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
       if (!this.#commits.failed) await log.noteSynced().catch(ignore)
@@ -201,7 +213,7 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#commits.drain()
     await this.#index.flushing?.catch(ignore)
     try {
-      // It ends without an index, and changes the list of segments no more.
+      // Without a usable index the reclaiming ends. Then it no longer changes the list of segments.
       const renewIndex = this.#indexFailure !== undefined || this.#indexDamaged
       if (renewIndex) await this.#reclaiming?.catch(ignore)
       if (!this.#logRecovered) await this.#parts.log.recover(this.#index.pages.tail)
@@ -215,8 +227,8 @@ export class LevelStore extends IndexedReads implements Store {
   }
 
   /**
-   * Has the index made again from the segments, after the commits that wait already. Undefined if that is left to
-   * recovery, or the store is being closed.
+   * Starts to rebuild the index from the segments, after the commits that are already waiting. Returns
+   * undefined if the recovery will do this instead, or if the store is being closed.
    */
   #noteDamage(): Promise<void> | undefined {
     this.#indexDamaged = true
@@ -226,7 +238,7 @@ export class LevelStore extends IndexedReads implements Store {
   }
 
   async #repair(): Promise<void> {
-    // It changes the list of segments, and ends at the next look whether it is to go on.
+    // The reclaiming changes the list of segments. Its next check finds the repair and ends it.
     await this.#reclaimPass?.catch(ignore)
     try {
       await this.#commits.addLater(async () => {
@@ -238,7 +250,10 @@ export class LevelStore extends IndexedReads implements Store {
     }
   }
 
-  /** Call this when no commit is being written. Reads go on from the old index until there is the new one. */
+  /**
+   * Reopens or rebuilds the index. Call this while no commit is being written. Reads use the old index until
+   * the new one is ready.
+   */
   async #replaceIndex(): Promise<void> {
     const old = this.#index
     await old.flushing?.catch(ignore)
@@ -248,7 +263,10 @@ export class LevelStore extends IndexedReads implements Store {
     await old.pages.db.close().catch(ignore)
   }
 
-  /** Commits that were written can be read from here on. */
+  /**
+   * Makes written commits readable. Returns the running flush if the index lags so far that commits must wait
+   * for it.
+   */
   #apply(appended: readonly Appended[]): Promise<void> | undefined {
     const index = this.#index
     for (const { frame, place, offset } of appended) index.apply(frame.entries, place, offset)
@@ -260,7 +278,10 @@ export class LevelStore extends IndexedReads implements Store {
     return behind ? index.flushing : undefined
   }
 
-  /** Brings the index up to date. When that fails, nothing is accepted until the store has recovered. */
+  /**
+   * Flushes the index. If the index turns out to be damaged, it is rebuilt. If anything else fails, the store
+   * accepts no commits until it has recovered.
+   */
   async #flush(sync: boolean): Promise<void> {
     if (this.#indexDamaged) throw damagedIndex()
     const { segments, log, flushEntries } = this.#parts
@@ -295,7 +316,10 @@ export class LevelStore extends IndexedReads implements Store {
     if (this.#closing !== undefined) throw closedError()
   }
 
-  /** A read that the closing overtook is no loss of data, nor is one while the index is opened again. */
+  /**
+   * Converts the error of a read. A read is no data loss if it failed because the store was closed meanwhile,
+   * or because the index was being reopened.
+   */
   protected asReadError(error: unknown): unknown {
     if (this.#closing !== undefined) return closedError()
     const known = error instanceof EngineError ? error : readError(error)
@@ -303,7 +327,7 @@ export class LevelStore extends IndexedReads implements Store {
   }
 }
 
-/** Damaged segments are no reason to make an index again. */
+/** Whether an error reports a damaged index. A damaged segment is no reason to rebuild the index. */
 function isIndexDamage(error: unknown): boolean {
   return error instanceof EngineError && error.details['damaged'] === 'index'
 }

@@ -33,18 +33,25 @@ import type { StoreLock, TakeLock } from './directory/store-lock.js'
 
 export interface OpenLevelStoreOptions {
   readonly durability: 'full' | 'relaxed'
-  /** The host's by default. On another disk the directory is not held, and no `owner.json` names the owner. */
+  /**
+   * The host's disk by default. On any other disk, the store does not hold its directory and writes no
+   * `owner.json`.
+   */
   readonly disk?: Disk
-  /** How the directory is held: by default by a descriptor, and where the system has no such paths by its identity. */
+  /**
+   * How the store holds its directory. By default, it uses a descriptor. On a system without paths for
+   * descriptors, it uses the identity of the directory instead, which is its device and inode.
+   */
   readonly hold?: 'descriptor' | 'identity'
-  /** That of LevelDB when absent. */
+  /** Takes LevelDB's lock by default. */
   readonly takeLock?: TakeLock
-  /** A file of the disk when absent. */
+  /** Opens a file of the disk by default. */
   readonly openIndex?: OpenIndex
-  /** The size at which another segment is begun. */
+  /** A new segment begins when the newest one would exceed this size, in bytes. */
   readonly segmentBytes?: number
-  /** The index is flushed when it lacks this many entries, or entries of this many bytes. */
+  /** The index is flushed when this many entries are not in it yet. */
   readonly flushEntries?: number
+  /** The index is flushed when frames of this many bytes are not in it yet. */
   readonly flushBytes?: number
 }
 
@@ -53,11 +60,16 @@ const defaults = { segmentBytes: 128 * 2 ** 20, flushEntries: 8192, flushBytes: 
 /**
  * Opens the store in `directory`, or creates one there.
  *
- * The order of creation, so that a crash at any point leaves either a store or something that the next open
- * finishes: 1. the directory; 2. the claim, an empty file that distinguishes an unfinished store from a foreign
- * directory; 3. the lock, which from here on keeps out other processes; 4. the first segment, then the
- * manifest; 5. the contents of the claim, which is then renamed to the marker. Each step is synced before the
- * next. Nothing is acknowledged before the marker exists, and once it exists manifest and segments must exist too.
+ * A crash during creation leaves either a store, or an unfinished store that the next opening finishes. For
+ * this, creation has a fixed order, and each step is synced before the next:
+ * 1. the directory;
+ * 2. the claim, an empty file that distinguishes an unfinished store from a foreign directory;
+ * 3. the lock, which keeps out other processes for all further steps;
+ * 4. the first segment, then the manifest;
+ * 5. the contents of the claim, which is then renamed to the marker.
+ *
+ * Nothing is acknowledged before the marker exists. Once it exists, the manifest and the segments must exist
+ * too.
  *
  * A failed creation removes its files.
  */
@@ -133,7 +145,7 @@ async function open(
     const segmentBytes = options.segmentBytes ?? defaults.segmentBytes
     const taken = lock
     const forget = async (): Promise<void> => {
-      // Where the directory is known by its path alone, another store may be there.
+      // If the store knows its directory only by the path, another store may be at that path now.
       if (isHost && (path !== realPath || held.isAtPath())) await forgetOwner(path)
     }
     return new LevelStore({
@@ -169,13 +181,13 @@ async function open(
 async function lockedMarker(disk: Disk, path: string): Promise<Marker | undefined> {
   const marker = await readMarker(disk, path)
   if (marker === undefined) return undefined
-  // A process may have renamed it and ended before it synced the directory.
+  // Another process may have renamed the marker and ended before it synced the directory.
   await disk.syncDirectory(path)
   await discardClaim(disk, path)
   return marker
 }
 
-/** Call this under the lock. */
+/** Creates the first segment, the manifest and the marker. Call this while holding the lock. */
 async function createStore(disk: Disk, path: string): Promise<Marker> {
   await clearUnfinished(disk, path)
   const storeId = newStoreId()
@@ -186,15 +198,19 @@ async function createStore(disk: Disk, path: string): Promise<Marker> {
 }
 
 /**
- * Takes a store that an earlier version made away from other users. The directory itself, which may hold other things,
- * stays as it is: its owner chose its mode, unless it was created here.
+ * Makes a store of an earlier version inaccessible to other users. The directory itself keeps its mode:
+ * either this opening created it with the mode 0700, or its owner chose the mode and may keep other files in
+ * it.
  */
 async function restrictStore(disk: Disk, path: string): Promise<void> {
   for (const name of [segmentsName, indexName]) await disk.restrict?.(join(path, name), 'directory')
   await disk.restrict?.(join(path, markerName), 'file')
 }
 
-/** The lock file is not opened: closing it would give the lock away. */
+/**
+ * The total size of the files in a directory. The lock file is not opened, because closing it would release
+ * the lock.
+ */
 async function bytesIn(disk: Disk, directory: string): Promise<number> {
   let bytes = 0
   for (const name of await disk.list(directory)) {
@@ -203,7 +219,7 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
   return bytes
 }
 
-/** The real path of the directory, created together with its parents when it does not exist. */
+/** Creates the directory and its parents if they do not exist, and returns its real path. */
 async function makeDirectory(
   disk: Disk,
   directory: string,
