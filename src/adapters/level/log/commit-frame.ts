@@ -3,10 +3,13 @@ import type { StoreCommit } from '../../../engine/ports.js'
 import { FrameBuilder } from './frame.js'
 import { entryKind, toBinary } from './segment-format.js'
 
-/** The size of an entry without its value, roughly. */
+/** The approximate size of an entry without its value, in bytes. */
 const entryBytes = 96
 
-/** A commit as a frame. Later entries of a key win, so a key that a commit both puts and deletes is deleted. */
+/**
+ * Encodes a commit as a frame. The last entry of a key wins. So a record that a commit both puts and deletes
+ * is deleted, and a blob that it both adds and deletes is kept.
+ */
 export function encodeCommit(commit: StoreCommit): FrameBuilder {
   const { events, put, del, blobs, deleteBlobs, replaceEvents, deleteEvents } = commit
   const bodies = events?.map(encodeBody)
@@ -36,12 +39,12 @@ export function encodeCommit(commit: StoreCommit): FrameBuilder {
   return frame
 }
 
-/** The key of an event in its own space. */
+/** The key of an event, without the letter of its key space. */
 export function eventKey(sessionId: string, seq: number): string {
   return toBinary(sessionId) + encodeSeq(seq)
 }
 
-/** The key of a blob in its own space. */
+/** The key of a blob, without the letter of its key space. */
 export function blobKey(hash: string): string {
   return Buffer.from(hash, 'hex').toString('latin1')
 }

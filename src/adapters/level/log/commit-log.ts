@@ -10,19 +10,26 @@ import type { Segments } from './segments.js'
 export interface CommitLogOptions {
   /** Whether appended frames are synced before they count as written. */
   readonly sync: boolean
-  /** @throws EngineError `STORE_MOVED` when the store is not where it was opened. */
+  /**
+   * Checks that the directory of the store is still at its path.
+   *
+   * @throws EngineError `STORE_MOVED` when it is not.
+   */
   readonly checkPlace: () => void
-  /** The size at which another segment is begun; a commit larger than this has a segment of its own. */
+  /**
+   * A new segment begins when the newest one would exceed this size, in bytes. Frames of one write that
+   * exceed it together get a segment of their own.
+   */
   readonly segmentBytes: number
 }
 
 /**
- * For this long after a check of the place no other process can have opened the store and written to it. A steady
- * writer checks once for each write.
+ * The time after a check of the place, in milliseconds, in which no other process can have opened the store
+ * and written to it. So a writer without pauses checks only once for each write.
  */
 const placeHoldsMs = 1
 
-/** The place of appended frames. */
+/** A frame that was appended, and its place. */
 export interface Appended {
   readonly frame: FrameBuilder
   readonly offset: number
@@ -30,16 +37,22 @@ export interface Appended {
   readonly place: IndexPlace
 }
 
-/** The end of the newest segment, to which frames are appended. One call at a time, but for `sync`. */
+/**
+ * Appends frames to the end of the newest segment, the head. Only one call may run at a time, except for
+ * `sync`.
+ */
 export class CommitLog {
   readonly #segments: Segments
   readonly #options: CommitLogOptions
-  /** The end of the written frames; with `sync` they are on the disk. */
+  /** The end of the written frames. With the option `sync`, all of them are on the disk. */
   place: IndexPlace
   #syncedTo: number
-  /** Where in the head the frames begin that were not synced yet. */
+  /** The offset in the head at which the unsynced frames begin. */
   #syncedEnd: number
-  /** The newest sync. The system reports bytes that it could not write only once: after a failure all fail. */
+  /**
+   * The newest sync. After a failed sync all later ones fail too, because the system reports only once that
+   * it could not write some bytes.
+   */
   #syncing: Promise<void> = Promise.resolve()
   #checkedAt = -Infinity
 
@@ -51,7 +64,7 @@ export class CommitLog {
     this.#options = options
   }
 
-  /** Appends frames in one write. When it fails, nothing counts as appended. */
+  /** Appends frames in one write. If it fails, none of them counts as appended. */
   async append(frames: readonly FrameBuilder[]): Promise<readonly Appended[]> {
     let bytes = 0
     for (const frame of frames) bytes += frame.length
@@ -74,7 +87,8 @@ export class CommitLog {
     if (performance.now() - this.#checkedAt > placeHoldsMs) this.#checkPlace()
     await head.file.write(head.end, pieces)
     if (this.#options.sync) await this.#syncHead()
-    // Nothing is acknowledged that the next opener would not find.
+    // The directory may have moved during the write. Then the next opener would not find these frames, so
+    // they must not be acknowledged.
     this.#checkPlace()
     head.end = offset
     this.place = { segment: head.segment, offset, commit, chain }
@@ -82,16 +96,16 @@ export class CommitLog {
     return appended
   }
 
-  /** Syncs frames appended up to a place. */
+  /** Syncs the frames up to a place. */
   async sync(place: IndexPlace): Promise<void> {
     if (place.commit <= this.#syncedTo) return
-    // Earlier segments were synced before the head was begun.
+    // Earlier segments were synced before the head began.
     const now = this.place
     await this.#syncHead()
     this.#noteSynced(now)
   }
 
-  /** Begins another segment. */
+  /** Syncs the head and continues in a new segment. */
   async rotate(): Promise<void> {
     await this.sync(this.place)
     await this.#segments.rotate(this.place)
@@ -101,8 +115,8 @@ export class CommitLog {
   }
 
   /**
-   * Makes the log fit for appending after a failure: it cuts off unacknowledged frames, reads back and verifies
-   * acknowledged ones, and writes unsynced ones again. Goes on in another segment.
+   * Prepares the log for appending again after a failure. It cuts off unacknowledged frames, reads back and
+   * verifies acknowledged ones, and writes unsynced ones again. Then it continues in a new segment.
    *
    * @throws EngineError `DATA_LOSS` when the frames after `verified` are damaged.
    */
@@ -110,7 +124,7 @@ export class CommitLog {
     this.#checkPlace()
     const { head, seed } = this.#segments
     await head.file.truncate(head.end)
-    // An index in which nothing was stored yet has no commit before its place.
+    // An index without entries has a place with the commit number 0. Then no frames were verified.
     const known = verified.segment === head.segment && verified.commit > 0
     const first = known ? verified : this.#firstOfHead()
     const scanner = new FrameScanner(head, { from: first.offset, to: head.end }, first, seed)
@@ -123,7 +137,10 @@ export class CommitLog {
     await this.rotate()
   }
 
-  /** Notes the synced commits in the manifest: the next opening will notice if they are missing. */
+  /**
+   * Syncs all frames and records the newest commit in the manifest. The next opening then notices if it is
+   * missing.
+   */
   async noteSynced(): Promise<void> {
     await this.sync(this.place)
     await this.#segments.noteSynced(this.#syncedTo)

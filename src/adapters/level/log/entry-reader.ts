@@ -16,12 +16,18 @@ import {
 import type { SegmentFile } from './segment-file.js'
 import type { Segments } from './segments.js'
 
-/** If at least this share of a blob is needed, the blob is read in one piece with its description. */
+/**
+ * If at least this share of a blob is needed, the whole entry is read at once. Otherwise, only the pieces
+ * with the needed bytes are.
+ */
 const wholeShare = 0.5
-/** Entries with gaps up to `gapBytes` are read at once, up to the second bound. */
+/** Entries with gaps of up to `gapBytes` between them are read together, up to `readBytes` in one read. */
 const gapBytes = 4096
 const readBytes = 256 * 1024
-/** Small reads block the event loop, but for no longer than this between two of its turns. */
+/**
+ * Reads of up to `smallBytes` are synchronous. They block the event loop for up to `atOnceMs` between two of
+ * its turns.
+ */
 const smallBytes = 16 * 1024
 const atOnceMs = 4
 
@@ -30,12 +36,12 @@ interface Span {
   readonly to: number
 }
 
-/** Reads entries where the index says that they are. Nothing is given out that was not verified. */
+/** Reads entries at their places from the index. It verifies all bytes that it returns. */
 export class EntryReader {
   readonly #segments: Pick<Segments, 'file'>
-  /** The pieces of the blob that was last read in part. */
+  /** The blob pieces of the last partial read. */
   #last: { readonly place: Place; readonly span: Span; readonly bytes: Buffer } | undefined
-  /** When the event loop last had a turn for a read. */
+  /** The end of the last asynchronous read. The event loop had a turn then. */
   #turnAt = performance.now()
 
   constructor(segments: Pick<Segments, 'file'>) {
@@ -52,7 +58,9 @@ export class EntryReader {
     return textOf(file, key, place, await this.#read(file, place.offset, place.length))
   }
 
-  /** The texts of several entries; adjacent ones are read together. */
+  /**
+   * The texts of several entries, in the given order. Entries that are close to each other are read together.
+   */
   async texts(entries: readonly (readonly [key: string, place: Place])[]): Promise<string[]> {
     const texts: string[] = []
     const reads: Promise<void>[] = []
@@ -84,8 +92,8 @@ export class EntryReader {
   }
 
   /**
-   * A small read takes much less time than the wait for a turn of a busy event loop. So it is made at once, until it
-   * is time for a turn.
+   * Reads bytes of a file. A small read takes much less time than the wait for a turn of a busy event loop.
+   * So small reads are synchronous, until it is time to give the event loop a turn.
    */
   #read(file: SegmentFile, offset: number, length: number): Buffer | Promise<Buffer> {
     if (length <= smallBytes && performance.now() - this.#turnAt < atOnceMs)
@@ -145,16 +153,16 @@ export class EntryReader {
         throw damaged(file, key, place)
       }
     }
-    // A reader of one part often wants the next one too.
+    // A caller that reads one part often reads the next one too.
     this.#last = { place, span, bytes }
     return own(bytes.subarray(from - span.from, to - span.from))
   }
 }
 
 interface Wanted extends Span {
-  /** Of the entry, before the bytes of the blob. */
+  /** The size of the entry up to the bytes of the blob. */
   readonly headBytes: number
-  /** All pieces that have something of the range. */
+  /** The wanted range, extended to whole pieces. */
   readonly span: Span
   readonly whole: boolean
 }
@@ -174,7 +182,10 @@ function wholeBlob(file: SegmentFile, key: string, place: Place, bytes: Buffer, 
   return own(bytes.subarray(at + wanted.from, at + wanted.to))
 }
 
-/** Does not hold much more in memory than it has. */
+/**
+ * A part of a large buffer keeps the whole buffer in memory. So bytes that fill less than half of their
+ * buffer are copied.
+ */
 function own(bytes: Buffer): Uint8Array {
   return bytes.length * 2 < bytes.buffer.byteLength ? new Uint8Array(bytes) : bytes
 }
@@ -183,7 +194,11 @@ function textOf(file: SegmentFile, key: string, place: Place, bytes: Buffer): st
   return bytes.toString('utf8', verified(file, key, place, bytes))
 }
 
-/** Where the value of the entry begins. */
+/**
+ * Verifies an entry and returns the offset of its value in `bytes`.
+ *
+ * @throws EngineError `DATA_LOSS` when the entry is damaged, or has another key or length.
+ */
 function verified(file: SegmentFile, key: string, place: Place, bytes: Buffer): number {
   const entry = readEntry(bytes, 0, bytes.length)
   if (entry?.key !== key || entry.length !== place.length) throw damaged(file, key, place)

@@ -2,7 +2,11 @@ import { EngineError } from '../../../engine/ports.js'
 import type { StoredEvent } from '../../../engine/ports.js'
 import { restoreOrRepair } from '../errors.js'
 
-/** @throws EngineError `DATA_LOSS` when the text is no JSON array. */
+/**
+ * Parses the body of an event.
+ *
+ * @throws EngineError `DATA_LOSS` when the text is not a JSON array.
+ */
 export function parseBody(sessionId: string, seq: number, text: string): StoredEvent['body'] {
   try {
     const body: unknown = JSON.parse(text)

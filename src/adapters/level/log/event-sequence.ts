@@ -1,26 +1,29 @@
 import { EngineError } from '../../../engine/ports.js'
 import type { NewStoredEvent } from '../../../engine/ports.js'
 
-/** Sessions remembered; above it they are forgotten at the next moment without queued commits. */
+/**
+ * The number of sessions to remember. If there are more, all are forgotten as soon as no commit is queued.
+ */
 const maxSessions = 65_536
 
 /**
  * The next sequence number of each session, queued commits included. This store is the only writer of its
- * directory, so one read of the index per session is enough.
+ * directory, so one lookup in the index per session is enough.
  */
 export class EventSequence {
   readonly #hasEvent: (sessionId: string, seq: number) => boolean
   readonly #next = new Map<string, number>()
 
-  /** `hasEvent` looks an event up among the written ones. */
+  /** `hasEvent` finds out whether an event was written. */
   constructor(hasEvent: (sessionId: string, seq: number) => boolean) {
     this.#hasEvent = hasEvent
   }
 
   /**
-   * Takes the numbers of these events, all or none; false when one of them was passed already.
+   * Claims the numbers of all these events. Returns false, and claims none, if one of the numbers is taken
+   * already.
    *
-   * @throws EngineError `INTERNAL` when a number is ahead of its session: sequences have no gaps.
+   * @throws EngineError `INTERNAL` when a number would leave a gap in its session.
    */
   claim(events: readonly NewStoredEvent[]): boolean {
     for (const [i, { sessionId, seq }] of events.entries()) {
@@ -28,7 +31,7 @@ export class EventSequence {
       try {
         next = this.#next.get(sessionId) ?? this.#look(sessionId, seq)
       } catch (error) {
-        // A damaged index is made again, and then the same commit comes again.
+        // The store rebuilds a damaged index and then adds the same commit again.
         this.#giveBack(events, i)
         throw error
       }
@@ -47,7 +50,8 @@ export class EventSequence {
   }
 
   /**
-   * Gives the numbers back that `claim` took, unless all of the events to be replaced are stored or queued.
+   * Requires that all events to replace are stored or queued. If one is not, the numbers that `claim` took
+   * are free again.
    *
    * @throws EngineError `INTERNAL` when one of them is not.
    */
@@ -67,14 +71,18 @@ export class EventSequence {
     }
   }
 
-  /** Call this when no commit is queued or being written: the index then knows everything. */
+  /**
+   * Forgets the sessions if there are too many. Call this while no commit is queued or being written, because
+   * only then does the index have every number.
+   */
   trim(): void {
     if (this.#next.size > maxSessions) this.#next.clear()
   }
 
   /**
-   * A sequence has no gaps: when `seq` is free and its predecessor is there, `seq` is next. The answer is
-   * otherwise only on the right side of `seq`, and is not kept.
+   * The next number of the session, found with at most two lookups. Sequences have no gaps, so `seq` is next
+   * if it is free and the number before it is taken. Otherwise the result only says on which side of `seq`
+   * the next number is, and must not be remembered.
    */
   #look(sessionId: string, seq: number): number {
     if (seq < 1) return 1

@@ -9,7 +9,7 @@ const windowBytes = 2 ** 20
 
 export interface ScannedFrame {
   readonly header: FrameHeader
-  /** Where it begins in its segment. */
+  /** The offset in the segment at which the frame begins. */
   readonly offset: number
   readonly length: number
   readonly bytes: Buffer
@@ -18,7 +18,7 @@ export interface ScannedFrame {
 
 /** Reads the frames of a segment one after the other, and verifies every byte of them. */
 export class FrameScanner {
-  /** The end of the last frame that was given. */
+  /** The end of the last frame that `next` returned. */
   at: number
   /** The number and checksum of that frame. */
   commit: number
@@ -29,7 +29,7 @@ export class FrameScanner {
   #window: Buffer = Buffer.alloc(0)
   #windowAt = 0
 
-  /** From a place between two frames; `before` is the frame that ends there. */
+  /** Starts at a place between two frames. `before` is the frame that ends there. */
   constructor(
     file: SegmentFile,
     range: { readonly from: number; readonly to: number },
@@ -44,7 +44,10 @@ export class FrameScanner {
     this.#seed = seed
   }
 
-  /** Undefined at the end, and before damage. In the second case, `at` is before the end. */
+  /**
+   * Reads the next frame. Returns undefined at the end of the range, and at damage. In the second case, `at`
+   * is before the end.
+   */
   async next(): Promise<ScannedFrame | undefined> {
     const offset = this.at
     if (!(await this.#load(offset, frameHeaderBytes))) return undefined
@@ -62,7 +65,7 @@ export class FrameScanner {
     return { header, offset, length, bytes: this.#window.subarray(start, start + length), entries }
   }
 
-  /** Has the bytes in the window; false when the range ends before. */
+  /** Loads the bytes into the window. Returns false if they extend past the end of the range. */
   async #load(offset: number, length: number): Promise<boolean> {
     if (offset + length > this.#end) return false
     if (offset >= this.#windowAt && offset + length <= this.#windowAt + this.#window.length) return true
@@ -74,8 +77,9 @@ export class FrameScanner {
 }
 
 /**
- * Whether some frame after `from` says that the commit was on the disk when it was written. Frames are looked for
- * at every byte, since their offsets are not known there.
+ * Whether a later frame proves that a commit was on the disk. For example, commit 8 is damaged, and the next
+ * frame records 8 as `syncedTo`: then commit 8 was synced, and its damage is a loss. Offsets of frames after
+ * damage are unknown, so this searches for headers at every byte.
  */
 export async function laterFrameNeeds(
   file: SegmentFile,
@@ -84,7 +88,7 @@ export async function laterFrameNeeds(
   seed: number,
 ): Promise<boolean> {
   for (let at = range.from; at < range.to; at += windowBytes) {
-    // A header that straddles two windows is whole in this one.
+    // Windows overlap by the size of a header. So a header at the end of a window is complete in it.
     const window = await file.read(at, Math.min(windowBytes + frameHeaderBytes, range.to - at))
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)

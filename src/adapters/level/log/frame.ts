@@ -14,26 +14,32 @@ import {
 } from './segment-format.js'
 import type { EntryKind, FrameHeader } from './segment-format.js'
 
-/** An entry of a frame: where it begins, from the start of the frame, and all of its bytes. */
+/**
+ * The place of an entry in a frame. `at` is the offset of its first byte from the start of the frame, and
+ * `length` the size of the whole entry.
+ */
 export interface FrameEntry {
   readonly kind: EntryKind
-  /** As the index has it. */
+  /** The key in the form that the index uses. */
   readonly key: string
   readonly at: number
   readonly length: number
 }
 
-/** The header's part about the frame's place, known when the frame is written. */
+/** The fields of the header that are known only when the frame is written. */
 export type FramePlace = Pick<FrameHeader, 'commit' | 'syncedTo' | 'chain'>
 
-/** Builds the bytes of one frame. It copies its arguments at once. */
+/** Builds the bytes of one frame. It copies its arguments immediately, so they may change afterwards. */
 export class FrameBuilder {
   readonly entries: FrameEntry[] = []
   #bytes: Buffer
   #end = frameHeaderBytes
   #checksum = 0
 
-  /** `expected` bytes are allocated ahead; more are when they are needed. */
+  /**
+   * `expected` is an estimate of the entries' bytes, which are allocated in advance. More are allocated when
+   * needed.
+   */
   constructor(expected = 256) {
     this.#bytes = Buffer.allocUnsafe(frameHeaderBytes + expected)
   }
@@ -42,7 +48,7 @@ export class FrameBuilder {
     return this.#end
   }
 
-  /** `key` has a byte in each character; `value` is written as UTF-8. */
+  /** Adds an entry with a text. Each character of `key` is one byte. `value` is written as UTF-8. */
   text(kind: EntryKind, key: string, value: string): void {
     const valueBytes = Buffer.byteLength(value)
     const at = this.#begin(kind, key, valueBytes, entryHeadBytes + key.length + valueBytes)
@@ -50,7 +56,10 @@ export class FrameBuilder {
     this.#finish(kind, key, at, this.#end)
   }
 
-  /** The deletion of a key whose entries may be in segments up to `origin`; 0 is the segment of this frame. */
+  /**
+   * Adds the deletion of a key. The deleted entries may be in segments up to `origin`; 0 is the segment of
+   * this frame.
+   */
   deletion(kind: EntryKind, key: string, origin: number): void {
     const at = this.#begin(kind, key, 4, entryHeadBytes + key.length + 4)
     this.#bytes.writeUInt32LE(origin, at + entryHeadBytes + key.length)
@@ -72,7 +81,7 @@ export class FrameBuilder {
     this.#finish(entryKind.blob, key, at, at + headBytes)
   }
 
-  /** A verified copy of an entry from another place. */
+  /** Adds a copy of an entry from another place. The caller has verified the entry. */
   copy(kind: EntryKind, key: string, entry: Uint8Array): void {
     this.#reserve(entry.length)
     const at = this.#end
@@ -82,7 +91,7 @@ export class FrameBuilder {
     this.entries.push({ kind, key, at, length: entry.length })
   }
 
-  /** The frame as it goes to its place, and the checksum that the next one names. */
+  /** Completes the frame with its header. Returns its bytes, and the checksum that the next frame records. */
   seal(place: FramePlace, seed: number): { readonly bytes: Buffer; readonly checksum: number } {
     const bytes = this.#bytes.subarray(0, this.#end)
     const header = { ...place, bodyBytes: this.#end - frameHeaderBytes, entries: this.entries.length }
@@ -116,8 +125,8 @@ export class FrameBuilder {
 }
 
 /**
- * The entries of the frame whose header is at `at`; undefined unless every byte is intact. `bytes`
- * must hold all of the frame.
+ * The entries of the frame whose header is at `at`, or undefined unless every byte is intact. `bytes` must
+ * contain the whole frame.
  */
 export function readFrame(bytes: Buffer, at: number, header: FrameHeader): readonly FrameEntry[] | undefined {
   const end = at + frameHeaderBytes + header.bodyBytes
@@ -136,14 +145,14 @@ export function readFrame(bytes: Buffer, at: number, header: FrameHeader): reado
 
 export interface Entry {
   readonly kind: EntryKind
-  /** As the index has it. */
+  /** The key in the form that the index uses. */
   readonly key: string
   readonly length: number
-  /** Where its value begins. */
+  /** The offset at which its value begins. */
   readonly valueAt: number
 }
 
-/** The entry at `at`, verified to its last byte; undefined when it is damaged or does not end before `limit`. */
+/** The entry at `at`, verified to its last byte. Undefined if it is damaged or ends after `limit`. */
 export function readEntry(bytes: Buffer, at: number, limit: number): Entry | undefined {
   const head = readEntryHead(bytes, at, limit)
   if (head === undefined || at + head.length > limit) return undefined
@@ -160,7 +169,7 @@ export function readEntry(bytes: Buffer, at: number, limit: number): Entry | und
   return head
 }
 
-/** The same without the bytes of a blob, which may be missing. */
+/** As `readEntry`, but it does not read the bytes of a blob, which may be missing. */
 export function readEntryHead(bytes: Buffer, at: number, limit: number): Entry | undefined {
   if (at + entryHeadBytes > limit || limit > bytes.length) return undefined
   const kind = bytes.readUInt8(at)

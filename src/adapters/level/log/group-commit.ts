@@ -6,7 +6,9 @@ import { fencedError, writeError } from '../errors.js'
 import { EventSequence } from './event-sequence.js'
 import type { FrameBuilder } from './frame.js'
 
-/** A group takes no further commit above this; one commit is never split. */
+/**
+ * A group of this size accepts no further commit. A single commit is never split, so a group can be larger.
+ */
 const maxGroupBytes = 8 * 2 ** 20
 
 const nothingPassed = Promise.resolve(false)
@@ -15,27 +17,33 @@ const nextMicrotask = Promise.resolve()
 export interface GroupCommitOptions {
   readonly log: CommitLog
   readonly hasEvent: (sessionId: string, seq: number) => boolean
-  /** Called in the order of the commits when they were written, before they are acknowledged. */
+  /**
+   * Called in the order of the commits, after they were written and before they are acknowledged. If it
+   * returns a promise, the queue waits for it.
+   */
   readonly onWritten: (appended: readonly Appended[]) => Promise<void> | undefined
 }
 
 /**
- * The queue of commits. Those that arrive while a group is being written go out together in the next one and share
+ * The queue of commits. Commits that arrive while a group is being written form the next group. They share
  * its promise, so that one write and one fdatasync serve all of them. A commit is encoded when it arrives.
  *
- * After a failed write nothing is written any more, until `resume`: the commits of that group have an unknown
- * outcome, those queued after it are not applied.
+ * After a failed write, the queue writes nothing until `resume`. Commits of the failed group are rejected
+ * with the outcome `unknown`, and commits queued after it with `not-applied`.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
   #sequence: EventSequence
-  /** In the order of the calls. Commits go into the last one; the one being written is not in here. */
+  /**
+   * The groups that are not being written yet, in the order of the calls. A new commit joins the last one if
+   * that has room.
+   */
   readonly #waiting: Group[] = []
-  /** The promise of the newest group that is not known to be written. */
+  /** The promise of the newest group. Undefined if nothing is queued or being written. */
   #newest: Promise<boolean> | undefined
   #running: Promise<void> | undefined
   #failure: { readonly cause: unknown } | undefined
-  /** When the event loop had its last turn here. */
+  /** The time at which the queue last gave the event loop a turn. */
   #turnAt = 0
 
   constructor(options: GroupCommitOptions) {
@@ -51,7 +59,7 @@ export class GroupCommit {
     if (this.#failure !== undefined) return Promise.reject(fencedError(this.#failure.cause))
     let frame: FrameBuilder
     try {
-      // Everything that can fail comes before the numbers of the events are taken.
+      // Encoding can fail, so it comes before the event numbers are claimed.
       frame = encodeCommit(commit)
       const { events = [], replaceEvents } = commit
       if (!this.#sequence.claim(events)) return this.#passed()
@@ -67,8 +75,8 @@ export class GroupCommit {
   }
 
   /**
-   * Queues work that is done when its turn comes: when everything before it can be read, and nothing else is being
-   * written. The frame that it gives is appended.
+   * Queues work for its own turn. It runs when everything before it is written and can be read, and nothing
+   * else is being written. If it returns a frame, the frame is appended.
    */
   addLater(make: () => Promise<FrameBuilder | undefined>): Promise<boolean> {
     if (this.#failure !== undefined) return Promise.reject(fencedError(this.#failure.cause))
@@ -79,24 +87,27 @@ export class GroupCommit {
     return group.promise
   }
 
-  /** Waits until everything that was added is written or rejected. */
+  /** Waits until every added commit is written or rejected. */
   async drain(): Promise<void> {
     await this.#running
   }
 
-  /** Accepts nothing any more; queued commits are not applied. */
+  /** Stops accepting commits. Queued ones are rejected with the outcome `not-applied`. */
   fence(cause: unknown): void {
     this.#failure ??= { cause }
     for (const group of this.#waiting.splice(0)) group.reject(writeError(cause, 'not-applied'))
   }
 
-  /** Accepts commits again. Call this when nothing is queued or being written. */
+  /** Accepts commits again. Call this while nothing is queued or being written. */
   resume(): void {
     this.#failure = undefined
     this.#sequence = new EventSequence(this.#options.hasEvent)
   }
 
-  /** The number may have been taken by a queued commit: answer when that one can be read. */
+  /**
+   * The result for a commit whose event number is taken already: false. A queued commit may have taken the
+   * number, so the result comes only when that commit can be read.
+   */
   #passed(): Promise<boolean> {
     return this.#newest === undefined ? nothingPassed : this.#newest.then(no)
   }
@@ -111,7 +122,7 @@ export class GroupCommit {
   }
 
   async #run(): Promise<void> {
-    // Commits of the same turn go out together.
+    // This wait lets all commits of the same turn join the first group.
     await nextMicrotask
     for (let group = this.#waiting.shift(); group !== undefined; group = this.#waiting.shift()) {
       try {
@@ -121,7 +132,7 @@ export class GroupCommit {
         }
         if (group.frames.length > 0) {
           const appended = await this.#options.log.append(group.frames)
-          // Waits only where the index lags far.
+          // There is a promise only if the index lags far.
           const behind = this.#options.onWritten(appended)
           if (behind !== undefined) await behind
         }
@@ -130,7 +141,7 @@ export class GroupCommit {
         this.fence(error)
         break
       }
-      // Where a write never waits for the disk, timers, sockets and other work get their turns here.
+      // If writes never wait for the disk, this gives timers, sockets and other work their turns.
       if (performance.now() - this.#turnAt >= limits.sliceMs) {
         await new Promise(setImmediate)
         this.#turnAt = performance.now()
@@ -138,7 +149,7 @@ export class GroupCommit {
       group.resolve(true)
       if (this.#failure !== undefined) break
     }
-    // There is no await since the last check of the queue, so a later commit finds nothing running.
+    // There is no await after the last check of the queue. So a commit that is added later starts a new run.
     this.#running = undefined
     this.#newest = undefined
     this.#sequence.trim()

@@ -14,23 +14,24 @@ export interface ReclaimParts {
   readonly log: CommitLog
   readonly commits: GroupCommit
   readonly index: () => LiveIndex
-  /** Brings the index up to date, on the disk. */
+  /** Flushes the index and syncs it. */
   readonly flush: () => Promise<void>
-  /** Throws when no more is wanted. */
+  /** Throws if the reclaiming must end. */
   readonly check: () => void
 }
 
-/** A segment is rewritten if at most this share of it is needed. */
+/** A segment is reclaimed if at most this share of it is needed. */
 const neededShare = 0.5
 const batchBytes = 2 ** 20
 const batchEntries = 1000
 
 /**
- * Appends the needed entries of segments that are mostly unneeded to the newest one, then removes these segments.
+ * Copies the needed entries of mostly unneeded segments to the newest one, then removes these segments.
  *
- * An entry is appended in its turn of the queue and only when the index still has it at its old place, so that the
- * order of entries in the segments stays the order in which they took effect. A segment is removed when the index
- * that no longer names it is on the disk. A crash before that leaves entries twice, which say the same.
+ * An entry is copied in a turn of the commit queue, and only if the index still has it at its old place. So
+ * the order of entries in the segments stays the order in which they took effect. A segment is removed once
+ * an index that no longer refers to it is on the disk. A crash before that leaves some entries twice, which
+ * does no harm because both have the same effect.
  */
 export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
   const { segments, log, commits, flush, check } = parts
@@ -42,7 +43,7 @@ export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
       return undefined
     })
   }
-  // Those that need no space first.
+  // Segments with few needed bytes come first. Moving their entries takes the least space.
   const found = segments.manifest.sealed
     .map(({ segment }) => segment)
     .filter((segment) => isMostlyUnneeded(parts, segment))
@@ -54,7 +55,7 @@ export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
     if ((parts.index().pages.root.uses.get(segment)?.live ?? 0) === 0) await segments.remove(segment)
   }
   if (found.length === 0) return
-  // Pages that the last flush replaced go with the next one.
+  // The next flush removes the pages that the last one replaced.
   await flush()
   await parts.index().pages.db.compact()
 }
@@ -64,7 +65,10 @@ function isMostlyUnneeded(parts: ReclaimParts, segment: number): boolean {
   return bytes > 0 && needed(parts, segment) <= bytes * neededShare
 }
 
-/** Deletions are needed as long as an older segment can have the deleted entries. */
+/**
+ * The needed bytes of a segment. Deletions are needed as long as an older segment can contain the deleted
+ * entries.
+ */
 function needed({ segments, index }: ReclaimParts, segment: number): number {
   const { live, deletions } = index().pages.root.uses.get(segment) ?? { live: 0, deletions: 0 }
   return segment === segments.numbers[0] ? live : live + deletions
@@ -88,7 +92,7 @@ async function moveEntries(parts: ReclaimParts, segment: number): Promise<void> 
   for (let frame = await scanner.next(); frame !== undefined; frame = await scanner.next()) {
     for (const entry of entriesOf(frame)) {
       if (!isNeeded(segments, index(), segment, entry)) continue
-      // A copy: the frame's bytes are a window over many.
+      // The bytes are copied, because a part of the scanner's window would keep the whole window in memory.
       batch.push({ ...entry, bytes: Buffer.from(entry.bytes) })
       bytes += entry.bytes.length
       if (bytes < batchBytes && batch.length < batchEntries) continue
@@ -121,7 +125,7 @@ async function append(parts: ReclaimParts, segment: number, batch: readonly Move
       }
       return frame.entries.length > 0 ? frame : undefined
     } catch (cause) {
-      // A page of the index that cannot be read ends the reclaiming, not the commits.
+      // A page of the index that cannot be read ends the reclaiming. Commits continue.
       failure = { cause }
       return undefined
     }
@@ -129,7 +133,7 @@ async function append(parts: ReclaimParts, segment: number, batch: readonly Move
   if (failure !== undefined) throw failure.cause
 }
 
-/** Whether something would change without the entry. */
+/** Whether the store would change if the entry were gone. */
 function isNeeded(segments: Segments, index: LiveIndex, segment: number, entry: Moved): boolean {
   if (!isDeletion(entry.kind)) {
     const place = index.get(entry.key)
@@ -140,7 +144,10 @@ function isNeeded(segments: Segments, index: LiveIndex, segment: number, entry: 
   return entry.kind === entryKind.deleteEvents || index.get(entry.key) === undefined
 }
 
-/** The segment in which the deletion was first written: the deleted entries are in that one or before. */
+/**
+ * The segment in which the deletion was first written. The deleted entries are in this segment or in earlier
+ * ones.
+ */
 function originOf(segment: number, { bytes }: Moved): number {
   const origin = bytes.readUInt32LE(bytes.length - 4)
   return origin === 0 ? segment : origin

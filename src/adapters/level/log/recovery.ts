@@ -12,12 +12,13 @@ const copyBytes = 2 ** 20
 export interface Replayed {
   /** The end of the last frame. */
   readonly place: IndexPlace
-  /** The newest commit that is known to be on the disk, and the place in the head of the frames after it. */
+  /** The newest commit that is known to be on the disk. */
   readonly syncedTo: number
+  /** The offset in the head at which the frames after that commit begin. */
   readonly syncedEnd: number
 }
 
-/** Where the frames of the oldest segment begin. */
+/** The place in the oldest segment at which its frames begin. */
 export function firstPlace(segments: Segments): IndexPlace {
   const segment = itemAt(segments.numbers, 0)
   const { firstCommit, chain } = segments.header(segment)
@@ -25,8 +26,9 @@ export function firstPlace(segments: Segments): IndexPlace {
 }
 
 /**
- * Reads every frame after a place and gives it to `apply`. Bytes at the end of the head that form no frame were
- * never acknowledged, and are cut off, unless there is evidence that they were.
+ * Reads every frame after a place and passes it to `apply`. If the head ends with bytes that form no frame,
+ * they are the remains of a write that was never acknowledged, and are cut off. If there is evidence that the
+ * write was acknowledged, this fails instead.
  *
  * @throws EngineError `DATA_LOSS` when a frame is damaged that was acknowledged, or may have been.
  */
@@ -62,8 +64,8 @@ export async function replay(
 }
 
 /**
- * Writes unsynced bytes once more and syncs them. After a failed sync the system may take bytes for
- * written that are not on the disk; the caller verifies them.
+ * Writes unsynced bytes again and syncs them. After a failed sync, the system may treat bytes as written that
+ * are not on the disk. The caller verifies the bytes.
  */
 export async function writeAgain(file: SegmentFile, from: number, to: number): Promise<void> {
   for (let at = from; at < to; at += copyBytes) {

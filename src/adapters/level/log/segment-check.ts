@@ -7,7 +7,7 @@ import { decodeSegmentHeader, segmentHeaderBytes } from './segment-format.js'
 import type { Segments } from './segments.js'
 import { fileFinding, segmentPath } from '../tools/stored-files.js'
 
-/** Reads all segments of an open store, and compares every checksum. Commits and reads go on meanwhile. */
+/** Reads all segments of an open store and verifies every checksum. Commits and reads continue meanwhile. */
 export async function* checkSegments(
   segments: Segments,
   signal: AbortSignal | undefined,
@@ -23,7 +23,7 @@ export async function* checkSegments(
     if (!segments.has(segment)) continue
     const file = segments.file(segment)
     const name = segmentPath(segment)
-    // Frames appended from here on are not checked.
+    // Frames that are appended after this are not checked.
     const { end } = file
     const { firstCommit, chain } = segments.header(segment)
     let size: number
@@ -32,7 +32,7 @@ export async function* checkSegments(
       size = await file.file.size()
       header = await file.file.read(0, segmentHeaderBytes)
     } catch (error) {
-      // It was removed meanwhile: nothing of it is needed.
+      // The segment was removed meanwhile, so nothing in it is needed.
       if (!segments.has(segment)) continue
       throw error
     }

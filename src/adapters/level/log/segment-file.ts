@@ -7,7 +7,7 @@ export class SegmentFile {
   readonly segment: number
   readonly name: string
   readonly file: DiskFile
-  /** Frames that were written end here. */
+  /** The offset at which the written frames end. */
   end: number
   #readers = 0
   #removed = false
@@ -34,7 +34,7 @@ export class SegmentFile {
     }
   }
 
-  /** Closes the file, when its last reader is done. */
+  /** Closes the file as soon as no reader uses it. */
   async close(): Promise<void> {
     if (this.#removed) return
     this.#removed = true
@@ -51,7 +51,7 @@ export function segmentName(segment: number): string {
   return `${String(segment).padStart(8, '0')}.seg`
 }
 
-/** Undefined when no segment has this name. */
+/** The number of the segment with this file name. Undefined if the name is not that of a segment. */
 export function segmentOf(name: string): number | undefined {
   return /^\d{8}\.seg$/.test(name) ? Number.parseInt(name, 10) : undefined
 }

@@ -1,20 +1,24 @@
 /**
- * The bytes of segment files, as README.md describes them. Numbers are little-endian; every checksum is a CRC-32.
- * A segment is a header, then frames without gaps. A frame is one commit: a header, then entries without gaps.
+ * Encodes and decodes the bytes of segment files. Numbers are little-endian; every checksum is a CRC-32. A
+ * segment is a header, then frames without gaps. A frame is one commit: a header, then entries without gaps.
+ * README.md has a table of each.
  */
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
 
 export const segmentHeaderBytes = 64
 export const frameHeaderBytes = 40
-/** Kind, checksum, and lengths of key and value; the key and the value follow. */
+/**
+ * The size of an entry's head: kind, checksum, length of the key, length of the value. The key and the value
+ * follow.
+ */
 export const entryHeadBytes = 13
-/** The bytes of a blob have a checksum for each piece of this size, so that a part can be read and verified. */
+/** A blob has a checksum for each piece of this size, so that a part of it can be read and verified. */
 export const blobPieceBytes = 64 * 1024
-/** A SHA-256. */
+/** The size of a SHA-256 hash, which is the key of a blob. */
 export const blobKeyBytes = 32
 
-/** The effect of an entry. The numbers are disk format. */
+/** The kinds of entries. The numbers are part of the disk format. */
 export const entryKind = {
   put: 1,
   delete: 2,
@@ -32,9 +36,9 @@ const frameMagic = 0x32_46_4b_46
 export interface SegmentHeader {
   readonly storeId: string
   readonly segment: number
-  /** The number of the first commit in it. */
+  /** The number of the first commit in the segment. */
   readonly firstCommit: number
-  /** The checksum of the last frame of the segment before; 0 in the first one. */
+  /** The checksum of the last frame in the segment before, or 0 in the first segment. */
   readonly chain: number
 }
 
@@ -49,7 +53,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   return bytes
 }
 
-/** Undefined when the bytes are no header. */
+/** Undefined unless the bytes are an intact header. */
 export function decodeSegmentHeader(raw: Uint8Array): SegmentHeader | undefined {
   const bytes = asBuffer(raw)
   if (bytes.length < segmentHeaderBytes || bytes.toString('latin1', 0, 8) !== segmentMagic) return undefined
@@ -69,20 +73,26 @@ export interface FrameHeader {
   /** The newest commit that was known to be on the disk when this frame was written. */
   readonly syncedTo: number
   readonly entries: number
-  /** Over the heads of the entries, which have checksums of the rest. */
+  /** The checksum of the heads of all entries. The heads contain the checksums of the rest. */
   readonly bodyChecksum: number
   /** The checksum of the frame before. */
   readonly chain: number
-  /** Of this header, and through it of everything in the frame and before it. */
+  /**
+   * The checksum of this header. The header contains the other checksums, so this one depends on the whole
+   * frame and on all frames before it.
+   */
   readonly checksum: number
 }
 
-/** What checksums of frames start from: frames of one store are none of another. */
+/**
+ * The value that the checksums of frames start from. It differs between stores, so a frame of one store is
+ * not valid in another.
+ */
 export function frameSeed(storeId: string): number {
   return crc32(storeId)
 }
 
-/** Writes the header at the start of `bytes` and gives its checksum. */
+/** Writes the header at the start of `bytes` and returns its checksum. */
 export function writeFrameHeader(bytes: Buffer, header: Omit<FrameHeader, 'checksum'>, seed: number): number {
   bytes.writeUInt32LE(frameMagic, 0)
   bytes.writeUInt32LE(header.bodyBytes, 4)
@@ -96,7 +106,7 @@ export function writeFrameHeader(bytes: Buffer, header: Omit<FrameHeader, 'check
   return checksum
 }
 
-/** Undefined when there is no whole header at `at`. */
+/** Undefined unless an intact header is at `at`. */
 export function readFrameHeader(bytes: Buffer, at: number, seed: number): FrameHeader | undefined {
   if (at + frameHeaderBytes > bytes.length || bytes.readUInt32LE(at) !== frameMagic) return undefined
   const checksum = bytes.readUInt32LE(at + 36)
@@ -112,12 +122,12 @@ export function readFrameHeader(bytes: Buffer, at: number, seed: number): FrameH
   }
 }
 
-/** Where the next bytes that may be the header of a frame begin, or -1. */
+/** The offset of the next bytes that may be the header of a frame, or -1. */
 export function findFrame(bytes: Buffer, from: number): number {
   return bytes.indexOf('FKF2', from, 'latin1')
 }
 
-/** The bytes of an entry's head and key, and for a blob the checksums of its pieces. */
+/** The size of an entry up to its value: the head, the key, and for a blob the checksums of its pieces. */
 export function entryHeadLength(kind: number, keyBytes: number, valueBytes: number): number {
   const checksums = kind === entryKind.blob ? 4 * pieceCount(valueBytes) : 0
   return entryHeadBytes + keyBytes + checksums
@@ -133,12 +143,18 @@ export function blobBytesOf(entryLength: number): number {
   return rest - 4 * Math.ceil(rest / (blobPieceBytes + 4))
 }
 
-/** The checksum of an entry: of everything in it, or for a blob of everything but its bytes. */
+/**
+ * The checksum of an entry up to `end`. For a blob, `end` is before its bytes, whose pieces have checksums of
+ * their own.
+ */
 export function entryChecksum(kind: number, bytes: Uint8Array, at: number, end: number): number {
   return crc32(bytes.subarray(at + 5, end), kind)
 }
 
-/** A key as the index has it: a letter for its space, then its bytes, each as one character. */
+/**
+ * A key in the form that the index uses: a letter for its key space, then its bytes, each as one character.
+ * For example, the record `a` has the key `ra`.
+ */
 export function indexKey(kind: number, key: string): string {
   switch (kind) {
     case entryKind.put:
@@ -152,7 +168,10 @@ export function indexKey(kind: number, key: string): string {
   }
 }
 
-/** The UTF-8 bytes of a text, each as one character: in this form `<` is the order of the bytes. */
+/**
+ * The UTF-8 bytes of a text, each as one character. In this form, `<` compares texts in the order of their
+ * bytes.
+ */
 export function toBinary(text: string): string {
   return isAscii(text) ? text : Buffer.from(text).toString('latin1')
 }

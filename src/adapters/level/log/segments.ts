@@ -16,14 +16,15 @@ import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes
 import type { SegmentHeader } from './segment-format.js'
 import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
 
-/** The manifest of a store without writes. */
+/** The manifest of a new store. */
 export function firstManifest(storeId: string): Manifest {
   return { storeId, sealed: [], head: 1, syncedTo: 0 }
 }
 
-/** Creates a segment that has nothing but its header, so that it lasts. */
+/** Creates a segment with only a header, durably. */
 export async function createSegment(disk: Disk, directory: string, header: SegmentHeader): Promise<void> {
-  // The file of a failed attempt holds nothing, but the manifest may name it: it is never away.
+  // A failed attempt may have left this file. It is overwritten and never removed, because the manifest may
+  // list it.
   const file = await openOrCreate(disk, join(directory, segmentsName, segmentName(header.segment)))
   try {
     await file.write(0, [encodeSegmentHeader(header)])
@@ -40,11 +41,11 @@ export class Segments {
   readonly disk: Disk
   readonly directory: string
   manifest: Manifest
-  /** Of frames. */
+  /** The value that the checksums of frames start from. */
   readonly seed: number
   readonly #files = new Map<number, SegmentFile>()
   readonly #headers = new Map<number, SegmentHeader>()
-  /** Of the manifest, where it is not the usual one. */
+  /** The name of the manifest, if it is not the usual one. */
   readonly #name: string | undefined
   #saving: Promise<void> = Promise.resolve()
 
@@ -57,13 +58,13 @@ export class Segments {
   }
 
   /**
-   * Opens every segment of the manifest, and removes files that are not in it.
+   * Opens every segment in the manifest, and removes segments that are not in it.
    *
-   * @throws EngineError `DATA_LOSS` when one is missing, too short, or not of this store.
+   * @throws EngineError `DATA_LOSS` when a segment is missing, damaged, too short, or of another store.
    */
   static async open(disk: Disk, directory: string, storeId: string, name?: string): Promise<Segments> {
     const manifest = await readManifest(disk, directory, name)
-    // A process may have renamed it and ended before it synced the directory.
+    // Another process may have renamed the manifest and ended before it synced the directory.
     await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
       const message =
@@ -94,7 +95,7 @@ export class Segments {
     return bytes
   }
 
-  /** In the order of their numbers. */
+  /** The numbers of all segments, in ascending order. */
   get numbers(): readonly number[] {
     return [...this.manifest.sealed.map(({ segment }) => segment), this.manifest.head]
   }
@@ -107,7 +108,7 @@ export class Segments {
     return present(this.#headers.get(segment), 'the header of a segment')
   }
 
-  /** @throws EngineError `DATA_LOSS` when there is none. */
+  /** @throws EngineError `DATA_LOSS` when no segment has this number. */
   file(segment: number): SegmentFile {
     const file = this.#files.get(segment)
     if (file === undefined) throw missingFiles([`${segmentsName}/${segmentName(segment)}`])
@@ -115,8 +116,8 @@ export class Segments {
   }
 
   /**
-   * Continues in another segment. `last` is the last commit of the head, which was synced. A head without commits is
-   * removed, so that repeated disk failures do not leave more files than one failure.
+   * Continues in a new segment. `last` is the last commit of the head, which the caller has synced. A head
+   * without commits is removed, so that repeated disk failures do not leave more files than one failure.
    */
   async rotate(last: Pick<IndexPlace, 'commit' | 'chain'>): Promise<void> {
     const { storeId, head } = this.manifest
@@ -133,17 +134,17 @@ export class Segments {
       head: head + 1,
       syncedTo: last.commit,
     }))
-    // What stays of it is removed when the store is opened.
+    // If this fails, the next opening removes the file.
     if (isEmpty) await this.#discard(head).catch(() => {})
   }
 
-  /** Notes that the commit is on the disk: it will be missed if it is not there. */
+  /** Records in the manifest that the commit is on the disk. If it is missing later, this is noticed. */
   async noteSynced(syncedTo: number): Promise<void> {
     if (syncedTo <= this.manifest.syncedTo) return
     await this.#change((manifest) => ({ ...manifest, syncedTo: Math.max(syncedTo, manifest.syncedTo) }))
   }
 
-  /** Removes a sealed segment without needed entries. */
+  /** Removes a sealed segment that has no needed entries. */
   async remove(segment: number): Promise<void> {
     await this.#change((manifest) => ({
       ...manifest,
@@ -156,7 +157,7 @@ export class Segments {
     for (const file of this.#files.values()) await file.close()
   }
 
-  /** One change after the other. */
+  /** Changes the manifest. Changes run one after the other. */
   async #change(change: (manifest: Manifest) => Manifest): Promise<void> {
     const saved = this.#saving.then(async () => {
       const manifest = change(this.manifest)
@@ -183,7 +184,7 @@ export class Segments {
     return join(this.directory, segmentsName, segmentName(segment))
   }
 
-  /** Every segment must be there; all other files are leftovers of an interrupted step. */
+  /** Requires that every segment exists, and removes all other segments, which an interrupted step left. */
   async #check(): Promise<void> {
     const names = await this.disk.list(join(this.directory, segmentsName))
     const wanted = new Set(this.numbers)
@@ -199,14 +200,22 @@ export class Segments {
     }
   }
 
-  /** A segment after the head has no frames, unless the manifest was replaced by an older one. */
+  /**
+   * Requires that a segment after the head has no frames. It has some only if the manifest was replaced by an
+   * older one.
+   */
   async #checkEmpty(segment: number): Promise<void> {
     if (segment < this.manifest.head) return
     if ((await sizeOf(this.disk, this.#path(segment))) > segmentHeaderBytes)
       throw damagedSegment(segmentName(segment), 0)
   }
 
-  /** @throws EngineError `DATA_LOSS` when the header has changed, or a sealed segment is shorter. */
+  /**
+   * Opens a segment. `bytes` is the size of a sealed one.
+   *
+   * @throws EngineError `DATA_LOSS` when the header is damaged or that of another segment, or a sealed
+   *   segment is too short.
+   */
   async #open(segment: number, mode: 'read' | 'write', bytes: number | undefined): Promise<void> {
     const name = segmentName(segment)
     const file = await this.disk.open(this.#path(segment), mode)
@@ -219,13 +228,13 @@ export class Segments {
     if (header.storeId !== this.manifest.storeId || header.segment !== segment) throw damagedSegment(name, 8)
     if (bytes !== undefined) {
       if (end < bytes) throw damagedSegment(name, end)
-      // Bytes past it were cut off before the segment was sealed, by a step that did not last.
+      // Further bytes were cut off before the segment was sealed, but the cut did not reach the disk.
       opened.end = bytes
     }
     this.#headers.set(segment, header)
   }
 
-  /** Each segment must go on where the one before it ended, if that is still there. */
+  /** Requires that each segment continues where the one before it ended, if that one still exists. */
   #checkOrder(): void {
     let before: SealedSegment | undefined
     for (const segment of this.numbers) {
