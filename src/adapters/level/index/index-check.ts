@@ -9,17 +9,19 @@ import { findIndexDamage, indexFileName, openOrNothing } from './index-file.js'
 
 const name = `${indexName}/${indexFileName}`
 
-/** The index of a store, read without opening the store. */
+/** The result of checking an index without opening its store. */
 interface IndexState {
   readonly findings: readonly StoreFinding[]
   readonly notes: readonly string[]
 }
 
 /**
- * Reads the file of the index, and compares every checksum. A damaged index is no loss, but a disk that damages files
- * may damage others. So for a store that was closed, the damage is a finding. For a store in use or not closed, it is a
- * note, because a power cut damages data that was not synced, and the next opening rebuilds the index. An index that is
- * missing or ends early is outdated, and the next opening completes it.
+ * Reads the file of the index and verifies every checksum.
+ *
+ * A damaged index is no loss, but a disk that damages files may damage others. So if the store was closed,
+ * the damage is a finding. If the store is in use or was not closed, it is a note, because a power cut
+ * damages data that was not synced, and the next opening rebuilds the index. An index that is missing or ends
+ * early is outdated, and the next opening completes it.
  */
 export async function checkClosedIndex(disk: Disk, directory: string): Promise<IndexState> {
   const file = await openOrNothing(disk, join(directory, name))

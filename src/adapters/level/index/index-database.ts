@@ -1,14 +1,20 @@
 import type { Disk } from '../directory/disk.js'
 
-/** Where the index keeps its pages: values by key, and nothing that is not in the segments. */
+/** The storage for the pages of the index: values by key. All of it can be rebuilt from the segments. */
 export interface IndexDatabase {
-  /** The value as it was stored, or damaged: the index has a checksum of each. Undefined when there is none. */
+  /**
+   * The value of a key, or undefined if there is none. The value may be damaged: the caller compares it with
+   * a checksum from elsewhere.
+   */
   getSync(key: string): Uint8Array | undefined
-  /** Stores all of it or nothing, also when the process ends; with `sync`, when the power fails. One after the other. */
+  /**
+   * Stores all operations or none, even if the process ends meanwhile. With `sync`, this also holds if the
+   * power fails. Batches run one after the other.
+   */
   batch(operations: readonly IndexOperation[], options: { readonly sync: boolean }): Promise<void>
-  /** Stored values that differ from the written ones, whether a reader needs them or not. */
+  /** Finds stored values that differ from the written ones, whether a reader needs them or not. */
   damages(): AsyncIterable<IndexDamage>
-  /** Gives the space of replaced values back to the file system. */
+  /** Returns the space of replaced values to the file system. */
   compact(): Promise<void>
   close(): Promise<void>
 }

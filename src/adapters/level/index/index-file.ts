@@ -1,12 +1,17 @@
 /**
- * The pages of the index in one file, to which batches are appended. This code alone reads the file, whatever its
- * bytes: a damaged one costs the index, which is made again from the segments.
+ * The pages of the index, in one file to which batches are appended. Only this code reads the file, and it
+ * accepts any bytes: a damaged file costs the index, which is then rebuilt from the segments.
  *
- * A header: `fkspidx1`, then 8 random bytes. A batch: a head of 16 bytes (checksum of the rest of the head and of the
- * table, bytes of the table, bytes of the values, checksum of the values), the table, the values. For each operation
- * the table has a byte (0: the key goes), the length of the key, the key and the length of the value. The checksum of
- * the head continues from that of the random bytes and the batch's offset, so that bytes of a value or of another file
- * are never read as a batch.
+ * The file is a header, then batches. The header is `fkspidx1`, then 8 random bytes. A batch has three parts:
+ * - A head of 16 bytes: a checksum, the bytes of the table, the bytes of the values, and the checksum of the
+ *   values, 4 bytes each.
+ * - A table, which has for each operation: one byte (1: store the key, 0: remove it), the length of the key
+ *   in one byte, the key, and the length of the value in 4 bytes.
+ * - The values, one after the other.
+ *
+ * The checksum at the start of a head covers the rest of the head and the table. It continues from the
+ * checksum of the header and of the batch's offset. So bytes of a value or of another file are never read as
+ * a batch.
  */
 import { Buffer } from 'node:buffer'
 import { randomFillSync } from 'node:crypto'
@@ -22,7 +27,10 @@ export const indexFileName = 'pages'
 const magic = Buffer.from('fkspidx1')
 const headerBytes = 16
 const headBytes = 16
-/** The kind, the length of a key, the key and the length of the value. */
+/**
+ * The most bytes of one operation in a table: its kind, the length of its key, the key and the length of its
+ * value.
+ */
 const mostOperationBytes = 2 + 255 + 4
 /** The file is rewritten when it has more unneeded bytes than this, and more of them than needed ones. */
 const mostUnneeded = 4 * 2 ** 20
@@ -71,9 +79,9 @@ class IndexFile implements IndexDatabase {
   #seed: number
   #values: Map<string, Stored>
   #end: number
-  /** Whether something was written that no sync has kept. */
+  /** Whether the file may have bytes that were not synced. */
   #unsynced = true
-  /** Bytes of the values that are needed. */
+  /** The bytes of all values that are needed. */
   #needed = 0
   #last: Promise<unknown> = Promise.resolve()
 
@@ -96,7 +104,7 @@ class IndexFile implements IndexDatabase {
   batch(operations: readonly IndexOperation[], { sync }: { readonly sync: boolean }): Promise<void> {
     return this.#inTurn(async () => {
       const unneeded = this.#end - this.#needed
-      // Without space for another file, the old one stays in use.
+      // If there is no space for a new file, the old one stays in use.
       if (unneeded > mostUnneeded && unneeded > this.#needed) await this.#rewrite().catch(() => undefined)
       const file = this.#open()
       const batch = encodeBatch(operations, this.#end, this.#seed)
@@ -108,7 +116,9 @@ class IndexFile implements IndexDatabase {
     })
   }
 
-  /** Looks at the file that has the name now: it must be the open one, and have everything that was written. */
+  /**
+   * Checks the file that has the name now. It must be the open file, and contain everything that was written.
+   */
   async *damages(): AsyncGenerator<IndexDamage, void> {
     const { file, ...written } = await this.#inTurn(async () => {
       this.#open()
@@ -129,7 +139,7 @@ class IndexFile implements IndexDatabase {
     return this.#inTurn(() => this.#rewrite())
   }
 
-  /** Brings everything to the disk first: no power cut damages the index of a store that was closed. */
+  /** Syncs the file first, so that no power cut damages the index of a store that was closed. */
   close(): Promise<void> {
     return this.#inTurn(async () => {
       const file = this.#file
@@ -165,7 +175,7 @@ class IndexFile implements IndexDatabase {
     else this.#values.set(key, value)
   }
 
-  /** Copies the values that are needed to another file, which takes the place of this one. */
+  /** Copies the needed values to a new file, which replaces this one. */
   async #rewrite(): Promise<void> {
     const old = this.#open()
     const newPath = `${this.#path}.new`
@@ -193,7 +203,8 @@ class IndexFile implements IndexDatabase {
       if (operations.length > 0) await write()
       await file.sync()
       await this.#disk.rename(newPath, this.#path)
-      // Where the new name does not last, the index is older after a power cut, which is noticed.
+      // If a power cut undoes the rename, the older index is back, and the next opening notices that it is
+      // outdated.
       await this.#disk.syncDirectory(dirname(this.#path)).catch(() => undefined)
       this.#file = file
       this.#seed = seed
@@ -209,7 +220,7 @@ class IndexFile implements IndexDatabase {
   }
 }
 
-/** The whole part of the file. The rest is cut off: an interrupted write, or damage. */
+/** Reads the intact part of the file and cuts off the rest, which is an interrupted write or damage. */
 async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   const size = await file.size()
   const seed = readHeader(file, size)
@@ -218,7 +229,8 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
     return { file, seed: await writeHeader(file), values: new Map(), end: headerBytes }
   }
   const batches = [...readBatches(file, size, seed)]
-  // Values have checksums of their own, and are verified when they are read. A batch that was cut short is none.
+  // Each value has its own checksum, which is verified when it is read. So only batches at the end are
+  // verified here, because a kill can cut them short.
   let last = batches.at(-1)
   while (last !== undefined && !(await isWholeBatch(file, last))) {
     batches.pop()
@@ -243,9 +255,11 @@ interface Written {
 }
 
 /**
- * Where the file is not as it was written. Where the index is open, it must go on to its end. Else a header or batch
- * that ends with the file is not damage: a kill can have cut it short. Nor are fewer bytes than a head, and a batch
- * that only deletes: without it the index is merely older.
+ * Finds the places at which the file is not as it was written.
+ *
+ * With `written`, the index is open, so the file must be complete up to its end. Without it, an incomplete
+ * header, head or batch at the end of the file is no damage, because a kill can have cut it short. Damage to
+ * a batch that only deletes can look the same. Without such a batch, the index is merely outdated.
  */
 export async function* findIndexDamage(file: DiskFile, written?: Written): AsyncGenerator<IndexDamage, void> {
   const size = Math.min(await file.size(), written?.end ?? Infinity)
@@ -311,7 +325,10 @@ function* readBatches(file: DiskFile, size: number, seed: number): Generator<Sto
   }
 }
 
-/** Zeros are read as batches without operations: the checksum of no bytes is 0. */
+/**
+ * Whether a batch is intact and has operations. Zeros pass as batches without operations, because the
+ * checksum of no bytes is 0.
+ */
 async function isWholeBatch(file: DiskFile, batch: StoredBatch): Promise<boolean> {
   return batch.operations.length > 0 && (await hasWholeValues(file, batch))
 }
@@ -327,14 +344,15 @@ async function hasWholeValues(
 }
 
 /**
- * Whether the bytes from `offset` to the end of the file can be the beginning of a batch. The lengths in a damaged head
- * are not believed: its table must be whole, with its checksum, or be a table as far as the file goes.
+ * Whether the bytes from `offset` to the end of the file can be the beginning of a batch. Damage can change
+ * the lengths in the head, so these alone prove nothing. If the table is complete, its checksum must match.
+ * If the file ends within the table, all bytes after the head must be part of a table.
  */
 async function isCutShort(file: DiskFile, offset: number, size: number, seed: number): Promise<boolean> {
   const tableAt = offset + headBytes
   if (tableAt > size) return true
   const head = asBuffer(await file.read(offset, headBytes))
-  // Earlier versions ended a rewritten file with such a batch.
+  // Earlier versions wrote such an empty batch at the end of a rewritten file.
   if (tableAt === size && head.every((byte) => byte === 0)) return true
   const valuesAt = tableAt + head.readUInt32LE(4)
   const valuesBytes = head.readUInt32LE(8)
@@ -344,7 +362,9 @@ async function isCutShort(file: DiskFile, offset: number, size: number, seed: nu
   return head.readUInt32LE(0) === headChecksum(head, table, offset, seed)
 }
 
-/** Whether the bytes are operations with at most `valuesBytes` of values. The last operation may be cut short. */
+/**
+ * Whether the bytes are operations with at most `valuesBytes` of values. The last operation may be cut short.
+ */
 async function isTable(
   file: DiskFile,
   { from, to, valuesBytes }: { readonly from: number; readonly to: number; readonly valuesBytes: number },

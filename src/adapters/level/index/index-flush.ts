@@ -7,15 +7,19 @@ import type { Memtable, Place } from './memtable.js'
 import type { PageIndex } from './page-index.js'
 import { firstAtLeast } from './sorted-keys.js'
 
-/** A page is cut when it grows above the largest size, and takes in the next one when it is below the smallest. */
+/**
+ * Sizes of pages in bytes. A page is split when it grows above the largest size. It merges with the next one
+ * when it is below the smallest.
+ */
 const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }
 const sliceMs = 4
 /** Approximate bytes of changed pages in memory. Beyond this, pages are stored before the root. */
 const waitingBytes = 2 ** 20
 
 /**
- * Carries a memtable over to the pages, in slices of a few milliseconds, and stores them. Reads go on from the old
- * pages and the memtable until it is done. `hasSegment` says which segments are still counted.
+ * Merges a memtable into the pages, in slices of a few milliseconds, and stores them. Meanwhile, reads use
+ * the old pages and the memtable. `hasSegment` finds out which segments still exist; the others are no longer
+ * counted.
  */
 export async function flushIndex(
   index: PageIndex,
@@ -38,7 +42,7 @@ export async function flushIndex(
 }
 
 class Merge {
-  /** Bytes of the pages that were not taken yet. */
+  /** The bytes of the new pages that `takePages` has not returned yet. */
   waitingBytes = 0
   #pages = new Map<number, Buffer>()
   readonly refs: PageRef[] = []
@@ -48,7 +52,7 @@ class Merge {
   readonly #index: PageIndex
   readonly #memtable: Memtable
   readonly #entries: readonly (readonly [key: string, place: Place])[]
-  /** Beginnings of keys of deleted sessions, in order. */
+  /** The key prefixes of deleted sessions, in order. */
   readonly #deleted: readonly string[]
   #entry = 0
   #page = 0
@@ -65,7 +69,7 @@ class Merge {
     for (const place of memtable.deletedSessions.values()) this.#use(place).deletions += place.length
   }
 
-  /** The pages that were made since the last call. */
+  /** The new pages since the last call. */
   takePages(): ReadonlyMap<number, Buffer> {
     const pages = this.#pages
     this.#pages = new Map()
@@ -73,7 +77,7 @@ class Merge {
     return pages
   }
 
-  /** Goes over one page, or over a run of small ones; false when there is nothing left. */
+  /** Processes one page, or a run of small ones. Returns false if nothing is left. */
   step(): boolean {
     const { pages } = this.#index.root
     if (this.#page >= pages.length && this.#entry >= this.#entries.length) return false
@@ -95,7 +99,7 @@ class Merge {
     return true
   }
 
-  /** Whether the memtable has anything for the keys below `end` that were not gone over yet. */
+  /** Whether the memtable changes anything in the page with the keys from `lower` to before `end`. */
   #touches(lower: string, end: string | undefined): boolean {
     const next = this.#entries[this.#entry]
     if (next !== undefined && (end === undefined || next[0] < end)) return true
@@ -105,7 +109,10 @@ class Merge {
     return before !== undefined && lower.startsWith(before)
   }
 
-  /** Appends what becomes of a page, with all entries of the memtable below `end`; gives its size. */
+  /**
+   * Merges a page with all entries of the memtable below `end`, and appends the result to `merged`. Returns
+   * its size.
+   */
   #merge(page: Page | undefined, end: string | undefined, merged: Page): number {
     const { keys, places } = merged
     let size = 0
@@ -144,7 +151,7 @@ class Merge {
     return this.#memtable.deletedSessions.has(sessionOf(key))
   }
 
-  /** Cuts the entries into pages of about the wanted size. */
+  /** Splits the entries into pages of about the wanted size. */
   #write(page: Page, size: number, lower: string | undefined): void {
     const count = page.keys.length
     const parts = size > pageBytes.largest ? Math.ceil(size / pageBytes.wanted) : 1
@@ -173,7 +180,7 @@ function lowest(lower: string | undefined, first: string): string {
   return lower === undefined || first < lower ? first : lower
 }
 
-/** The shortest text above `before` and not above `first`. */
+/** The shortest prefix of `first` that is above `before`. */
 function separator(before: string, first: string): string {
   let length = 0
   while (length < before.length && before.charCodeAt(length) === first.charCodeAt(length)) length++

@@ -9,17 +9,23 @@ export interface Page {
   readonly places: Place[]
 }
 
-/** Checksum, id of the page, number of entries. */
+/** The size of a page's head: checksum, id of the page, number of entries. */
 const headBytes = 16
-/** The most that the numbers of an entry take. */
+/** The most bytes that the numbers of an entry take. */
 const numberBytes = 40
 
-/** About the bytes that an entry takes in a page; keys share their beginning with the one before. */
+/**
+ * The approximate size of an entry in a page. A key is stored without the prefix that it shares with the key
+ * before it.
+ */
 export function entrySize(key: string, before: string | undefined): number {
   return key.length - (before === undefined ? 0 : sharedLength(key, before)) + 10
 }
 
-/** Entries `from` to `to`. The id is in the page, so that no other page can be taken for it. */
+/**
+ * Encodes the entries from `from` to before `to`. The page contains its id, so that no other page is mistaken
+ * for it.
+ */
 export function encodePage(id: number, page: Page, from: number, to: number): Buffer {
   let bound = headBytes
   for (let i = from; i < to; i++) bound += page.keys[i]!.length + numberBytes
@@ -41,7 +47,7 @@ export function encodePage(id: number, page: Page, from: number, to: number): Bu
     before = key
   }
   bytes.writeUInt32LE(crc32(bytes.subarray(4, at)), 0)
-  // Many pages wait for one write, and the bound is up to ten times their size.
+  // A copy, because many pages wait for one write, and the bound is up to ten times the size of a page.
   return Buffer.from(bytes.subarray(0, at))
 }
 
@@ -58,14 +64,15 @@ export function decodePage(bytes: Buffer, id: number, checksum: number): Page | 
 const markInterval = 16
 
 /**
- * A page as its bytes, with the key of every sixteenth entry as a mark. Reads decode the entries after one mark only,
- * and a page in memory takes little more than its bytes: decoded, its hundreds of keys and places take ten times as much.
+ * A page in its encoded form, with the key of every sixteenth entry as a mark. A read decodes only the
+ * entries after one mark. The page takes little more memory than its bytes. Decoded, its hundreds of keys and
+ * places would take ten times as much.
  */
 export class StoredPage {
   readonly #bytes: Buffer
   readonly #count: number
   readonly #marks: string[] = []
-  /** Where the entry of each mark starts. */
+  /** The offset of the entry of each mark. */
   readonly #starts: number[] = []
 
   private constructor(bytes: Buffer) {
@@ -96,8 +103,9 @@ export class StoredPage {
     const reader = this.#readerAt(mark)
     reader.skipKey()
     if (this.#marks[mark] === key) return reader.nextPlace()
-    // The length of the prefix that the key shares with the previous entry. An entry that shares more with the previous
-    // entry is below the key too. An entry that shares less is above it. So most entries need no comparison.
+    // The length of the prefix that the key shares with the previous entry. An entry that shares more with
+    // the previous entry is below the key too. An entry that shares less is above it. So most entries need no
+    // comparison.
     let matched = sharedLength(key, this.#marks[mark]!)
     for (let left = this.#entriesBehind(mark) - 1; left > 0; left--) {
       reader.skipPlace()
@@ -118,7 +126,10 @@ export class StoredPage {
     return undefined
   }
 
-  /** Appends the entries with from ≤ key < to, in order or from the last one backwards, until there are `limit`. */
+  /**
+   * Appends the entries with from ≤ key < to until `found` has `limit` entries. They come in ascending order,
+   * or with `reverse` in descending order.
+   */
   appendRange(
     { from, to, reverse }: { readonly from: string; readonly to: string; readonly reverse: boolean },
     found: (readonly [key: string, place: Place])[],
@@ -156,7 +167,10 @@ export class StoredPage {
     return page
   }
 
-  /** Every key starts with as much of the key before as it shares with it: of the mark's key, that is known. */
+  /**
+   * A reader that starts at a mark. The stored key of the entry lacks the prefix that it shares with the key
+   * before it. The reader gets the mark's own key, which starts with this prefix.
+   */
   #readerAt(mark: number): EntryReader {
     return new EntryReader(this.#bytes, this.#starts[mark]!, this.#marks[mark]!)
   }
@@ -185,7 +199,7 @@ function sharedLength(a: string, b: string): number {
   return length
 }
 
-/** Seven bits in each byte, the lowest first. */
+/** Writes a number with seven bits in each byte, the lowest first. Returns the offset after it. */
 function writeNumber(bytes: Buffer, value: number, at: number): number {
   let rest = value
   let place = at
@@ -204,7 +218,7 @@ class EntryReader {
   /** The key that was read last. */
   key: string
 
-  /** `key` begins with the prefix that the first entry shares with the one before. */
+  /** `key` starts with the prefix that the first entry shares with the one before it. */
   constructor(bytes: Buffer, at: number, key: string) {
     this.#bytes = bytes
     this.at = at

@@ -2,15 +2,18 @@ import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
 import { isCount, isListOf, isText, isWith, type Checks, itemAt } from '../../../engine/ports.js'
 
-/** A page as its index knows it. */
+/** A reference to a page. */
 export interface PageRef {
-  /** At most the first key of the page, and above the last one of the page before. */
+  /**
+   * The lower bound of the keys in the page. It is above the last key of the page before, and at most the
+   * first key of this page.
+   */
   lower: string
   readonly id: number
   readonly checksum: number
 }
 
-/** How much of a segment the index has. */
+/** The parts of a segment that are in use. */
 export interface SegmentUse {
   /** Bytes of entries that are in the index. */
   live: number
@@ -18,7 +21,7 @@ export interface SegmentUse {
   deletions: number
 }
 
-/** A place between two frames: every one before it is in the index. */
+/** A place between two frames. Every frame before it is in the index. */
 export interface IndexPlace {
   readonly segment: number
   readonly offset: number
@@ -27,22 +30,22 @@ export interface IndexPlace {
   readonly chain: number
 }
 
-/** The state of the pages; it is stored with them, in one batch. */
+/** The state of the pages. It is stored in one batch with the last of them. */
 export interface IndexRoot extends IndexPlace {
   readonly storeId: string
   readonly nextPage: number
-  /** Replaced pages that stay in the database until the next batch. */
+  /** Replaced pages. They stay in the database until the next root is stored. */
   readonly replaced: readonly number[]
   readonly uses: ReadonlyMap<number, SegmentUse>
   readonly pages: readonly PageRef[]
 }
 
-/** The part after the root: entries that the pages do not have yet. */
+/** The state of the index after its root, with the entries that are not in the pages yet. */
 export interface IndexTail extends IndexPlace {
-  /** The checksum of the root that it belongs to; with another one it means nothing. */
+  /** The checksum of the root that the tail belongs to. A tail of another root is ignored. */
   readonly root: number
   readonly nextPage: number
-  /** Pages of these entries, the oldest first. */
+  /** The deltas with these entries, the oldest first. A delta is encoded as a page. */
   readonly deltas: readonly { readonly id: number; readonly checksum: number }[]
 }
 
@@ -52,7 +55,7 @@ export function encodeRoot(root: IndexRoot): Buffer {
   return encodeChecked({ ...root, uses, pages })
 }
 
-/** Lists of triples: segment, live, deletions; lower, id, checksum. */
+/** A root with flat lists of triples: segment, live, deletions in `uses`; lower, id, checksum in `pages`. */
 type StoredRoot = Omit<IndexRoot, 'uses' | 'pages'> & {
   readonly uses: readonly number[]
   readonly pages: readonly (string | number)[]
@@ -121,7 +124,7 @@ function encodeChecked(value: object): Buffer {
   return bytes
 }
 
-/** Undefined when the checksum is of other bytes, or the text is no JSON. */
+/** Undefined if the checksum does not match the bytes, or the text is not JSON. */
 function decodeChecked(bytes: Buffer): unknown {
   if (bytes.length < 4 || crc32(bytes.subarray(4)) !== checksumOf(bytes)) return undefined
   try {

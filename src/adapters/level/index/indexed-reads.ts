@@ -10,13 +10,16 @@ import type { Segments } from '../log/segments.js'
 const seqWidth = 8
 const entriesPerRead = 1000
 
-/** An event as its text. */
+/** An event, as JSON text. */
 export interface EventText {
   readonly seq: number
   readonly text: string
 }
 
-/** The reads of a store whose index has the places of all entries in the segments. */
+/**
+ * The reads of a store. They look up the place of an entry in the index, then read the entry from the
+ * segments.
+ */
 export abstract class IndexedReads {
   readonly #reader: EntryReader
 
@@ -24,7 +27,7 @@ export abstract class IndexedReads {
     this.#reader = new EntryReader(segments)
   }
 
-  /** Looks for something in the index as it is now. */
+  /** Runs a lookup in the index as it is now. */
   protected abstract look<T>(find: (index: LiveIndex) => T): T
 
   /** The repair to await before retrying a read that failed with this error. */
@@ -82,7 +85,7 @@ export abstract class IndexedReads {
     }))
   }
 
-  /** The number of the session's newest event, 0 without any. */
+  /** The number of the session's newest event, or 0 if it has none. */
   protected async newestSeq(sessionId: string): Promise<number> {
     const last = await this.#find((index) => index.lastEvent(sessionName(sessionId)))
     return last === undefined ? 0 : seqOf(last[0])
@@ -93,7 +96,7 @@ export abstract class IndexedReads {
     return last && { seq: seqOf(last[0]), text: await this.#read(this.#reader.text(...last)) }
   }
 
-  /** The events that are there from one number to another, at most as many as are read at once. */
+  /** The existing events from number `first` to `last`, up to the limit of one read. */
   protected async eventTexts(sessionId: string, first: number, last: number): Promise<EventText[]> {
     const [from, end] = [`e${eventKey(sessionId, first)}`, `e${eventKey(sessionId, last)}\0`]
     const entries = await this.#find((index) => index.range(from, end, limits.eventsPerRead, false))
@@ -101,7 +104,7 @@ export abstract class IndexedReads {
     return entries.map(([key], i) => ({ seq: seqOf(key), text: itemAt(texts, i) }))
   }
 
-  /** As {@link look}, after the repair of an index that turns out to be damaged. */
+  /** As {@link look}. If the index turns out to be damaged, this waits for the repair and tries again. */
   async #find<T>(find: (index: LiveIndex) => T): Promise<T> {
     for (;;) {
       try {

@@ -9,15 +9,18 @@ import { entryKind } from '../log/segment-format.js'
 
 type Found = readonly [key: string, place: Place]
 
-/** The places of the entries of all keys, to the newest commit: pages, and newer entries in memory. */
+/**
+ * The place of the entry of every key, up to the newest commit. Older entries are in pages, newer ones in
+ * memory.
+ */
 export class LiveIndex {
   readonly pages: PageIndex
-  /** The end of the newest frame that is in here. */
+  /** The end of the newest frame that was applied. */
   place: IndexPlace
-  /** Bytes of frames that the pages do not have. */
+  /** The bytes of the frames that were applied since the last flush began. */
   unflushedBytes = 0
   #newest = new Memtable()
-  /** Entries on their way to the pages, or left after a failed flush. */
+  /** The entries of the running flush, or of a failed one. */
   #older: Memtable | undefined
   #flushing: Promise<void> | undefined
 
@@ -34,7 +37,7 @@ export class LiveIndex {
     return this.#flushing
   }
 
-  /** Takes over a frame that starts at `offset` in the segment. */
+  /** Adds the entries of a frame that starts at `offset` in the segment. `frame` is the end of the frame. */
   apply(entries: readonly FrameEntry[], frame: IndexPlace, offset: number): void {
     const { segment } = frame
     for (const { kind, key, at, length } of entries) {
@@ -53,12 +56,15 @@ export class LiveIndex {
     return this.pages.get(key)
   }
 
-  /** Entries with from ≤ key < to, at most `limit`, in order or from the last one backwards. */
+  /**
+   * The entries with from ≤ key < to, at most `limit`. They come in ascending order, or with `reverse` in
+   * descending order.
+   */
   range(from: string, to: string, limit: number, reverse: boolean): Found[] {
     const newer = this.#newer(from, to, reverse)
     const found: Found[] = []
     let next = newer.next().value
-    /** Takes newer entries before the key. */
+    /** Adds the newer entries before the key, or all of them if the key is undefined. */
     const takeUpTo = (key: string | undefined): void => {
       while (next !== undefined && found.length < limit) {
         if (key !== undefined && (reverse ? next[0] <= key : next[0] >= key)) return
@@ -89,7 +95,7 @@ export class LiveIndex {
     return found
   }
 
-  /** The newest event of the session whose keys begin so. */
+  /** The newest event of the session whose keys start with `session`. */
   lastEvent(session: string): Found | undefined {
     const keys: (string | undefined)[] = []
     let deleted = false
@@ -105,18 +111,21 @@ export class LiveIndex {
     return last === undefined || place === undefined ? undefined : [last, place]
   }
 
-  /** Entries that the pages lack, the oldest first. */
+  /** The memtables with entries that are not in the pages, the oldest first. */
   #tables(): Memtable[] {
     const { deltas } = this.pages
     return this.#older === undefined ? [deltas, this.#newest] : [deltas, this.#older, this.#newest]
   }
 
-  /** Whether entries that the pages lack delete events of this session. */
+  /** Whether a memtable deletes all events of the session that this key belongs to. */
   #isDeleted(key: string): boolean {
     return key[0] === 'e' && this.#tables().some((table) => table.deletedSessions.has(sessionOf(key)))
   }
 
-  /** Entries that the pages lack, deletions included, in order or from the last key backwards. */
+  /**
+   * The entries of all memtables, deletions included. They come in ascending order, or with `reverse` in
+   * descending order.
+   */
   *#newer(from: string, to: string, reverse: boolean): Generator<Found, undefined> {
     const tables = this.#tables().map((table) => ({ table, keys: table.keys(from, to, reverse) }))
     for (;;) {
@@ -127,7 +136,7 @@ export class LiveIndex {
       }
       if (first === undefined) return undefined
       let place: Place | undefined
-      // Newer tables come later.
+      // Newer tables come later, so the last entry that is found is the newest.
       for (const { table, keys } of tables) {
         if (keys.key === first) keys.next()
         place = table.get(first) ?? place
@@ -137,8 +146,8 @@ export class LiveIndex {
   }
 
   /**
-   * Stores everything that was applied so far; one flush after the other. When one fails, its entries stay in
-   * memory, and every later one fails too. `ready` is awaited before anything is stored.
+   * Stores everything that was applied so far. Flushes run one after the other. If one fails, its entries
+   * stay in memory, and every later flush fails too. `ready` is awaited before anything is stored.
    */
   async flush(options: FlushOptions, ready: (place: IndexPlace) => Promise<void>): Promise<void> {
     while (this.#flushing !== undefined) await this.#flushing
@@ -158,7 +167,7 @@ export class LiveIndex {
     const size = pages.deltas.size + entries.size
     const merged = options.sync || !pages.hasRoot || size >= options.mergeEntries
     if (!merged) await pages.storeDelta(entries, place)
-    // From here on the deltas have them; reads find no difference.
+    // Now the deltas have these entries too, so reads find no difference.
     pages.deltas.add(entries)
     this.#older = undefined
     if (merged) await flushIndex(pages, pages.deltas, place, options)
@@ -166,9 +175,9 @@ export class LiveIndex {
 }
 
 export interface FlushOptions {
-  /** Everything is brought to the pages, and is on the disk. */
+  /** Whether all entries are merged into the pages, and synced. */
   readonly sync: boolean
-  /** From this many entries on, they are merged into the pages; fewer are stored as a delta. */
+  /** This many entries, or more, are merged into the pages. Fewer are stored as a delta. */
   readonly mergeEntries: number
   readonly hasSegment: (segment: number) => boolean
 }

@@ -12,7 +12,7 @@ export interface IndexOpener {
   readonly segments: Segments
   readonly openIndex: OpenIndex
   readonly indexPath: string
-  /** There can be nothing in the index. */
+  /** Whether the index is known to be empty. */
   readonly isNew: boolean
 }
 
@@ -21,14 +21,15 @@ export interface LoadedIndex {
   readonly replayed: Replayed
 }
 
-/** Entries that are brought to the index at once where it is made from the segments. */
+/** The index is flushed after this many entries while it is completed from the segments. */
 const rebuildEntries = 65_536
-/** More than LevelDB writes when it is opened. */
+/** The size of the test file for free space, in bytes. */
 const probeBytes = 8 * 2 ** 20
 
 /**
- * The index up to the newest commit. Missing entries are read from the frames after the place of the index. All frames are
- * read if the index is missing or damaged, or if segments after its place were removed.
+ * Completes the index up to the newest commit. Missing entries are read from the frames after the place of
+ * the index. All frames are read if the index is missing or damaged, or if segments after its place were
+ * removed.
  */
 export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise<LoadedIndex> {
   const { segments } = opener
@@ -51,8 +52,8 @@ export async function loadIndex(opener: IndexOpener, db: IndexDatabase): Promise
 }
 
 /**
- * Opens an index again after a failed write, which may have left any data, or rebuilds a damaged index. The old one can
- * be read until it is closed. First it checks that the disk has space for the new one.
+ * Opens the index again after a failed write, which may have left any data, or rebuilds a damaged index. The
+ * old one can be read until it is closed. This first checks that the disk has space for the new one.
  */
 export async function reopenIndex(opener: IndexOpener, damaged: boolean): Promise<LiveIndex> {
   await probe(opener.segments)
@@ -71,7 +72,7 @@ async function complete(segments: Segments, pages: PageIndex): Promise<LoadedInd
   const replayed = await replay(segments, from, async (segment, { header, offset, length, entries }) => {
     const place = { segment, offset: offset + length, commit: header.commit, chain: header.checksum }
     index.apply(entries, place, offset)
-    // Data in the index must be on the disk.
+    // The index must not refer to frames that are not on the disk.
     if (index.waiting >= rebuildEntries) {
       await index.flush({ sync: false, mergeEntries: 0, hasSegment }, () => segments.head.file.sync())
     }
@@ -94,7 +95,7 @@ function fits(segments: Segments, { root, tail }: PageIndex): boolean {
   return true
 }
 
-/** Fails when there is no space for a while to come. */
+/** Writes a file and removes it again, so that reopening fails early if the disk has no space left. */
 async function probe({ disk, directory }: Segments): Promise<void> {
   const path = join(directory, segmentsName, 'probe')
   await removeFile(disk, path)

@@ -6,7 +6,7 @@ export interface Place {
   readonly segment: number
   readonly offset: number
   readonly length: number
-  /** The entry deletes its key. */
+  /** Whether the entry deletes its key. */
   readonly deleted: boolean
 }
 
@@ -14,15 +14,17 @@ const seqWidth = 8
 
 type Space = 'r' | 'e' | 'b'
 
-/** The newest entries, by key, which the pages of the index do not have yet. */
+/** The newest entries by key. The pages of the index do not have them yet. */
 export class Memtable {
-  /** By the first letter of the key. */
+  /** The entries of each key space. The first letter of a key is its space. */
   readonly #spaces = { r: new Map<string, Place>(), e: new Map<string, Place>(), b: new Map<string, Place>() }
-  /** Sessions whose events go: the beginning of their keys, and the deletion. */
+  /** The sessions whose events are all deleted: the prefix of their keys, and the place of the deletion. */
   readonly deletedSessions = new Map<string, Place>()
-  /** The key of the newest event of each session in here. */
+  /** The key of the newest event of each session in this table. */
   readonly #lastEvents = new Map<string, string>()
-  /** The keys of the events of each session, unordered, so that the deletion of a session reads only its own. */
+  /**
+   * The keys of the events of each session, unordered, so that the deletion of a session reads only its own.
+   */
   readonly #eventKeys = new Map<string, string[]>()
   /** The keys of the entries, and of some that were deleted since. */
   readonly #sorted = { r: new SortedKeys(), e: new SortedKeys(), b: new SortedKeys() }
@@ -32,7 +34,7 @@ export class Memtable {
     return r.size + e.size + b.size + this.deletedSessions.size
   }
 
-  /** The place of the key, or of its deletion; undefined when the key is not in this table. */
+  /** The place of the key's entry or deletion. Undefined if the key is not in this table. */
   get(key: string): Place | undefined {
     const place = this.#space(key).get(key)
     if (place !== undefined || this.deletedSessions.size === 0 || key[0] !== 'e') return place
@@ -61,26 +63,27 @@ export class Memtable {
     this.#eventKeys.delete(session)
   }
 
-  /** Takes over newer entries. */
+  /** Adds the entries of a newer table. */
   add(newer: Memtable): void {
     for (const [session, place] of newer.deletedSessions) this.deleteSession(session, place)
     for (const space of Object.values(newer.#spaces)) for (const [key, place] of space) this.set(key, place)
   }
 
-  /** The key of the newest event in here of the session whose keys begin so. */
+  /** The key of the newest event in this table, of the session whose keys start with `session`. */
   lastEvent(session: string): string | undefined {
     return this.#lastEvents.get(session)
   }
 
   /**
-   * The keys with from ≤ key < to, both of one space, in order or from the last one backwards. Some of them may have no
-   * entry any more. The cursor is good until the next change.
+   * The keys with from ≤ key < to, in ascending order, or with `reverse` in descending order. `from` and `to`
+   * are in one key space. Some of the keys may no longer have an entry. The cursor is valid until the next
+   * change.
    */
   keys(from: string, to: string, reverse: boolean): KeyCursor {
     return this.#sorted[from[0] as Space].range(from, to, reverse)
   }
 
-  /** Everything but the deleted sessions, in order. */
+  /** All entries in the order of their keys, without the deletions of sessions. */
   sorted(): (readonly [key: string, place: Place])[] {
     const { r, e, b } = this.#spaces
     return [...[...b].sort(byKey), ...[...e].sort(byKey), ...[...r].sort(byKey)]

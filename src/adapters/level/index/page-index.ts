@@ -12,13 +12,13 @@ import { asBuffer } from '../log/segment-format.js'
 const rootKey = 'root'
 const tailKey = 'tail'
 const cachedPages = 1024
-/** In the place of the checksum of a root that was not stored yet. */
+/** Used as the checksum of a root that was not stored yet. */
 const noRoot = 0
 
 /**
- * The places of the entries of all keys, as of one place in the segments. Keys are in pages, pages in the database,
- * and the list of pages with a checksum for each in memory. So it detects every page that is damaged, missing or
- * outdated, and with it the keys there.
+ * The place of the entry of every key, as of one place in the segments. Keys are in pages, and pages are in
+ * the database. The list of pages is in memory, with a checksum of each. So every page that is damaged,
+ * missing or outdated is detected when it is read.
  */
 export class PageIndex {
   readonly db: IndexDatabase
@@ -26,9 +26,9 @@ export class PageIndex {
   tail: IndexTail
   /** Entries in the database that are not in the pages yet. Reads check them before the pages. */
   deltas = new Memtable()
-  /** Pages that a process stored before it ended, without their root. The next batch removes them. */
+  /** Pages of an earlier process that ended before it stored their root. The next batch removes them. */
   #rootless: number[] = []
-  /** Pages by their ids, which are never used again. */
+  /** Pages by their ids, which are never reused. */
   readonly #cache = new Map<number, StoredPage>()
 
   private constructor(db: IndexDatabase, root: IndexRoot, checksum: number) {
@@ -37,7 +37,7 @@ export class PageIndex {
     this.tail = tailOf(root, checksum)
   }
 
-  /** Undefined when the database has no index, or a damaged one. */
+  /** Loads the index. Undefined if the database has none, or a damaged root. */
   static load(db: IndexDatabase): PageIndex | undefined {
     const bytes = readOrNothing(db, rootKey)
     const root = bytes && decodeRoot(bytes)
@@ -61,7 +61,7 @@ export class PageIndex {
     return this.#page(ref).get(key)
   }
 
-  /** The number of the page that has the key, if one has it; -1 when it is below all. */
+  /** The position in the list of the only page that can have the key, or -1 if the key is below all pages. */
   find(key: string): number {
     const { pages } = this.root
     let low = 0
@@ -74,12 +74,15 @@ export class PageIndex {
     return low - 1
   }
 
-  /** Entries with from ≤ key < to, at most `limit`, in order or from the last one backwards. */
+  /**
+   * The entries with from ≤ key < to, at most `limit`. They come in ascending order, or with `reverse` in
+   * descending order.
+   */
   range(from: string, to: string, limit: number, reverse: boolean): (readonly [key: string, place: Place])[] {
     const found: (readonly [string, Place])[] = []
     const { pages } = this.root
     const step = reverse ? -1 : 1
-    // The page of `to` may begin with it, and then has nothing of the range.
+    // In reverse, the first page may start at `to`. Then it has no key of the range.
     for (let i = Math.max(0, this.find(reverse ? to : from)); i >= 0 && i < pages.length; i += step) {
       const page = itemAt(pages, i)
       if (found.length >= limit || (!reverse && page.lower >= to)) break
@@ -91,7 +94,7 @@ export class PageIndex {
 
   /** @throws EngineError `DATA_LOSS` when the page is damaged. */
   decoded(ref: PageRef): Page {
-    // About to be replaced: it needs no place in the cache.
+    // The page is about to be replaced, so it is not cached.
     return (this.#cache.get(ref.id) ?? this.#open(ref)).decode()
   }
 
@@ -121,12 +124,15 @@ export class PageIndex {
     }
   }
 
-  /** Whether the database has a root: without one no delta is found again. */
+  /** Whether the database has a root. Without one, the next opening cannot find any delta. */
   get hasRoot(): boolean {
     return this.tail.root !== noRoot
   }
 
-  /** Stores entries as a delta and leaves the pages unchanged; the delta's own place says up to where. */
+  /**
+   * Stores entries as a delta and leaves the pages unchanged. The tail records the place up to which the
+   * deltas are complete.
+   */
   async storeDelta(entries: Memtable, place: IndexPlace): Promise<void> {
     const id = this.tail.nextPage
     const page = deltaPage(entries)
@@ -139,8 +145,8 @@ export class PageIndex {
   }
 
   /**
-   * Stores pages before the root that has them. Their ids go up from the next one without a gap, so where that root
-   * never comes, the next opening finds them.
+   * Stores pages before the root that refers to them. Their ids continue from the last ones without a gap. So
+   * if the process ends before it stores the root, the next opening finds these pages.
    */
   async storePages(pages: ReadonlyMap<number, Buffer>): Promise<void> {
     await this.#batch(
@@ -150,8 +156,8 @@ export class PageIndex {
   }
 
   /**
-   * Stores pages and a new root in one batch. The root refers to these pages, and to pages stored earlier. The deltas are
-   * then empty.
+   * Stores pages and a new root in one batch. The root refers to these pages, and to pages stored earlier.
+   * The deltas are then empty.
    */
   async store(pages: ReadonlyMap<number, Buffer>, root: IndexRoot, sync: boolean): Promise<void> {
     const operations: IndexOperation[] = [{ type: 'del', key: tailKey }]
@@ -172,7 +178,7 @@ export class PageIndex {
     this.#rootless = []
   }
 
-  /** Without a good tail the index is complete up to its root alone. */
+  /** Loads the tail and its deltas. If any of them is damaged, the index is complete only up to its root. */
   #loadTail(): void {
     const bytes = readOrNothing(this.db, tailKey)
     const tail = bytes && decodeTail(bytes, this.tail.root)
@@ -194,7 +200,7 @@ export class PageIndex {
   }
 }
 
-/** Deletions of sessions precede the events, and their letter distinguishes them. */
+/** Encodes deletions of sessions first, then the other entries. The letter `d` marks these deletions. */
 function deltaPage(entries: Memtable): Page {
   const page: Page = { keys: [], places: [] }
   const add = ([key, place]: readonly [string, Place]): void => {

@@ -1,7 +1,7 @@
 /** A chunk with more keys than this is split. An insertion moves at most this many keys. */
 const chunkKeys = 512
 
-/** Goes over keys in one direction. */
+/** Iterates over keys in one direction. */
 export interface KeyCursor {
   /** Undefined after the last one. */
   readonly key: string | undefined
@@ -9,11 +9,11 @@ export interface KeyCursor {
 }
 
 /**
- * Different keys in order. A key that is added is put in its place by the next read, so adding without reading costs
- * next to nothing. A read costs as much as finding its first key, and a step for each key that it takes.
+ * A set of keys in order. A new key is inserted at its position only by the next read, so adding without
+ * reading costs next to nothing. The cost of a read is finding its first key, and then one step for each key.
  */
 export class SortedKeys {
-  /** Ascending, none of them empty. */
+  /** The chunks, in ascending order. None of them is empty. */
   readonly #chunks: string[][] = []
   #added: string[] = []
 
@@ -21,7 +21,10 @@ export class SortedKeys {
     this.#added.push(key)
   }
 
-  /** The keys with from ≤ key < to. The cursor is good until the next call. */
+  /**
+   * The keys with from ≤ key < to, in ascending order, or with `reverse` in descending order. The cursor is
+   * valid until the next call.
+   */
   range(from: string, to: string, reverse: boolean): KeyCursor {
     const added = this.#added
     if (added.length > 0) {
@@ -90,12 +93,15 @@ class ChunkCursor implements KeyCursor {
   }
 }
 
-/** The first index of an ascending list whose key is not below `key`; its length when there is none. */
+/** The first index in an ascending list at which the key is not below `key`, or the length of the list. */
 export function firstAtLeast(sorted: readonly string[], key: string): number {
   return firstWhere(sorted.length, (i) => sorted[i]! >= key)
 }
 
-/** The first of `count` indexes that fits, when all after it fit too; `count` when none does. */
+/**
+ * The first index below `count` that fits, or `count` if none does. All indexes after one that fits must fit
+ * too.
+ */
 function firstWhere(count: number, fits: (index: number) => boolean): number {
   let low = 0
   let high = count
