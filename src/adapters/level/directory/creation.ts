@@ -1,4 +1,4 @@
-/** What opening a store created, to be removed when the opening fails. */
+/** Removes what the opening of a store created, if the opening fails. */
 import { readdir, realpath, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Disk } from './disk.js'
@@ -9,14 +9,17 @@ import { nodeDisk } from './node-disk.js'
 import { destroyLevel } from './store-lock.js'
 
 export class Creation {
-  /** Directories to be removed when they are empty, the innermost first. */
+  /** The created directories, the innermost first. They are removed if they are empty. */
   readonly #directories: readonly string[]
 
   private constructor(directories: readonly string[]) {
     this.#directories = directories
   }
 
-  /** `first` is the outermost directory that was created, undefined when all were there. Both are of the host. */
+  /**
+   * `first` is the outermost directory that was created, or undefined if all existed. Both paths are on the
+   * host's disk.
+   */
   static async begin(path: string, first: string | undefined | void): Promise<Creation> {
     if (first === undefined) return new Creation([])
     const top = await realpath(first)
@@ -26,8 +29,8 @@ export class Creation {
   }
 
   /**
-   * Removes a new store without commits. Call this under its lock. The marker becomes the claim first, so that what
-   * a crash leaves is an unfinished store.
+   * Removes a new store without commits. Call this while holding its lock. The marker first becomes the
+   * claim, so that a crash leaves an unfinished store.
    */
   async discardStore(disk: Disk, path: string): Promise<void> {
     if (this.#directories.length === 0) return
@@ -38,20 +41,20 @@ export class Creation {
       await rmdir(segments)
       await removeFile(disk, join(path, indexName, indexFileName))
     } catch {
-      // What stays is an unfinished store, which the next opening finishes.
+      // The rest is an unfinished store, which the next opening finishes.
     }
   }
 
   /**
-   * Removes the directories. Call this without the lock, and while no other opener of this process is let in: what
-   * another process has in them stays.
+   * Removes the directories. Call this without the lock, but while this process admits no other opener. Files
+   * of another process stay.
    */
   async discardRest(path: string): Promise<void> {
     if (this.#directories.length === 0) return
     try {
       const names = await readdir(path)
       if (names.some((name) => name !== claimName && name !== indexName)) return
-      // It fails where another opener has the lock.
+      // This fails if another opener has the lock.
       if (names.includes(indexName)) {
         await destroyLevel(join(path, indexName))
         await rmdir(join(path, indexName)).catch(ignoreMissing)
@@ -59,7 +62,7 @@ export class Creation {
       await removeFile(nodeDisk, join(path, claimName))
       for (const directory of this.#directories) await rmdir(directory)
     } catch {
-      // Another opener is there, or the disk fails.
+      // Another opener uses the directory, or the disk fails.
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The directory of an open store. The store must stay in the directory that it opened: at the path of that directory
- * an operator may have put another store since.
+ * The directory of an open store. An operator can move this directory and put another store at its path. Even
+ * then, the store must use only the directory that it opened.
  */
 import { closeSync, constants, openSync, statSync } from 'node:fs'
 import type { Disk } from './disk.js'
@@ -9,9 +9,12 @@ import { movedError } from '../errors.js'
 const directoryFlags = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NONBLOCK ?? 0)
 
 export interface HeldDirectory {
-  /** Leads to the directory that was opened, also after it was moved, where the system has such paths. */
+  /**
+   * A path of the opened directory. If the system has paths for descriptors, it stays valid when the
+   * directory is moved.
+   */
   readonly path: string
-  /** The given disk, whose changes cannot reach another directory. */
+  /** The given disk, guarded if necessary so that changes cannot reach another directory. */
   readonly disk: Disk
   /** Device and inode, as one text. */
   readonly identity: string
@@ -21,16 +24,17 @@ export interface HeldDirectory {
 }
 
 /**
- * Holds a directory, given by its real path. It uses a descriptor if the system has paths for descriptors. Otherwise, it
- * checks the directory's identity before each change.
+ * Holds a directory, given by its real path. It uses a descriptor if the system has paths for descriptors.
+ * Otherwise, it checks the directory's identity before each change.
  */
 export function holdDirectory(
   disk: Disk,
   directory: string,
   by: 'descriptor' | 'identity' = 'descriptor',
 ): HeldDirectory {
-  // Windows opens no directories, and does not move one with open files in it. A number, which unlike a handle is
-  // never closed by itself: the lock is known by it.
+  // Windows cannot open directories, and does not move one with open files in it. The descriptor is a number
+  // and no handle, because the path of the lock depends on it: a handle could be closed by garbage
+  // collection.
   let descriptor = process.platform === 'win32' ? undefined : openSync(directory, directoryFlags)
   const identity = fileIdentity(directory)
   const byDescriptor = by === 'descriptor' ? `/proc/self/fd/${descriptor}` : directory
@@ -49,7 +53,7 @@ export function holdDirectory(
   }
 }
 
-/** A directory of a disk without other users. */
+/** Holds a directory by its path alone, for a disk without other users. */
 export function pathAsHeld(disk: Disk, directory: string): HeldDirectory {
   return { path: directory, disk, identity: directory, isAtPath: () => true, close() {} }
 }
@@ -64,7 +68,7 @@ export function fileIdentity(path: string): string | undefined {
   }
 }
 
-/** Looks before each change whether it would be made in the right directory. */
+/** A disk that checks before each change that the path still refers to the right directory. */
 function guardedDisk(disk: Disk, isAtPath: () => boolean): Disk {
   const check = (): void => {
     if (!isAtPath()) throw movedError()

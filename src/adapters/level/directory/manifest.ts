@@ -1,6 +1,6 @@
 /**
- * The list of the segments. Every segment in it must exist completely. Segments that are not in it hold no acknowledged
- * data.
+ * The list of the segments. Every segment in it must exist completely. Segments that are not in it hold no
+ * acknowledged data.
  */
 import { Buffer } from 'node:buffer'
 import { join } from 'node:path'
@@ -10,9 +10,9 @@ import type { Disk, DiskFile } from './disk.js'
 import { errorCode, missingFiles, restoreOrRepair } from '../errors.js'
 import { asBuffer } from '../log/segment-format.js'
 
-/** Directories below that of the store. */
+/** The directory of the segments, in the directory of the store. */
 export const segmentsName = 'segments'
-/** The pages of the index, and the lock. */
+/** The directory of the index and the lock. */
 export const indexName = 'index'
 export const manifestName = 'manifest'
 
@@ -27,9 +27,9 @@ export interface SealedSegment {
 
 export interface Manifest {
   readonly storeId: string
-  /** In the order of their numbers, which are below that of the head. */
+  /** In the order of their numbers, all of which are below `head`. */
   readonly sealed: readonly SealedSegment[]
-  /** The number of the segment that is appended to. */
+  /** The number of the newest segment, to which commits are appended. */
   readonly head: number
   /** The newest commit that is known to be on the disk. */
   readonly syncedTo: number
@@ -44,7 +44,11 @@ const isManifest = isWith<Manifest>({
   syncedTo: isCount,
 })
 
-/** @throws EngineError `DATA_LOSS` when it is missing or damaged. */
+/**
+ * Reads the manifest.
+ *
+ * @throws EngineError `DATA_LOSS` when it is missing or damaged.
+ */
 export async function readManifest(
   disk: Disk,
   directory: string,
@@ -61,7 +65,7 @@ export async function readManifest(
   return manifest
 }
 
-/** Replaces the manifest in one step that lasts. */
+/** Replaces the manifest durably and in one step. */
 export async function writeManifest(
   disk: Disk,
   directory: string,
@@ -72,7 +76,9 @@ export async function writeManifest(
   await replaceFile(disk, join(directory, segmentsName), name, json + checksumLine(json))
 }
 
-/** Gives a file its contents in one step that lasts: a crash leaves the old contents or the new ones. */
+/**
+ * Replaces the contents of a file durably and in one step: a crash leaves the old contents or the new ones.
+ */
 export async function replaceFile(disk: Disk, directory: string, name: string, text: string): Promise<void> {
   const path = join(directory, `${name}.new`)
   const file = await openOrCreate(disk, path)
@@ -88,7 +94,10 @@ export async function replaceFile(disk: Disk, directory: string, name: string, t
   await disk.syncDirectory(directory)
 }
 
-/** Existing bytes stay until they are written over: the claim of a store is such a file. */
+/**
+ * Opens a file for reading and writing, and creates it if it does not exist. Existing bytes stay until they
+ * are overwritten.
+ */
 export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> {
   try {
     return await disk.open(path, 'create')
@@ -98,10 +107,10 @@ export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> 
   }
 }
 
-/** More than a marker or a manifest ever has; bytes past this are not read. */
+/** The most bytes that are read. No marker or manifest is this large. */
 const mostBytes = 64 * 2 ** 20
 
-/** Undefined when there is no such file. */
+/** The contents of a file. Undefined if it does not exist. */
 export async function readFile(disk: Disk, path: string): Promise<Buffer | undefined> {
   let file
   try {
@@ -132,7 +141,7 @@ export async function sizeOf(disk: Disk, path: string): Promise<number> {
   }
 }
 
-/** Removes a file that may be missing. */
+/** Removes a file if it exists. */
 export async function removeFile(disk: Disk, path: string): Promise<void> {
   try {
     await disk.remove(path)
@@ -141,7 +150,7 @@ export async function removeFile(disk: Disk, path: string): Promise<void> {
   }
 }
 
-/** Undefined for text that is no JSON. */
+/** Parses JSON. Undefined if the text is not JSON. */
 function parseOrNothing(json: string): unknown {
   try {
     return JSON.parse(json)

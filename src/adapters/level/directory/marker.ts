@@ -1,6 +1,6 @@
 /**
- * The marker file identifies a directory as a store, with its format and id. It is written last, when the store is
- * complete, and again for each new format. Until then, the claim takes its place.
+ * The marker file identifies a directory as a store, with its format and id. It is written last, when the
+ * store is complete, and again for each new format. Until then, the claim takes its place.
  */
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
@@ -20,7 +20,12 @@ export interface Marker {
   readonly storeId: string
 }
 
-/** The marker of a store of a format that can be read, or undefined when the directory has none. */
+/**
+ * Reads the marker. Undefined if the directory has none.
+ *
+ * @throws EngineError `STORE_FORMAT` when this version cannot read the format, `DATA_LOSS` when the marker is
+ *   damaged.
+ */
 export async function readMarker(disk: Disk, directory: string): Promise<Marker | undefined> {
   const bytes = await readFile(disk, join(directory, markerName))
   return bytes && parseMarker(bytes.toString())
@@ -39,11 +44,15 @@ export async function claimDirectory(disk: Disk, directory: string, indexName: s
   await disk.syncDirectory(directory)
 }
 
-/** Turns the claim into the marker, or the marker into one of this format. Call this under LevelDB's lock. */
+/**
+ * Turns the claim into the marker, or replaces the marker by one of this format. Call this while holding
+ * LevelDB's lock.
+ */
 export async function writeMarker(disk: Disk, directory: string, storeId: string): Promise<Marker> {
   const marker: Marker = { format: currentFormat, storeId }
   const claim = join(directory, claimName)
-  // The claim exists until the marker does: it distinguishes an unfinished store from one that lost its marker.
+  // The claim exists until the marker does: it distinguishes an unfinished store from one that lost its
+  // marker.
   const file = (await disk.open(claim, 'create').catch(exists)) ?? (await disk.open(claim, 'write'))
   try {
     await file.truncate(0)
@@ -61,15 +70,19 @@ export function newStoreId(): string {
   return randomUUID()
 }
 
-/** Removes the claim of a creator that came second. Call this under LevelDB's lock. */
+/**
+ * Removes the claim of a process that tried to create the same store and came second. Call this while holding
+ * LevelDB's lock.
+ */
 export async function discardClaim(disk: Disk, directory: string): Promise<void> {
   await removeFile(disk, join(directory, claimName))
 }
 
 /**
- * Empties the segments left by an interrupted creation. Call this under LevelDB's lock.
+ * Removes the segments that an interrupted creation left. Call this while holding LevelDB's lock.
  *
- * @throws EngineError `DATA_LOSS` when there are commits in them: the store was finished and has lost its marker.
+ * @throws EngineError `DATA_LOSS` when they contain commits: then the store was finished and has lost its
+ *   marker.
  */
 export async function clearUnfinished(disk: Disk, directory: string): Promise<void> {
   const segments = join(directory, segmentsName)
@@ -98,7 +111,7 @@ function parseMarker(text: string): Marker {
   const { format, storeId } = value as { format?: unknown; storeId?: unknown }
   if (typeof format !== 'number' || !Number.isSafeInteger(format))
     throw damaged('its "format" is not a whole number')
-  // The marker of another format may have any other fields, so only the number is read.
+  // Only the format is read first, because the marker of another format may have any other fields.
   if (format !== currentFormat && format !== formats.orderedKeys) {
     const details = { format: String(format), supported }
     throw new EngineError(

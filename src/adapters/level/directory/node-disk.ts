@@ -5,15 +5,21 @@ import { dirname } from 'node:path'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode } from '../errors.js'
 
-/** As many pieces as one call of the system takes. */
+/** The most pieces that one system call accepts. */
 const maxPieces = 1024
-/** So little is written at once: it goes to the system's memory in less time than another thread takes to begin. */
+/**
+ * Writes of up to this many bytes are synchronous. The system copies them to its memory in less time than
+ * another thread needs to start.
+ */
 const writtenAtOnce = 64 * 1024
 
-/** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
+/**
+ * Opening must not wait if the path is a pipe instead of a file. Windows has neither this flag nor such
+ * files.
+ */
 const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 const flags = { read: reading, create: 'wx+', write: 'r+' } as const
-/** Stores hold private data: other users of the system get nothing. */
+/** Stores contain private data, so other users of the system get no access. */
 const modes = { directory: 0o700, file: 0o600 } as const
 
 /** The file system of the host. */
@@ -44,7 +50,7 @@ export const nodeDisk: Disk = {
   syncDirectory,
 
   async restrict(path, kind) {
-    // A file of another user cannot be restricted, and no file of a disk without modes.
+    // This fails for a file of another user, and on a disk without modes.
     await chmod(path, modes[kind]).catch(() => undefined)
   },
 }
@@ -117,7 +123,7 @@ function lengthOf(pieces: readonly Uint8Array[]): number {
   return length
 }
 
-/** The rest of the pieces after their first bytes. */
+/** The pieces without their first `bytes` bytes. */
 function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   let skipped = 0
   for (const [i, piece] of pieces.entries()) {
@@ -127,14 +133,14 @@ function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   return []
 }
 
-/** Windows has no such call and needs none. */
+/** Syncs a directory. Windows has no such call and needs none. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return
   const handle = await open(path, 'r')
   try {
     await handle.sync()
   } catch (error) {
-    // Some file systems cannot sync a directory; there is no more to be had from them.
+    // Some file systems cannot sync a directory. Nothing more can be done there.
     const code = errorCode(error)
     if (code !== 'EINVAL' && code !== 'ENOTSUP') throw error
   } finally {

@@ -1,6 +1,7 @@
 /**
- * The process that has a store open, for the error of others that find it locked. The file is a note only: LevelDB's
- * lock alone decides. The file is removed when the store is closed, and stays when its process is killed.
+ * Records which process has a store open, for the error message of others that find it locked. The file
+ * decides nothing: only LevelDB's lock counts. It is removed when the store is closed, and stays when its
+ * process is killed.
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -10,7 +11,10 @@ import { errorCode } from '../errors.js'
 export const ownerName = 'owner.json'
 const maxHostLength = 255
 
-/** Notes this process. Call this under LevelDB's lock; a failure affects only the error that others get. */
+/**
+ * Records this process as the owner. Call this while holding LevelDB's lock. A failure affects only the error
+ * message that others get.
+ */
 export async function noteOwner(directory: string): Promise<void> {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)
@@ -18,18 +22,21 @@ export async function noteOwner(directory: string): Promise<void> {
     await writeFile(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
     await rename(`${path}.new`, path)
   } catch {
-    // The store is as good without.
+    // The store works without this file.
   }
 }
 
-/** Call this under LevelDB's lock: later the file may be another's. */
+/**
+ * Removes the record. Call this while holding LevelDB's lock, because later the file may belong to another
+ * process.
+ */
 export async function forgetOwner(directory: string): Promise<void> {
   await rm(join(directory, ownerName), { force: true }).catch(() => undefined)
 }
 
 /**
- * `pid`, `since` (RFC 3339) and `host` of the owner, as details of an error; empty when it is not known, or is a
- * process of this host that runs no more.
+ * `pid`, `since` (RFC 3339) and `host` of the owner, as details of an error. Empty if the owner is unknown,
+ * or a process of this host that has ended.
  */
 export async function findOwner(directory: string): Promise<Readonly<Record<string, string>>> {
   try {

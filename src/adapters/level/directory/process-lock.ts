@@ -1,7 +1,9 @@
 /**
- * The stores that are open in this process. LevelDB's own lock keeps out other processes; within a process
- * it is not enough, since a second path to the same file is a second lock to it, and closing any descriptor
- * of the lock file releases the lock of the whole process.
+ * The stores that are open in this process.
+ *
+ * LevelDB's own lock keeps out other processes, but is not enough within a process. There, a second path to
+ * the lock file gives a second lock to it, and closing any descriptor of the file releases the lock of the
+ * whole process.
  */
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 import { EngineError } from '../../../engine/ports.js'
@@ -11,8 +13,9 @@ import { fileIdentity } from './held-directory.js'
 const registryKey = Symbol.for('forkspace.level.open-directories')
 
 /**
- * Enters a directory, given by its device and inode, and returns the function that removes it again. A path does not
- * identify a directory: a directory can have several paths, and a path can refer to another directory later.
+ * Registers a directory, given by its device and inode, and returns a function that unregisters it. A path
+ * does not identify a directory: a directory can have several paths, and a path can refer to another
+ * directory later.
  *
  * @throws EngineError `STORE_LOCKED` when it is open already.
  */
@@ -34,8 +37,9 @@ function openDirectories(): Set<string> {
 }
 
 /**
- * Worker threads do not share the registry. Linux shows the descriptors of all threads; elsewhere LevelDB
- * refuses the second opener too, but the refusal costs the first one its lock against other processes.
+ * Whether another thread of this process has the lock. Worker threads do not share the registry. On Linux, a
+ * process sees the descriptors of all its threads. On other systems, LevelDB also refuses the second opener,
+ * but the first one then loses its lock against other processes.
  */
 function heldByOtherThread(lockFile: string): boolean {
   if (process.platform !== 'linux') return false
@@ -49,8 +53,9 @@ function heldByOtherThread(lockFile: string): boolean {
 }
 
 /**
- * LevelDB's descriptors reach child processes, its locks do not: a descriptor without a lock was inherited.
- * Where the system does not report locks, every descriptor counts.
+ * Whether a descriptor has a lock. Child processes inherit LevelDB's descriptors but not its locks, so a
+ * descriptor without a lock was inherited. If the system does not report locks, every descriptor counts as
+ * locked.
  */
 function holdsLock(fd: string): boolean {
   try {

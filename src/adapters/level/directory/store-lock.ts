@@ -1,6 +1,6 @@
 /**
- * The lock that keeps other processes out of a store. Node cannot lock files, LevelDB can: the lock is the lock
- * file of an empty database, which stays open as long as the store.
+ * The lock that keeps other processes out of a store. Node cannot lock files, but LevelDB can. So the lock is
+ * the lock file of an empty LevelDB database, which stays open as long as the store.
  */
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
@@ -21,7 +21,7 @@ export interface StoreLock {
 export interface LockPlace {
   /** The directory of the lock, as a path from {@link HeldDirectory}. It is created if it is missing. */
   readonly path: string
-  /** The same directory by its real path, at which another opener would look. */
+  /** The real path of the same directory, which another opener would use. */
   readonly realPath: string
 }
 
@@ -29,7 +29,8 @@ export interface LockPlace {
 export type TakeLock = (disk: Disk, place: LockPlace) => Promise<StoreLock>
 
 export const takeLevelLock: TakeLock = async (disk, { path, realPath }) => {
-  // Earlier versions kept the index in the database. LevelDB ends the process when it reads a damaged table.
+  // Earlier versions kept the index in this database. It is removed unread, because LevelDB ends the process
+  // when it reads a damaged table.
   if (await hasContent(disk, path)) await destroyLevel(path)
   try {
     return await lockLevel(disk, path, realPath)
@@ -49,7 +50,8 @@ async function lockLevel(disk: Disk, path: string, realPath: string): Promise<St
   } catch (error) {
     throw openError(error)
   }
-  // Between the two looks another opener may have emptied the directory, and hold another file of this name.
+  // Since the lock file was created, another opener may have emptied the directory and locked a new file of
+  // this name.
   if (fileIdentity(join(path, lockName)) !== identity) {
     await db.close()
     throw lockedError(undefined)
@@ -63,7 +65,10 @@ async function lockLevel(disk: Disk, path: string, realPath: string): Promise<St
   }
 }
 
-/** A lock file that exists is not opened: closing it would release a lock that this process has on it. */
+/**
+ * The identity of the lock file, which is created if it is missing. An existing one is not opened, because
+ * closing it would release a lock that this process has on it.
+ */
 async function lockIdentity(disk: Disk, path: string): Promise<string | undefined> {
   const lock = join(path, lockName)
   if (fileIdentity(lock) === undefined) {
@@ -84,7 +89,9 @@ async function hasContent(disk: Disk, path: string): Promise<boolean> {
   return false
 }
 
-/** Takes the lock while it removes the files, so that none goes from under another opener. */
+/**
+ * Removes the files of a database. It holds the lock meanwhile, so that no file of another opener is removed.
+ */
 export async function destroyLevel(path: string): Promise<void> {
   const level = ClassicLevel as unknown as { destroy(location: string): Promise<void> }
   try {
