@@ -46,26 +46,29 @@ export interface StoreBackup {
 const writeBytes = 2 ** 20
 
 /**
- * Copies the store in a directory to another directory, which is missing or empty, while it is used by this process,
- * by another or by none. The copy is a store: opening it is how it is restored. It has every commit that was
- * acknowledged when this was called, and of later ones those before some moment. It takes no lock and delays
- * no user of the store.
+ * Copies the store in a directory to another directory, which must be missing or empty. Meanwhile the store
+ * may be in use, by this process or by another one.
  *
- * Every copied byte is verified. Not copied: the index, which is made again at the first opening, and
- * anything else that lies in the directory, such as a key of secrets.
+ * The copy is itself a store: to restore it, open it. It contains every commit that was acknowledged before
+ * this call. It may contain later commits, up to some moment. The backup takes no lock and delays no user of
+ * the store.
  *
- * The marker that makes it a store is written last and everything before it is on the disk then: an interrupted
- * backup never passes for a store.
+ * Every copied byte is verified. The index is not copied, because the first opening rebuilds it. Other files
+ * in the directory, such as a key of secrets, are not copied either.
  *
- * Other users of the system can read nothing of it.
+ * The marker, which makes the copy a store, is written last, when everything else is on the disk. So an
+ * interrupted backup is never mistaken for a store.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's directory
- *   or below it, by whatever path
+ * Other users of the system cannot read the copy.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's
+ *   directory or below it, whatever path leads there
  * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format
  * @throws {EngineError} ALREADY_EXISTS when the target is not empty
- * @throws {EngineError} DATA_LOSS when files of the store are damaged or missing: {@link checkStore} names them, and
- *   {@link repairStore} saves the rest
- * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or written
+ * @throws {EngineError} DATA_LOSS when files of the store are damaged or missing: {@link checkStore} lists
+ *   them, and {@link repairStore} saves the rest
+ * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or
+ *   written
  *
  * @example
  * import { backupStore } from 'forkspace/level'
@@ -104,7 +107,7 @@ export async function backupStore(
 }
 
 /**
- * Gives the outermost directory that was created, if one was.
+ * Creates a directory unless it exists. Returns the outermost directory that it created, if any.
  *
  * @throws EngineError `ALREADY_EXISTS` unless the directory is empty when this is done.
  */
@@ -123,7 +126,7 @@ export async function emptyDirectory(disk: Disk, directory: string): Promise<str
   return created
 }
 
-/** Removes directories that {@link emptyDirectory} created, as long as they are empty. */
+/** Removes the directories that {@link emptyDirectory} created, if they are empty. */
 export async function removeCreated(directory: string, first: string | undefined): Promise<void> {
   if (first === undefined) return
   try {
@@ -132,11 +135,14 @@ export async function removeCreated(directory: string, first: string | undefined
       if (path === first || path === dirname(path)) return
     }
   } catch {
-    // Something else is there since.
+    // The directory contains other files by now.
   }
 }
 
-/** Of two backups to one target the second ends here, and leaves the files of the first one. */
+/**
+ * Creates a directory that must not exist. If two backups have the same target, the second one fails here,
+ * and the files of the first one stay.
+ */
 async function makeOnce(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 })
@@ -200,7 +206,7 @@ async function copyStore(
   }
 }
 
-/** Copies all whole frames; gives the number of the last one. */
+/** Copies all intact frames and returns the number of the last one. */
 async function copySegment(
   disk: Disk,
   { file, header }: StoredSegment,
@@ -238,7 +244,7 @@ async function copySegment(
       if (bytes >= writeBytes) await write()
     }
     const rest = { from: scanner.at, to }
-    // The newest segment may end with the beginning of a commit; nothing follows it.
+    // The newest segment may end with an incomplete commit, but no frame may follow it.
     const isWhole =
       sealed === undefined
         ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
@@ -252,7 +258,7 @@ async function copySegment(
   }
 }
 
-/** Removes written files. */
+/** Removes the written files. */
 async function discard(target: string): Promise<void> {
   for (const name of [segmentsName, markerName, `${markerName}.new`])
     await rm(join(target, name), { recursive: true, force: true }).catch(() => undefined)

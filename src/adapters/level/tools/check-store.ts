@@ -7,7 +7,7 @@ import { salvageStore } from './salvage.js'
 
 /** Options of {@link checkStore}. */
 export interface StoreCheckOptions extends Omit<CheckOptions, 'onProgress'> {
-  /** Called now and then with the progress. The check first reads all files, then checks the objects. */
+  /** Called from time to time with the progress. The check first reads all files, then checks the objects. */
   readonly onProgress?: (progress: StoreCheckProgress) => void
 }
 
@@ -30,23 +30,23 @@ export interface StoreCheck extends CheckReport {
 }
 
 /**
- * Looks through the store in a directory without an engine, and changes nothing in it, not even what opening would:
- * it may be on media that cannot be written, or of a process that was killed. Every byte of its segments is read and
- * compared with its checksum, then everything is checked as by `engine.check()`. Findings of files come first, by
- * name and byte.
+ * Checks the store in a directory without opening it. This changes nothing in the directory, so the store may
+ * be on read-only media, or its process may have been killed. Every byte of the segments is read and compared
+ * with its checksum. Then everything is checked as `engine.check()` does. Findings about files come first,
+ * with the name of the file and the byte.
  *
- * A store in use is checked as of the start: the check includes every commit that was acknowledged by then.
- * No lock is taken.
+ * A store in use is checked as it is at the start, with every commit that was acknowledged by then. No lock
+ * is taken.
  *
- * A damaged index is no loss: the next opening makes it again from the segments. Of a store that was closed it is a
- * finding, as the disk may have damaged other files too. Of a store that is in use, or whose process ended without
- * closing it, it is a note: a power cut can leave it so.
+ * A damaged index is no loss, because the next opening rebuilds it from the segments. If the store was
+ * closed, the damage is a finding, because the disk may have damaged other files too. If the store is in use,
+ * or its process ended without closing it, the damage is a note, because a power cut can cause it.
  *
  * Memory: about 100 bytes for each record, event and content.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form
- * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format, such as one of format 1
- *   that was not opened since
+ * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format, such as a
+ *   store of format 1 that this version has not opened yet
  * @throws {EngineError} PERMISSION_DENIED, STORE_FAILED when the directory cannot be read
  *
  * @example

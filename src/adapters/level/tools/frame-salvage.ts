@@ -26,9 +26,9 @@ const seqWidth = 8
 export interface Damage {
   readonly offset: number
   readonly message: string
-  /** Nothing whole follows it in the segment. */
+  /** Whether nothing intact follows in the segment. */
   readonly toEnd: boolean
-  /** The damaged entry seems to be this event. */
+  /** The event that the damaged entry seems to contain. */
   readonly event?: LostEvent
 }
 
@@ -37,14 +37,14 @@ export interface LostEvent {
   readonly seq: number
 }
 
-/** A frame, or its whole entries. */
+/** A frame, or its intact entries if it is damaged. */
 export interface Salvaged {
   readonly offset: number
   /** Undefined when the header is damaged. */
   readonly header: FrameHeader | undefined
-  /** Where the next frame begins. */
+  /** The offset at which the next frame begins. */
   readonly end: number
-  /** Those that are whole to the last byte; `at` counts from `offset`. */
+  /** The entries that are intact to the last byte. Their `at` counts from `offset`. */
   readonly entries: readonly FrameEntry[]
   readonly damages: readonly Damage[]
 }
@@ -52,14 +52,16 @@ export interface Salvaged {
 export interface SalvageRange {
   readonly from: number
   readonly to: number
-  /** The number of the last frame before it, and its checksum if that is known. */
+  /** The number and the checksum of the last frame before the range. Undefined if they are unknown. */
   readonly before: { readonly commit: number; readonly chain: number } | undefined
 }
 
 /**
- * All frames of a segment and, where it is damaged, their whole entries. Every byte is verified; after a damage
- * the next frame is looked for at every byte. A frame counts only with a higher number than those before it: a
- * content that is a copy of a segment has frames with lower ones.
+ * Reads all frames of a segment, and the intact entries of damaged ones. Every byte is verified. After
+ * damage, this searches for the next frame at every byte.
+ *
+ * A frame counts only if its number is higher than those before it. For example, a stored file can be a copy
+ * of a segment. The frames in its contents have lower numbers, so they are ignored.
  */
 export async function* salvageFrames(
   file: SegmentFile,
@@ -68,7 +70,7 @@ export async function* salvageFrames(
 ): AsyncGenerator<Salvaged, void> {
   const reader = new WindowReader(file, to)
   let commit = before?.commit
-  /** Undefined after a damage: the next chain value is unknown. */
+  /** Undefined after damage, because the checksum of the frame before is then unknown. */
   let chain = before?.chain
   for (let at = from; at < to;) {
     const header = await headerAt(reader, at, seed)
@@ -109,7 +111,7 @@ async function headerAt(reader: WindowReader, at: number, seed: number): Promise
   return readFrameHeader(bytes, 0, seed)
 }
 
-/** Where the next frame begins, or the end. */
+/** The offset at which the next frame begins, or the end of the range. */
 async function nextFrame(
   reader: WindowReader,
   from: number,
@@ -117,7 +119,7 @@ async function nextFrame(
   commit: number | undefined,
 ): Promise<number> {
   for (let at = from; at < reader.end; at += windowBytes) {
-    // A header that straddles two windows is whole in this one.
+    // Windows overlap by the size of a header. So a header at the end of a window is complete in it.
     const window = await reader.read(at, windowBytes + frameHeaderBytes)
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)
@@ -127,7 +129,10 @@ async function nextFrame(
   return reader.end
 }
 
-/** Bytes that begin with no header: if that alone is damaged, the entries after it are whole. */
+/**
+ * Salvages bytes that do not begin with an intact header. If only the header is damaged, the entries after it
+ * are intact.
+ */
 async function salvageRegion(
   reader: WindowReader,
   offset: number,
@@ -136,7 +141,7 @@ async function salvageRegion(
 ): Promise<Salvaged> {
   const entries: FrameEntry[] = []
   const size = end - offset
-  // One after the other: the region may be far larger than a commit is.
+  // Entries are read one by one, because the region may be far larger than a commit.
   let at = frameHeaderBytes
   while (at + entryHeadBytes <= size) {
     const length = lengthAt(await reader.read(offset + at, entryHeadBytes), 0)
@@ -167,7 +172,7 @@ function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, dama
       continue
     }
     if (!headsAreWhole) {
-      // Of those before, none is left out: only one head is damaged if the rest adds up.
+      // If all remaining entries follow intact, this one is the only loss, because only its head was damaged.
       const next = nextEntry(bytes, at, header.entries - entries.length - missed - 1)
       const lost = (next ?? bytes.length) - at
       const message = `${lost} bytes of commit ${header.commit} are damaged or cannot be verified`
@@ -183,7 +188,7 @@ function salvageEntries(bytes: Buffer, header: FrameHeader, offset: number, dama
   return entries
 }
 
-/** Whether the lengths of the entries are intact. */
+/** Whether the heads of all entries are intact, and with them the lengths of the entries. */
 function hasWholeHeads(bytes: Buffer, header: FrameHeader): boolean {
   let checksum = 0
   let count = 0
@@ -196,8 +201,9 @@ function hasWholeHeads(bytes: Buffer, header: FrameHeader): boolean {
 }
 
 /**
- * The offset after a damaged entry from which whole entries reach the end, as many as the frame must still have:
- * with false entries from the damaged content they would be too many.
+ * The offset after a damaged entry from which exactly `count` intact entries reach the end of the frame. The
+ * damaged content may itself contain bytes that look like entries. With these, there would be more than
+ * `count`.
  */
 function nextEntry(bytes: Buffer, damaged: number, count: number): number | undefined {
   if (count < 1) return undefined
@@ -211,7 +217,7 @@ function nextEntry(bytes: Buffer, damaged: number, count: number): number | unde
       at += entry.length
     }
     if (found === count && at === bytes.length) return from
-    // Another head is damaged there: those in between lead there too.
+    // Another head is damaged at `at`. A start at any entry before it would end there too.
     if (found < count) from = Math.max(from, at - 1)
   }
   return undefined
@@ -222,7 +228,7 @@ function lengthAt(bytes: Buffer, at: number): number {
   return entryHeadLength(bytes.readUInt8(at), bytes.readUInt32LE(at + 5), valueBytes) + valueBytes
 }
 
-/** The likely identity of a damaged entry: its key itself may be damaged. */
+/** The likely identity of a damaged entry. Its key may be damaged too. */
 function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'> {
   const from = at + entryHeadBytes
   const kind = bytes.readUInt8(at)
@@ -243,7 +249,7 @@ function seemsToBe(bytes: Buffer, at: number): Pick<Damage, 'message' | 'event'>
   return { message: kind === entryKind.blob ? 'a blob is damaged' : 'a deletion is damaged' }
 }
 
-/** Reads a file in large pieces; unreadable bytes become zeros, which are no frame. */
+/** Reads a file in large pieces. Unreadable bytes become zeros, which never form a frame. */
 class WindowReader {
   readonly end: number
   readonly #file: SegmentFile
@@ -255,7 +261,7 @@ class WindowReader {
     this.end = end
   }
 
-  /** Fewer bytes only at the end. The bytes are valid until the next call. */
+  /** Reads `length` bytes, or fewer at the end. The bytes are valid until the next call. */
   async read(at: number, length: number): Promise<Buffer> {
     const to = Math.min(at + length, this.end)
     if (at < this.#at || to > this.#at + this.#window.length) {
@@ -268,7 +274,7 @@ class WindowReader {
   async #load(at: number, length: number): Promise<Buffer> {
     try {
       const bytes = asBuffer(await this.#file.file.read(at, length))
-      // A file that became shorter while it was read.
+      // The file became shorter while it was read, so zeros replace the missing bytes.
       return bytes.length === length ? bytes : Buffer.concat([bytes], length)
     } catch (error) {
       if (length <= unreadableBytes) return Buffer.alloc(length)

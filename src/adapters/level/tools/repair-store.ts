@@ -15,7 +15,9 @@ import type { Salvage } from './salvage.js'
 export interface StoreRepairOptions {
   /** Ends the repair with the signal's reason, and removes the written files. */
   readonly signal?: AbortSignal
-  /** Called now and then with the progress. The repair first reads all files, then copies the objects. */
+  /**
+   * Called from time to time with the progress. The repair first reads all files, then copies the objects.
+   */
   readonly onProgress?: (progress: StoreRepairProgress) => void
 }
 
@@ -46,31 +48,33 @@ export interface StoreRepair extends RepairReport {
 export type { Dropped }
 
 /**
- * Makes a whole store of the remains of a damaged one, in another directory, which is missing or empty. The old store
- * is read only, and stays as it is.
+ * Builds an intact store from the remains of a damaged one. The new store goes to another directory, which
+ * must be missing or empty. The old store is only read, and stays as it is.
  *
- * - All of its segments are read, skipping damage, also when segments, manifest or marker are missing. An entry
- *   is taken only if all of its bytes are intact.
+ * - All segments of the old store are read, and damaged parts are skipped. This works even if segments, the
+ *   manifest or the marker are missing. An entry is used only if all of its bytes are intact.
  * - A session without losses stays unchanged, with its history.
- * - A session that lost contents or tree nodes keeps its newest state and its checkpoints without the files or directories
- *   that are lost, and its log, link for link; the redo of its events is not kept.
- * - Where events are lost, the log ends before the first of them. If the newest state is known even so, one event
- *   after it records the repair and replaces the lost ones; else the state is that of the last event
- *   that is left.
- * - Checkpoints whose state is lost, revisions and imported git trees that are not whole, git objects, cache entries
- *   and checkouts that lost contents are left out.
+ * - A session that lost contents or tree nodes keeps its newest state and its checkpoints, without the lost
+ *   files or directories. It keeps its log, link for link, but not the redo data of its events.
+ * - If events are lost, the log ends before the first of them. If the newest state is still known, one more
+ *   event records the repair and replaces the lost events. Otherwise, the state is that of the last remaining
+ *   event.
+ * - These are left out: checkpoints whose state is lost, revisions and imported git trees that are not
+ *   complete, and git objects, cache entries and checkouts that lost contents.
  *
- * `dropped` lists everything that was omitted or changed. If a record is damaged and an older version of it is intact,
- * the repair takes the older version, and the damage is among `findings`. At the end the new store is checked, contents included.
- * Nothing is in the target before that. A key of secrets in the old directory is not copied.
+ * `dropped` lists everything that was omitted or changed. If a record is damaged and an older version of it
+ * is intact, the repair uses the older version, and the damage is among `findings`. At the end the new store
+ * is checked, contents included. The target stays empty until then. A key of secrets in the old directory is
+ * not copied.
  *
  * Memory: about 100 bytes for each record, event and content, and the trees of one session.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's directory
- *   or below it
+ * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong form, or the target is the store's
+ *   directory or below it
  * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format
  * @throws {EngineError} ALREADY_EXISTS when the target is not empty
- * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or written
+ * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or
+ *   written
  *
  * @example
  * import { repairStore } from 'forkspace/level'
@@ -88,7 +92,7 @@ export async function repairStore(
   const from = parseDirectory('directory', directory)
   const target = parseDirectory('newDirectory', newDirectory)
   signal?.throwIfAborted()
-  // Of its own: what another repair left, or is writing, is no part of it.
+  // The name is unique, so that files of other repairs, interrupted or running, never get into this store.
   const part = `${target}.part-${randomUUID()}`
   let created: string | undefined
   try {
@@ -126,7 +130,8 @@ async function write(
   onProgress: (objects: number) => void,
 ): Promise<RepairReport & { readonly remaining: readonly Finding[] }> {
   const engine = await import('../../../engine/index.js')
-  // Until it has its name it need not survive a power cut; closing makes everything last.
+  // The new store need not survive a power cut before it has its final name. Closing it makes everything
+  // durable.
   const to = await openLevelStore(directory, { durability: 'relaxed' })
   try {
     const report = await engine.repairStore(from, to, hostEnvironment, {

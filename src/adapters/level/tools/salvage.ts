@@ -21,7 +21,7 @@ export interface SalvageOptions {
 
 /** The remains of a store in a directory. */
 export interface Salvage {
-  /** Everything whole; damaged entries are missing in it, and it is read-only. */
+  /** A read-only store with all intact entries. */
   readonly store: SalvagedStore
   /** The problems of the files. */
   readonly findings: readonly StoreFinding[]
@@ -31,14 +31,14 @@ export interface Salvage {
   readonly lostEvents: readonly LostEvent[]
 }
 
-/** Entries that are brought to the pages of the index at once. */
+/** The index is flushed to its pages after this many entries. */
 const flushEntries = 65_536
 
 /**
- * Reads all segments of a store, damaged or not and in use or not, and changes nothing. An entry that is damaged is
- * left out, and nothing else with it: where an older one has the same key, that one takes its place.
+ * Reads all segments of a store and changes nothing. The store may be damaged, in use, or both. Only damaged
+ * entries are left out. If an older entry with the same key is intact, it replaces the damaged one.
  *
- * @throws EngineError `STORE_FORMAT` when the directory holds no store, or one of another format.
+ * @throws EngineError `STORE_FORMAT` when the directory has no store, or one of another format.
  */
 export async function salvageStore(
   disk: Disk,
@@ -111,7 +111,7 @@ function damageFinding(name: string, { offset, message }: Damage): StoreFinding 
   return fileFinding('damaged', name, `byte ${offset}: ${message}`)
 }
 
-/** The commit that a segment must have come to. */
+/** The newest commit that a segment must contain, as far as the manifest records it. */
 function neededCommit({ file: { segment } }: StoredSegment, manifest: Manifest | undefined): number {
   if (manifest === undefined) return 0
   if (segment === manifest.head) return manifest.syncedTo
@@ -136,7 +136,7 @@ function rangeOf(
   }
 }
 
-/** Segments of following numbers must follow each other. */
+/** Finds segments that do not continue the one with the number before. */
 function orderFindings({ manifest, segments }: StoredFiles): StoreFinding[] {
   const findings: StoreFinding[] = []
   for (const { file, header } of segments) {

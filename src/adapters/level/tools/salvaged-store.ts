@@ -10,8 +10,8 @@ import type { StoredFiles } from './stored-files.js'
 import { segmentPath } from './stored-files.js'
 
 /**
- * The whole entries of a store, for reading. Events may have gaps here: damaged ones are left out. A check of it
- * reports the findings of the files.
+ * A read-only store with the intact entries of a store that may be damaged. Its events may have gaps, because
+ * damaged ones are left out. A check of it reports the findings about the files.
  */
 export class SalvagedStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }

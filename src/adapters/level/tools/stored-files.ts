@@ -21,15 +21,18 @@ export interface StoredSegment {
   readonly header: SegmentHeader | undefined
 }
 
-/** Looks again this often while a store that is in use goes on to other segments. */
+/** The most attempts to read a store in use, whose list of segments changes meanwhile. */
 const maxLooks = 100
 
 /**
- * The files of a store, opened to be read and nothing else: no lock is taken, so that it may be in use, and nothing
- * is created, written or removed. Open files stay readable when the store removes them.
+ * The files of a store, opened only for reading. No lock is taken, so the store may be in use. Nothing is
+ * created, written or removed. Open files stay readable when the store removes them.
  */
 export class StoredFiles {
-  /** Leads to the directory for as long as this is open, whatever becomes of its path. */
+  /**
+   * A path that leads to the directory as long as this is open. If the system has paths for descriptors, this
+   * holds even when the directory is moved.
+   */
   readonly directory: string
   readonly disk: Disk
   readonly storeId: string
@@ -55,9 +58,9 @@ export class StoredFiles {
   }
 
   /**
-   * As they are at one moment, also of a store in use. The directory is given by its real path.
+   * Opens the files as they are at one moment, even if the store is in use. `directory` is its real path.
    *
-   * @throws EngineError `STORE_FORMAT` when the directory holds no store, or one of another format.
+   * @throws EngineError `STORE_FORMAT` when the directory has no store, or one of another format.
    */
   static async open(disk: Disk, directory: string): Promise<StoredFiles> {
     const held = disk === nodeDisk ? holdDirectory(disk, directory) : pathAsHeld(disk, directory)
@@ -142,7 +145,7 @@ async function lookAtMarker(
   }
 }
 
-/** Between two steps of a migration it has another name. */
+/** The name of the manifest, which is a different one during a part of a migration. */
 async function nameOfManifest(disk: Disk, directory: string): Promise<string> {
   const names = await disk.list(join(directory, segmentsName))
   return !names.includes(manifestName) && names.includes(migratedName) ? migratedName : manifestName
@@ -208,7 +211,10 @@ async function openSegment(disk: Disk, directory: string, segment: number): Prom
   }
 }
 
-/** The finding about an unreadable file: its disk fails, or it is no file. Undefined if only the caller lacks access. */
+/**
+ * The finding about a file that cannot be read because its disk fails or it is not a file. Undefined if only
+ * the caller lacks access.
+ */
 function unreadable(name: string, error: unknown): StoreFinding | undefined {
   const code = errorCode(error)
   if (code === undefined || !['EIO', 'EISDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code)) return undefined
@@ -233,7 +239,7 @@ function findingsOf(
   return findings
 }
 
-/** Of several that occur as often, the first. */
+/** The id that occurs most often. If there are several, the first of them. */
 function commonest(ids: readonly (string | undefined)[]): string | undefined {
   const counts = new Map<string, number>()
   for (const id of ids) if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
