@@ -1,6 +1,4 @@
-/**
- * CRC-32C, by which LevelDB protects its blocks and log records. Node has CRC-32 alone.
- */
+/** CRC-32C, the checksum of LevelDB's blocks and log records. Node has only CRC-32. */
 import type { Buffer } from 'node:buffer'
 import { itemAt } from '../../../engine/ports.js'
 
@@ -13,7 +11,7 @@ export function maskedCrc32c(bytes: Buffer, start: number, end: number): number 
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0
 }
 
-/** Processes four bytes at a time. Table `n` has the effect of a byte with `n` bytes after it. */
+/** Processes four bytes at a time. Table `n` contains the effect of a byte that `n` bytes follow. */
 function crc32c(bytes: Buffer, start: number, end: number): number {
   const [t0, t1, t2, t3] = tables
   let crc = -1

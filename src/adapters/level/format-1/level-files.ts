@@ -1,8 +1,9 @@
 /**
- * The files of the LevelDB database in which format 1 kept its data. LevelDB reports missing tables itself. It gives
- * no error when CURRENT is missing (it opens a new database), or when a log is missing or damaged (it loses writes). It
- * ends the process when it reads a damaged table. Its manifest names the tables and the log that must exist; the
- * format is in LevelDB's `doc/log_format.md` and `db/version_edit.cc`.
+ * The files of the LevelDB database in which format 1 kept its data. LevelDB reports missing tables itself.
+ * It gives no error when CURRENT is missing (it opens a new database), or when a log is missing or damaged
+ * (it loses writes). It ends the process when it reads a damaged table. The manifest of the database lists
+ * the tables and the log that must exist. The format is in LevelDB's `doc/log_format.md` and
+ * `db/version_edit.cc`.
  */
 import type { Buffer } from 'node:buffer'
 import { readFile, readdir } from 'node:fs/promises'
@@ -12,7 +13,7 @@ import { findLogDamage, logRecords } from './level-log.js'
 import { findTableDamage } from './level-table.js'
 import { VarintReader } from './varint-reader.js'
 
-/** Looks again this often while another process, which holds the lock, is replacing files. */
+/** The most attempts while another process, which has the lock, is replacing files. */
 const maxLooks = 10
 const maxNamed = 10
 
@@ -23,16 +24,17 @@ interface Fault {
 }
 
 /**
- * Reads every file of the database, and compares all checksums.
+ * Reads every file of the database and verifies all checksums.
  *
- * @throws EngineError `DATA_LOSS` naming the missing files, or the first damaged one.
+ * @throws EngineError `DATA_LOSS` with the missing files, or the first damaged one.
  */
 export async function requireWholeFiles(directory: string, indexName: string): Promise<void> {
   let before: readonly string[] = []
   for (let look = 0; look < maxLooks; look++) {
     const faults = await findFaults(directory, indexName)
     if (faults.length === 0) return
-    // A live database never lacks the same file twice: its manifest moves on with its files.
+    // A database in use never lacks the same file twice, because its manifest changes together with its
+    // files.
     if (faults.some(({ name }) => before.includes(name))) throw faultError(faults)
     before = faults.map(({ name }) => name)
   }
@@ -54,7 +56,8 @@ async function findFaults(directory: string, indexName: string): Promise<readonl
   if (manifestName === undefined) return [{ name: `${indexName}/CURRENT`, offset: 0 }]
   const manifest = await read(join(index, manifestName))
   if (manifest === undefined) return [{ name: `${indexName}/${manifestName}` }]
-  // Its first record was on the disk before CURRENT named it.
+  // The first record was on the disk before CURRENT referred to this manifest. So a manifest without records
+  // is damaged.
   const damage = logRecords(manifest).next().done === true ? 0 : findLogDamage(manifest)
   if (damage !== undefined) return [{ name: `${indexName}/${manifestName}`, offset: damage }]
 
@@ -65,7 +68,7 @@ async function findFaults(directory: string, indexName: string): Promise<readonl
   ]
   const missing = wanted.filter((name) => !present.has(name))
   if (missing.length > 0) return missing.map((name) => ({ name: `${indexName}/${name}` }))
-  // LevelDB reads newer logs too: their edit of the manifest may not have been written.
+  // LevelDB also reads newer logs, because the manifest's edit about them may not have been written.
   const newerLogs = [...present].filter((name) => name.endsWith('.log') && !wanted.includes(name))
   for (const name of [...wanted, ...newerLogs.filter((name) => isNewer(name, logs))]) {
     const file = await read(join(index, name))
@@ -103,12 +106,14 @@ interface LiveFiles {
   readonly logs: readonly string[]
 }
 
-/** Numbers of the files that the manifest's edits leave in use, as written in file names. */
+/**
+ * The files that are in use after all edits of the manifest: their numbers, in the form that file names have.
+ */
 function liveFiles(manifest: Buffer): LiveFiles {
   const tables = new Set<string>()
   const state = { tables, log: 0, previousLog: 0 }
   for (const edit of logRecords(manifest)) if (!applyEdit(state, new VarintReader(edit))) break
-  // Number 0 means none: the manifest of a database whose creation was cut short.
+  // The number 0 means that there is no log. A database whose creation was cut short has such a manifest.
   const logs = [state.log, state.previousLog].filter((number) => number > 0)
   return { tables, logs: logs.map(fileNumber) }
 }
@@ -130,7 +135,7 @@ interface ManifestState {
   previousLog: number
 }
 
-/** False when the edit has a tag that this code does not know. */
+/** Applies an edit. Returns false if the edit has a tag that this code does not know. */
 function applyEdit(state: ManifestState, edit: VarintReader): boolean {
   while (edit.more) {
     switch (edit.number()) {

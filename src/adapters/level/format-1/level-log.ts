@@ -1,6 +1,6 @@
 /**
- * Log files of LevelDB, including its manifest. The format is in LevelDB's `doc/log_format.md`. LevelDB silently skips
- * damaged records of a log, and loses acknowledged writes with them.
+ * Log files of LevelDB, including its manifest. The format is in LevelDB's `doc/log_format.md`. LevelDB
+ * silently skips damaged records of a log, and loses acknowledged writes with them.
  */
 import { Buffer } from 'node:buffer'
 import { maskedCrc32c } from './crc32c.js'
@@ -10,7 +10,10 @@ const headerBytes = 7
 const sectorBytes = 512
 const recordType = { full: 1, first: 2, middle: 3, last: 4 } as const
 
-/** The records up to the first damaged one. A record that the end of the file cuts short is left out, as by LevelDB. */
+/**
+ * The records up to the first damaged one. As in LevelDB, a record that is cut short by the end of the file
+ * is left out.
+ */
 export function* logRecords(file: Buffer): Generator<Buffer, void> {
   let parts: Buffer[] = []
   for (const { at, type, end } of fragments(file)) {
@@ -23,8 +26,7 @@ export function* logRecords(file: Buffer): Generator<Buffer, void> {
 }
 
 /**
- * The offset of the first damaged fragment. A write that was cut short at the end of the file is
- * no damage.
+ * The offset of the first damaged fragment. A write that was cut short at the end of the file is not damage.
  */
 export function findLogDamage(file: Buffer): number | undefined {
   let next = 0
@@ -54,7 +56,7 @@ function* fragments(file: Buffer): Generator<Fragment, void> {
   }
 }
 
-/** The rest of a block that has no room for a header is left empty. */
+/** Skips the rest of a block that has no room for a header. LevelDB leaves it empty. */
 function skipTrailer(at: number): number {
   const left = blockBytes - (at % blockBytes)
   return left < headerBytes ? at + left : at
@@ -81,10 +83,11 @@ function blockEnd(at: number): number {
   return at - (at % blockBytes) + blockBytes
 }
 
-/** Whether the bytes from here on are the remains of an interrupted write. */
+/** Whether the bytes from `at` to the end are the remains of an interrupted write. */
 function isCutShort(file: Buffer, at: number): boolean {
   if (at + headerBytes > file.length) return true
-  // A file system can give a file its size before its bytes. A sector that lost its bytes begins elsewhere.
+  // After an interrupted write, a file can have its new size but zeros instead of bytes. If the zeros begin
+  // at the start of a sector, they are a sector that lost its bytes, which is damage.
   if (file.subarray(at).every((byte) => byte === 0)) return at % sectorBytes !== 0
   const end = at + headerBytes + file.readUInt16LE(at + 4)
   if (!isType(file.readUInt8(at + 6)) || end <= file.length || end > blockEnd(at)) return false

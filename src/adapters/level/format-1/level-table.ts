@@ -1,6 +1,6 @@
 /**
- * Tables of LevelDB. The format is in LevelDB's `doc/table_format.md`. LevelDB reads a table without comparing
- * checksums, and ends the process at an unexpected block.
+ * Tables of LevelDB. The format is in LevelDB's `doc/table_format.md`. LevelDB reads a table without
+ * comparing checksums, and ends the process at an unexpected block.
  */
 import type { Buffer } from 'node:buffer'
 import { maskedCrc32c } from './crc32c.js'
@@ -12,7 +12,7 @@ const handlesBytes = 40
 const trailerBytes = 5
 const magic = 0xdb4775248b80fb57n
 const blockType = { plain: 0, snappy: 1 } as const
-/** Of blocks that list others; LevelDB makes tables of 2 MiB. */
+/** The most bytes of a block that lists other blocks. LevelDB makes tables of 2 MiB. */
 const maxListBytes = 64 * 2 ** 20
 
 interface Handle {
@@ -52,7 +52,7 @@ function isWhole(file: Buffer, { offset, size }: Handle, footer: number): boolea
   return file.readUInt32LE(type + 1) === maskedCrc32c(file, offset, type + 1)
 }
 
-/** The handles that a block lists: of data in the index, of the filter in the metaindex. */
+/** The handles that a block lists: in the index those of the data, in the metaindex that of the filter. */
 function readList(file: Buffer, { offset, size }: Handle): Handle[] | undefined {
   const stored = file.subarray(offset, offset + size)
   const type = file[offset + size]

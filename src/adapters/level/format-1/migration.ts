@@ -1,7 +1,7 @@
 /**
- * Migrates stores of format 1, which kept all data in LevelDB, when they are opened. Until the marker has format 2, the
- * old store is complete and unchanged. From then on, the segments are complete. After a crash, both may exist. The name
- * of the new manifest distinguishes them: it differs until the marker is replaced.
+ * Migrates stores of format 1, which kept all data in LevelDB, when they are opened. Until the marker has
+ * format 2, the old store is complete and unchanged. From then on, the segments are complete. After a crash,
+ * both may exist. The name of the new manifest distinguishes them: it differs until the marker is replaced.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
@@ -22,10 +22,10 @@ export const migratedName = 'manifest.migrated'
 const frameBytes = 2 ** 20
 const segmentBytes = 128 * 2 ** 20
 
-/** Turns a store of format 1 into one of format 2. Takes LevelDB's lock, and gives it back. */
+/** Converts a store of format 1 to format 2. It holds LevelDB's lock meanwhile. */
 export async function migrate(disk: Disk, path: string, indexPath: string, storeId: string): Promise<void> {
   const names = await disk.list(join(path, segmentsName))
-  // A finished store of format 2: its marker was damaged.
+  // The store has format 2 and is finished, so its marker is damaged.
   if (names.includes(manifestName)) {
     const message = `forkspace.json is damaged: it says format 1, but the store has format 2. ${restoreOrRepair}`
     throw new EngineError('DATA_LOSS', message)
@@ -41,9 +41,9 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
     throw openError(error)
   }
   try {
-    // Another opener may have been first.
+    // Another opener may have converted the store meanwhile.
     if ((await readMarker(disk, path))?.format !== formats.orderedKeys) return
-    // Looked for under the lock: another migration may have ended halfway since.
+    // The files are listed again under the lock, because another migration may have been interrupted since.
     for (const name of await disk.list(join(path, segmentsName)))
       await removeFile(disk, join(path, segmentsName, name))
     await copyAll(db, disk, path, storeId)
@@ -53,7 +53,9 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   }
 }
 
-/** Gives the manifest its name. Call this under LevelDB's lock, when the marker says format 2. */
+/**
+ * Gives the manifest its final name. Call this while holding LevelDB's lock, when the marker has format 2.
+ */
 export async function finishMigration(disk: Disk, path: string): Promise<void> {
   const directory = join(path, segmentsName)
   const names = await disk.list(directory)
@@ -102,11 +104,14 @@ async function* entriesOf(
 
 const blobKey = /^b[0-9a-f]{64}$/
 
-/** Format 1 had events as records whose keys begin with e, and blobs as such whose keys begin with b. */
+/**
+ * Adds an entry of format 1. In this format, events and blobs were records: keys of events begin with `e`,
+ * and keys of blobs with `b`.
+ */
 function addEntry(frame: FrameBuilder, key: string, value: Uint8Array): void {
   if (blobKey.test(key)) {
     const hash = createHash('sha256').update(value).digest('hex')
-    // A damaged blob is missing from here on: its checksum must not make it a good one.
+    // A damaged blob is left out. With a new checksum, it would count as intact.
     if (hash === key.slice(1)) frame.blob(hash, value)
     return
   }

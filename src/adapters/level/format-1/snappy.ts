@@ -1,10 +1,13 @@
 /**
- * Reads Snappy, by which LevelDB compresses blocks. The format: https://github.com/google/snappy, format_description.txt
+ * Decompresses Snappy, which LevelDB uses for its blocks. The format: https://github.com/google/snappy,
+ * format_description.txt
  */
 import { Buffer } from 'node:buffer'
 import { itemAt } from '../../../engine/ports.js'
 
-/** The content of a compressed block, or undefined when the bytes are not valid Snappy of at most `maxBytes`. */
+/**
+ * The content of a compressed block, or undefined when the bytes are not valid Snappy of at most `maxBytes`.
+ */
 export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined {
   let length = 0
   let at = 0
@@ -40,7 +43,7 @@ export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined 
     const offset = kind === 1 ? ((tag >>> 5) << 8) | low : low
     const size = kind === 1 ? ((tag >>> 2) & 7) + 4 : (tag >>> 2) + 1
     if (offset === 0 || offset > end || end + size > length) return undefined
-    // Byte by byte: a copy may overlap its own output.
+    // Copied byte by byte, because a copy may overlap its own output.
     for (const stop = end + size; end < stop; end++) content[end] = content[end - offset]!
   }
   return end === length ? content : undefined

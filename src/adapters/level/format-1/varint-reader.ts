@@ -1,6 +1,6 @@
 import type { Buffer } from 'node:buffer'
 
-/** Reads LevelDB's numbers of 7-bit groups. Past the end of the bytes it reads zeros. */
+/** Reads LevelDB's numbers, which are stored as 7-bit groups. Past the end of the bytes, it reads zeros. */
 export class VarintReader {
   readonly #bytes: Buffer
   #at = 0
