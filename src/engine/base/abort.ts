@@ -1,7 +1,7 @@
 import { invalid } from './errors.js'
 import { nextTurn } from './slices.js'
 
-/** The listeners of a signal's abort. */
+/** The listeners that wait for a signal to abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
 function notify({ currentTarget }: Event): void {
@@ -19,7 +19,8 @@ function notify({ currentTarget }: Event): void {
 export function checkSignal(signal: unknown, field = 'signal'): void {
   if (signal === undefined) return
   try {
-    // Only a real signal answers: an object that merely has the prototype would fail later.
+    // This getter throws for anything but a real signal. An object that merely has the prototype would fail
+    // later.
     Reflect.get(AbortSignal.prototype, 'aborted', signal)
   } catch {
     throw invalid(field, 'must be an AbortSignal')
@@ -27,8 +28,9 @@ export function checkSignal(signal: unknown, field = 'signal'): void {
 }
 
 /**
- * Calls back once when a signal that is not aborted yet aborts; the result ends that. A signal has one listener
- * of this kind, however many wait for it: Node warns of a leak where there are many.
+ * Calls `listener` once when the signal aborts. The signal must not be aborted yet. The returned function
+ * removes the listener. However many listeners wait, the signal itself gets only one, because Node warns of a
+ * leak if a signal has many.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
   let waiting = listeners.get(signal)
@@ -69,11 +71,11 @@ export async function withSignals<T>(
 }
 
 /**
- * The outcome of a third party's work, which may never end. If the signal aborts first, this rejects with its reason at
- * once, and ignores the outcome of the work.
+ * The outcome of a third party's work, which may never end. If the signal aborts first, this rejects
+ * immediately with its reason, and ignores the outcome of the work.
  */
 export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | undefined): Promise<T> {
-  // Promise.race would keep every earlier outcome in memory, as long as the signal exists.
+  // Promise.race would keep every earlier outcome in memory for as long as the signal exists.
   return new Promise((resolve, reject) => {
     let stop: (() => void) | undefined
     if (signal?.aborted === true) reject(signal.reason as Error)
@@ -92,9 +94,10 @@ export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | unde
 }
 
 /**
- * The items of an iterable of a third party, which may never give one, never end, or never let go. When the signal
- * aborts, its reason is thrown at once, also to a caller that waits for an item. An early end calls the iterable's
- * `return` without waiting for it, and destroys a stream. Many items at once leave the event loop its turns.
+ * The items of a third party's iterable, which may never yield an item, never end, or ignore a request to
+ * stop. When the signal aborts, its reason is thrown immediately, even to a caller that waits for an item. An
+ * early end calls the iterator's `return` without waiting for it, and destroys a stream. The event loop gets
+ * its turns even if many items are ready at once.
  */
 export function abortable<T>(
   items: AsyncIterable<T>,
@@ -103,7 +106,7 @@ export function abortable<T>(
   return new Abortable(items, signal)
 }
 
-/** Items that come at once, without a turn of the event loop between them. */
+/** The number of items passed on before the event loop gets a turn. */
 const itemsPerTurn = 64
 
 class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
@@ -163,11 +166,11 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     this.#stop?.()
   }
 
-  /** Ends the iteration, and the source of the items. */
+  /** Ends the iteration and the source of the items. */
   #leave(): void {
     if (this.#ended) return
     this.#over()
-    // A stream that is asked for an item hears of no return before it has one.
+    // While a stream waits for its next item, it does not react to `return`. So it is destroyed.
     attempt(() => (this.#items as { destroy?: () => unknown }).destroy?.())
     attempt(() => this.#iterator.return?.())
     if (this.#signal?.aborted === true) this.#fail?.(this.#signal.reason)

@@ -4,7 +4,7 @@ export type Check = (value: unknown) => boolean
 /** A check that gives the value its type. */
 export type Guard<T> = (value: unknown) => value is T
 
-/** A check for each field of a record: the compiler refuses a missing field and a foreign one. */
+/** A check for each field of a record. The compiler rejects a missing field and an unknown one. */
 export type Checks<R> = { readonly [Field in keyof R]-?: Check }
 
 export const isText: Check = (value) => typeof value === 'string'
@@ -15,7 +15,7 @@ export const isObject: Guard<Readonly<Record<string, unknown>>> = (
   value,
 ): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-/** An object with texts alone, such as tags. */
+/** An object whose values are all strings, such as tags. */
 export const isTexts: Check = (value) => isObject(value) && Object.values(value).every(isText)
 
 export function isOptional(check: Check): Check {
@@ -47,7 +47,7 @@ export function isWith<R>(checks: Checks<R>): Guard<R> {
   return (value): value is R => isObject(value) && wrongField(value, checks) === undefined
 }
 
-/** The first field that does not have its form. */
+/** The first field that fails its check. */
 export function wrongField<R>(value: object, checks: Checks<R>): string | undefined {
   for (const field in checks)
     if (!checks[field](Object.hasOwn(value, field) ? (value as Record<string, unknown>)[field] : undefined))

@@ -1,6 +1,6 @@
 import { tracingChannel } from 'node:diagnostics_channel'
 
-/** What subscribers of the channel `forkspace.operation` get. */
+/** The message that subscribers of the channel `forkspace.operation` receive. */
 export interface OperationTrace {
   readonly action: string
   readonly tenant: string
@@ -9,10 +9,13 @@ export interface OperationTrace {
   readonly sourceId?: string
 }
 
-/** `start`, `end`, `asyncStart`, `asyncEnd` and `error` of each operation, as `node:diagnostics_channel` has them. */
+/**
+ * Publishes `start`, `end`, `asyncStart`, `asyncEnd` and `error` of each operation, as
+ * `node:diagnostics_channel` defines them.
+ */
 const channel = tracingChannel<unknown, OperationTrace>('forkspace.operation')
 
-/** Whether anybody listens. */
+/** Whether the channel has subscribers. */
 export function observed(): boolean {
   const { start, end, asyncStart, asyncEnd, error } = channel
   return (
@@ -24,7 +27,7 @@ export function observed(): boolean {
   )
 }
 
-/** Costs five flags where there are no listeners. */
+/** Traces an operation. Without subscribers, this costs only the check of five flags. */
 export function traced<T>(trace: () => OperationTrace, act: () => Promise<T>): Promise<T> {
   return observed() ? channel.tracePromise(act, trace()) : act()
 }

@@ -1,14 +1,14 @@
 import { wordsOf } from './digest-table.js'
 
 const keyWords = 5
-/** A digest may be in any place of its group. */
+/** The number of places in a group. A digest may be in any of them. */
 const places = 4
 
 const firstCapacity = 1024
 
 /**
- * The digests of 160 bits that were added last. Its memory grows with their number up to a limit. It may have forgotten
- * one; it never makes one up.
+ * A cache of the 160-bit digests that were added last. Its memory grows with their number, up to a limit. It
+ * may forget a digest, but it never reports one that was not added.
  */
 export class DigestCache {
   readonly #maxCapacity: number
@@ -16,7 +16,7 @@ export class DigestCache {
   #groups: number
   #added = 0
 
-  /** `capacity` is a power of two: so many digests, each of 20 bytes. */
+  /** `capacity` is the largest number of digests, a power of two. Each digest takes 20 bytes. */
   constructor(capacity: number) {
     this.#maxCapacity = capacity
     const first = Math.min(capacity, firstCapacity)
@@ -28,7 +28,7 @@ export class DigestCache {
     return this.#find(wordsOf(digest, keyWords)) !== undefined
   }
 
-  /** Whether it was not known. */
+  /** Adds a digest. Returns whether it was new. */
   add(digest: string): boolean {
     const words = wordsOf(digest, keyWords)
     if (this.#find(words) !== undefined) return false
@@ -70,7 +70,7 @@ export class DigestCache {
     return true
   }
 
-  /** No digest is all zeros. */
+  /** A free place is all zeros, which no digest is. */
   #isFree(place: number): boolean {
     for (let i = 0; i < keyWords; i++) if (this.#keys[place * keyWords + i] !== 0) return false
     return true

@@ -1,23 +1,23 @@
 import { DigestTable, wordsOf } from './digest-table.js'
 import { limits } from './limits.js'
 
-/** Hex digits that count: 96 bits. */
+/** The number of hex digits that count: 96 bits. */
 const digits = 24
 const words = 3
-/** Bits of the filter that each digest sets. */
+/** The number of bits in the filter that each digest sets. */
 const bitsPerDigest = 5
 
 export interface DigestSetOptions {
-  /** The memory of a set of many digests; a power of two, of at most 2^29. */
+  /** The memory of a large set: a power of two, at most 2^29. */
   readonly filterBytes: number
-  /** Sets of the same digests with different salts take different ones for their own by mistake. */
+  /** Sets with different salts have different false positives. */
   readonly salt?: number
 }
 
 /**
- * A set of digests in bounded memory. It finds every digest that was added. With few digests it finds nothing else.
- * With more it is a Bloom filter, and finds some that were never added: one in a hundred where it has 1.2 bytes for
- * each digest, one in ten million where it has 10.
+ * A set of digests in bounded memory. `has` is true for every digest that was added. A small set is exact. A
+ * large set is a Bloom filter with false positives: one in a hundred at 1.2 bytes for each digest, one in ten
+ * million at 10 bytes.
  */
 export class DigestSet {
   readonly #filterBytes: number
@@ -56,7 +56,7 @@ export class DigestSet {
     this.#exact = undefined
   }
 
-  /** Whether all bits of a digest are set; sets them where that is asked for. */
+  /** Whether all bits of a digest are set. If `set` is true, sets them. */
   #look(digest: Uint32Array, set: boolean): boolean {
     const filter = this.#filter!
     let position = Math.imul(digest[0]! ^ digest[2]!, this.#salt)

@@ -3,13 +3,13 @@ import { Buffer } from 'node:buffer'
 /** Hex digits that identify a digest: 160 bits. */
 const keyDigits = 40
 const wordDigits = 8
-/** Each grows on its own, so that none of it takes long. */
+/** Each shard grows on its own, so that growing one never takes long. */
 const shardCount = 64
 const firstSlots = 16
 
 /**
- * A map from digests in hex to small records of one size. Only the first 160 bits of a digest count. Each entry adds a
- * few tens of bytes to its record.
+ * A map from digests in hex to small records of one size. Only the first 160 bits of a digest count. Each
+ * entry takes a few tens of bytes in addition to its record.
  */
 export class DigestTable {
   static readonly keyDigits = keyDigits
@@ -18,7 +18,7 @@ export class DigestTable {
   readonly #shards: (Shard | undefined)[] = Array.from({ length: shardCount })
   #size = 0
 
-  /** `digits` is a multiple of 8, of at most 40. */
+  /** `digits` is a multiple of 8, at most 40. */
   constructor(recordBytes = 0, digits: number = keyDigits) {
     this.#recordBytes = recordBytes
     this.#keyWords = digits / wordDigits
@@ -32,12 +32,15 @@ export class DigestTable {
     return this.get(digest) !== undefined
   }
 
-  /** The record, to be read or written at once. */
+  /** The record of a digest. Read or write it before the next call of `add`. */
   get(digest: string): Buffer | undefined {
     return this.#shards[shardOf(digest)]?.find(wordsOf(digest, this.#keyWords))
   }
 
-  /** A record of zeros to be filled at once; undefined when there is one already. */
+  /**
+   * Adds a digest and returns its record of zeros, to be filled before the next call of `add`. Undefined when
+   * the digest is already there.
+   */
   add(digest: string): Buffer | undefined {
     const shard = (this.#shards[shardOf(digest)] ??= new Shard(this.#recordBytes, this.#keyWords))
     const record = shard.add(wordsOf(digest, this.#keyWords))
@@ -45,7 +48,7 @@ export class DigestTable {
     return record
   }
 
-  /** The words of every digest, each to be read at once. */
+  /** The words of every digest. Read each of them before the table changes. */
   *words(): Generator<Uint32Array> {
     for (const shard of this.#shards) if (shard !== undefined) yield* shard.words()
   }
@@ -89,7 +92,7 @@ class Shard {
     return this.#records.subarray(index * this.#recordBytes, (index + 1) * this.#recordBytes)
   }
 
-  /** The slot of a key, present or not. */
+  /** The slot of a key, or the free slot for it. */
   #slotOf(words: Uint32Array): number {
     const mask = this.#slots.length - 1
     for (let slot = words[1]! & mask; ; slot = (slot + 1) & mask) {
@@ -126,7 +129,7 @@ function shardOf(digest: string): number {
 
 const scratches = Array.from({ length: keyDigits / wordDigits + 1 }, (_, words) => new Uint32Array(words))
 
-/** The first words of a digest, to be read at once. */
+/** The first words of a digest. The next call with the same count overwrites them. */
 export function wordsOf(digest: string, count: number): Uint32Array {
   const words = scratches[count]!
   for (let i = 0; i < count; i++)

@@ -1,16 +1,16 @@
-/** The engine's access to the outside world: passed in, so that tests can fix it. */
+/** The engine's access to the outside world. It is passed in, so that tests can control it. */
 export interface Environment {
-  /** Milliseconds since the epoch; may jump either way. */
+  /** Milliseconds since the epoch. The clock may jump forward or back. */
   wallClockMs(): number
-  /** Milliseconds from any origin; never goes back. */
+  /** Milliseconds from any origin. They never decrease. */
   monotonicMs(): number
-  /** Fills with unpredictable bytes. */
+  /** Fills `bytes` with unpredictable values. */
   randomFill(bytes: Uint8Array): void
 }
 
-/** RFC 3339, UTC, milliseconds. */
+/** A time in the form of RFC 3339, in UTC, with milliseconds. */
 export function formatTime(ms: number): string {
-  // Neighbouring operations ask for the same milliseconds again.
+  // Operations that run shortly after each other format the same milliseconds again.
   const slot = ms & (formatted.length - 1)
   const known = formatted[slot]
   if (known?.ms === ms) return known.text

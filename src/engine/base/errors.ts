@@ -37,7 +37,7 @@ export type StatusName = keyof typeof StatusCode
  * @inline
  */
 interface ReasonRow {
-  /** The status an error of this reason carries. */
+  /** The status of errors with this reason. */
   readonly code: StatusName
   /** The error code that the node:fs view shows for it; EIO when absent. */
   readonly errno?: string
@@ -48,8 +48,7 @@ interface ReasonRow {
 }
 
 /**
- * The one registry of everything that can go wrong. Reasons and codes are stable within a major version;
- * messages are not.
+ * The registry of all error reasons. Reasons and codes are stable within a major version; messages are not.
  */
 const registry = {
   INVALID_ARGUMENT: {
@@ -364,7 +363,7 @@ export type ErrorReason = keyof typeof registry
 /** Every reason with its status, errno, job code and meaning. */
 export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
 
-/** Facts about an error by their names, such as `{ path: '/a' }`. Every value is a string, numbers too. */
+/** Named facts about an error, such as `{ path: '/a' }`. Every value is a string, even a number. */
 export type ErrorDetails = Readonly<Record<string, string>>
 
 /**
@@ -382,14 +381,17 @@ export type ErrorDetails = Readonly<Record<string, string>>
 export class EngineError extends Error {
   /** Always `'EngineError'`. */
   override readonly name = 'EngineError'
-  /** The general category, such as `NOT_FOUND`: the row of `reason` in {@link errorRegistry} has it. */
+  /** The general category, such as `NOT_FOUND`. {@link errorRegistry} has the category of each reason. */
   readonly code: StatusName
   /** The specific cause, such as `PATH_NOT_FOUND`. It is stable within a major version. */
   readonly reason: ErrorReason
-  /** The facts of this error, such as `{ path: '/a' }`; empty where there are none. */
+  /** The facts of this error, such as `{ path: '/a' }`; empty if there are none. */
   readonly details: ErrorDetails
 
-  /** For stores and adapters of your own. `details` is empty by default, and `options.cause` is the original error. */
+  /**
+   * For your own stores and adapters. `details` is empty by default, and `options.cause` is the original
+   * error.
+   */
   constructor(reason: ErrorReason, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
     super(message, options)
     this.code = registry[reason].code
@@ -397,18 +399,18 @@ export class EngineError extends Error {
     this.details = details
   }
 
-  /** The number of `code` in the standard RPC status codes. */
+  /** The number that the standard RPC status codes assign to `code`. */
   get status(): number {
     return StatusCode[this.code]
   }
 }
 
-/** For a call after `close()`, or a call that `close()` ended. */
+/** The error STORE_CLOSED for a call after `close()`, or for a call that `close()` ended. */
 export function engineClosed(): EngineError {
   return new EngineError('STORE_CLOSED', 'the engine was closed')
 }
 
-/** For a write that another engine made first. */
+/** The error STORE_FAILED for a write that failed because another engine wrote first. */
 export function anotherEngine(): EngineError {
   return new EngineError(
     'STORE_FAILED',
@@ -416,7 +418,7 @@ export function anotherEngine(): EngineError {
   )
 }
 
-/** The error DATA_LOSS for an event that the storage must have, and lacks. */
+/** The error DATA_LOSS for an event that is missing in the storage. */
 export function eventMissing(sessionId: string, seq: number): EngineError {
   return new EngineError('DATA_LOSS', `session ${sessionId}: the stored event ${seq} is missing`, {
     sessionId,
@@ -424,7 +426,7 @@ export function eventMissing(sessionId: string, seq: number): EngineError {
   })
 }
 
-/** The error DATA_LOSS for an event that does not match the link of the event after it, or its number. */
+/** The error DATA_LOSS for an event whose number or link is wrong. */
 export function logChanged(sessionId: string, seq: number): EngineError {
   return new EngineError(
     'DATA_LOSS',
@@ -433,7 +435,7 @@ export function logChanged(sessionId: string, seq: number): EngineError {
   )
 }
 
-/** For a store with records of a later version, whose keys start with `prefix`. */
+/** The error STORE_FORMAT for records of a later version, whose keys start with `prefix`. */
 export function unknownRecords(prefix: string): EngineError {
   return new EngineError(
     'STORE_FORMAT',
@@ -448,7 +450,7 @@ export function invalid(field: string, message: string): EngineError {
   return new EngineError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
 }
 
-/** A thrown value, which may be anything, as a text. */
+/** The message of a thrown value, which may be of any type. */
 export function messageOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message : thrown)
@@ -457,7 +459,7 @@ export function messageOf(thrown: unknown): string {
   }
 }
 
-/** Only a defect of ours makes this fail. */
+/** Throws INTERNAL if the condition is false, which only a defect of this library can cause. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new EngineError('INTERNAL', message)
 }

@@ -1,10 +1,13 @@
 /**
- * Thrown by synchronous code that met something not loaded (a node, a content hash that has to be
- * computed). The driver awaits `resolve` and runs the code again; see {@link whenLoaded}.
+ * Thrown by synchronous code that needs something that is not loaded, such as a node, or a content hash that
+ * is not computed yet. The driver awaits `resolve` and runs the code again; see {@link whenLoaded}.
  */
 export class Fault {
   readonly resolve: () => Promise<void>
-  /** Releases what `resolve` holds for the code that threw the fault. Called when that code has run to its end. */
+  /**
+   * Releases the data that `resolve` holds for the code that threw the fault. Called once that code has
+   * finished.
+   */
   readonly release: (() => void) | undefined
 
   constructor(resolve: () => Promise<void>, release?: () => void) {
@@ -13,11 +16,14 @@ export class Fault {
   }
 }
 
-/** Runs code that has no effect before its last fault, until it gets through. `first` is a fault that it threw already. */
+/**
+ * Runs code again after each fault, until it finishes. The code must have no effect before its last fault.
+ * `first` is a fault that the code has already thrown.
+ */
 export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T> {
   let fault = first
   if (fault === undefined) {
-    // Most of the time everything is loaded: then this costs one promise.
+    // Most of the time everything is loaded, and this costs one promise.
     try {
       return attempt()
     } catch (thrown) {
@@ -33,7 +39,10 @@ export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T>
   }
 }
 
-/** As {@link whenLoaded}, but the faults keep their holds; the caller calls the releases that it gets. */
+/**
+ * Like {@link whenLoaded}, but keeps the data that the faults hold. It adds their release functions to
+ * `releases`, which the caller must call.
+ */
 export async function whenHeld<T>(attempt: () => T, releases: (() => void)[], first?: Fault): Promise<T> {
   for (let fault = first; ;) {
     if (fault !== undefined) {

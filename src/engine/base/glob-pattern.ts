@@ -10,7 +10,7 @@ export type Piece =
   | { readonly type: 'set'; readonly set: CharacterSet }
   | { readonly type: 'group'; readonly repeat: Repeat; readonly alternatives: readonly (readonly Piece[])[] }
 
-/** The notation of a group of alternatives: the sign before its parentheses gives the allowed repetitions. */
+/** The notation of a group of alternatives. The sign before its parentheses gives the allowed repetitions. */
 export type Repeat = 'braces' | '@' | '?' | '*' | '+'
 
 /** `[...]`: pairs of first and last code point, and named classes. */
@@ -32,8 +32,9 @@ export function setHas({ negated, ranges, classes }: CharacterSet, code: number)
 }
 
 /**
- * Parses a glob. With `paths`, `/` and `**` have their special meaning. Limits bound the time and the number of pieces of
- * every pattern. As in a shell, a `[` or `{` without its end is literal, and so are braces without a comma or range.
+ * Parses a glob. If `paths` is true, `/` and `**` have their special meaning. Limits bound the time and the
+ * number of pieces of every pattern. As in a shell, a `[` or `{` without its end is literal, and so are
+ * braces without a comma or range.
  */
 export function parsePattern(pattern: string, paths: boolean, field: string): readonly Piece[] {
   const characters = Array.from(parseText(field, pattern, limits.globBytes))
@@ -75,7 +76,7 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
     return characters[i + 1] === '(' && groups.has(i + 1)
   }
 
-  /** Whether a part of the path is `.` and nothing else, which adds nothing to it. */
+  /** Whether a part of the path is only `.`, which has no effect. */
   function isDotPart(i: number): boolean {
     if (characters[i] !== '.' || (i > 0 && characters[i - 1] !== '/')) return false
     return characters[i + 1] === '/' || (i > 0 && i + 1 === characters.length)
@@ -114,7 +115,7 @@ export function parsePattern(pattern: string, paths: boolean, field: string): re
 
 interface Group {
   readonly end: number
-  /** Where the alternatives are cut. */
+  /** The positions of the separators between the alternatives. */
   readonly cuts: readonly number[]
   readonly range: RegExpExecArray | undefined
 }
@@ -124,7 +125,7 @@ interface ParsedSet {
   readonly piece: Piece
 }
 
-/** Finds the ends of groups, by where they open, and the sets, in one pass from left to right. */
+/** Finds all groups and sets, by the positions where they open, in one pass from left to right. */
 function pair(
   characters: readonly string[],
   paths: boolean,
@@ -134,7 +135,7 @@ function pair(
   const sets = new Map<number, ParsedSet>()
   const open: { readonly at: number; readonly closer: '}' | ')'; readonly cuts: number[] }[] = []
   let sign: string | undefined
-  /** No set that opens before this has an end. */
+  /** A set that opens before this position has no end. */
   let endless = 0
   for (let i = 0; i < characters.length; i++) {
     const character = itemAt(characters, i)
@@ -205,8 +206,9 @@ function rangeWords(
 }
 
 /**
- * The set that opens here, or where the search for its end stopped; on paths a `/` inside takes the end away. One plain
- * character in brackets is the same as the character: `[.]` matches a leading dot.
+ * The set that opens here, or, if it has no end, the position where the search for its end stopped. In paths,
+ * a `/` inside means that the set has no end. One plain character in brackets is the same as the character:
+ * `[.]` matches a leading dot.
  */
 function parseSet(
   characters: readonly string[],

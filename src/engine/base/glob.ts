@@ -4,31 +4,31 @@ import { parsePattern, setHas, type CharacterSet, type Piece, type Repeat } from
 /**
  * A parsed glob for paths.
  *
- * `*`, `?` and `[...]` match within a part of a path and never its leading dot; `**` as a whole part matches
+ * `*`, `?` and `[...]` match within a part of a path, and never its leading dot. `**` as a whole part matches
  * any number of parts that do not begin with a dot. `{a,b}`, `{1..3}`, `@(a|b)`, `?( )`, `*( )` and `+( )`
- * are alternatives. A `?` matches one code point, a backslash takes the meaning of what follows, and case
- * counts. A `/` at the end asks for a directory.
+ * are alternatives. A `?` matches one code point. A backslash makes the next character literal. Matching is
+ * case-sensitive. A pattern that ends with `/` matches only directories.
  *
- * Paths have no `.`, `..`, or empty parts and no `/` at the end; they begin with `/` only where the pattern
- * does. A match costs at most the length of the path times the size of the pattern, and no more memory than
- * the pattern.
+ * Paths have no `.`, `..` or empty parts, and no `/` at the end. They begin with `/` only if the pattern
+ * does. The time of a match is at most proportional to the length of the path times the size of the pattern.
+ * It takes no more memory than the pattern.
  */
 export interface Glob {
   readonly pattern: string
-  /** Everything that matches is at or below this path; '' where nothing is known. */
+  /** Everything that matches is at or below this path; '' if nothing is known. */
   readonly base: string
   /** Whether only {@link base} itself can match. */
   readonly literal: boolean
-  /** `directory` says that the path is one: then a pattern that ends with `/` may match it. */
+  /** `directory`: whether the path is a directory. Only then can a pattern that ends with `/` match it. */
   matches: (path: string, directory?: boolean) => boolean
-  /** False when nothing below this directory can match; the empty path is the root of all paths. */
+  /** False if nothing below this directory can match. The empty path is the root of all paths. */
   mayContain: (directory: string) => boolean
 }
 
-/** A parsed glob for text: as {@link Glob}, but `/` and a leading dot are characters like any other. */
+/** A parsed glob for text. It is like {@link Glob}, but `/` and a leading dot are ordinary characters. */
 export interface TextGlob {
   readonly pattern: string
-  /** The most pattern characters that a match compares for each character of the text. */
+  /** The largest number of pattern characters that a match compares with each character of the text. */
   readonly size: number
   matches: (text: string) => boolean
 }
@@ -44,7 +44,7 @@ export function parseGlob(pattern: string, field = 'pattern'): Glob {
   return new PathGlob(pattern, pieces)
 }
 
-/** Throws like {@link parseGlob}. */
+/** Parses a glob for text. Throws the errors of {@link parseGlob}. */
 export function parseTextGlob(pattern: string, field = 'pattern'): TextGlob {
   const pieces = parsePattern(pattern, false, field)
   const machine = new Machine(pieces, false)
@@ -75,7 +75,7 @@ class PathGlob implements Glob {
   readonly base: string
   readonly literal: boolean
   readonly #machine: Machine
-  /** The states after the last directory: paths in one directory are matched in a row. */
+  /** The states after the last directory. Paths in one directory are often matched one after the other. */
   #directory = ''
   #states: readonly State[]
 
@@ -119,8 +119,8 @@ class PathGlob implements Glob {
 }
 
 /**
- * A state of a nondeterministic automaton. All states that are possible at a character are carried along at
- * once, so nothing is ever tried twice.
+ * A state of a nondeterministic automaton. All states that are possible at a character are tracked together,
+ * so there is no backtracking.
  */
 interface State {
   readonly type:
@@ -136,9 +136,9 @@ interface State {
     | 'parts'
   readonly code: number
   readonly set: CharacterSet | undefined
-  /** What follows. Of `parts`: the ends that a `**` can have, a slash or the end. */
+  /** The next states. For `parts`: the possible states after a `**`, which are a slash or the end. */
   readonly to: State[]
-  /** The step that saw this state last. */
+  /** The last step that visited this state. */
   step: number
 }
 
@@ -176,8 +176,8 @@ class Machine {
   }
 
   /**
-   * Takes one character, or −1 for the end, and leaves the states after it in `#next`. Each state is seen
-   * once. `fresh` says that a part of the path begins here, `inside` that something precedes it. True when
+   * Processes one character, or −1 for the end, and stores the next states in `#next`. It visits each state
+   * once. `fresh`: a part of the path begins here. `inside`: a character precedes this one. Returns true if
    * the text may end here.
    */
   #advance(states: readonly State[], code: number, fresh: boolean, inside: boolean): boolean {
@@ -185,18 +185,21 @@ class Machine {
     const next: State[] = []
     const waiting = [...states]
     const atStart = this.#paths && fresh
-    /** Whether a wildcard may take the character. */
+    /** Whether a wildcard may match the character. */
     const open = code >= 0 && !(this.#paths && (code === slash || (atStart && code === dot)))
     let ended = false
-    /** States after a wildcard or group that matched nothing at the beginning of a part: never its end. */
+    /**
+     * States after a wildcard or group that matched nothing at the beginning of a part. The part cannot end
+     * there.
+     */
     const behindNothing: State[] = []
     let slashes = inside
-    /** Whether such a wildcard or group precedes in this part: a `**` after it is not the whole part. */
+    /** Whether such a wildcard or group precedes in this part. A `**` after it is then not the whole part. */
     let isBehindNothing = false
     for (;;) {
       let one = waiting.pop()
       if (one === undefined) {
-        // The states already seen cover all that is left to do here, and more.
+        // At a slash or the end, the visited states already cover all other cases.
         if (code < 0 || code === slash) break
         one = behindNothing.pop()
         slashes = false
@@ -216,7 +219,7 @@ class Machine {
           if (one.code === code) next.push(one.to[0]!)
           break
         case 'slash':
-          // Braces can make a slash after a slash, which adds nothing.
+          // Braces can produce a slash after a slash, which has no effect.
           if (atStart && slashes) waiting.push(one.to[0]!)
           else if (code === slash) next.push(one.to[0]!)
           break
@@ -254,7 +257,7 @@ function state(type: State['type'], to: State[], code = 0, set?: CharacterSet): 
   return { type, code, set, to, step: 0 }
 }
 
-/** The state before these pieces, when `next` is the one after them. */
+/** The state before these pieces. `next` is the state after them. */
 function compile(pieces: readonly Piece[], next: State): State {
   return pieces.reduceRight((behind, piece) => compilePiece(piece, behind), next)
 }
@@ -277,7 +280,7 @@ function compilePiece(piece: Piece, next: State): State {
   }
 }
 
-/** After a `**` that is a whole part comes a slash or the end; before anything else it is a star. */
+/** If a slash or the end follows a `**`, it can be a whole part. Before anything else, it is a `*`. */
 function compileGlobstar(next: State): State {
   const star = state('star', [next])
   const ends = reachable(next).filter(({ type }) => type === 'end' || type === 'slash')
@@ -296,7 +299,7 @@ function compileGroup(repeat: Repeat, alternatives: readonly (readonly Piece[])[
   return repeat === '*' ? again : state('split', repeat === '?' ? [...ways, behind] : ways)
 }
 
-/** The states that can be next from here without a character. */
+/** The states that can be reached from a state without a character. */
 function reachable(from: State): State[] {
   const seen = new Set([from])
   for (const one of seen) if (one.type === 'split') one.to.forEach((to) => seen.add(to))

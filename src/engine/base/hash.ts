@@ -2,7 +2,7 @@ import { given } from './input.js'
 import { createHash, hash, type Hash } from 'node:crypto'
 import { invalid } from './errors.js'
 
-/** Lower-case hex of the SHA-256. */
+/** The SHA-256 as lower-case hex. */
 export function sha256(content: Uint8Array | string): string {
   return hash('sha256', content)
 }

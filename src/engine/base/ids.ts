@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { Environment } from './environment.js'
 
-/** Crockford's base 32 in lower case: its order is the order of its bytes. */
+/** Crockford's base 32 in lower case. Its digits sort like their byte values. */
 const alphabet = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz')
 export const idLength = 36
 const timeDigits = 10
@@ -14,8 +14,8 @@ export function isId(text: unknown): text is string {
 }
 
 /**
- * Makes ids and inode numbers. An id is 10 characters of time, strictly growing within a process, then 26
- * random ones (130 bits), so that the order of ids is the order of creation.
+ * Makes ids and inode numbers. An id is 10 characters of time, strictly increasing within a process, followed
+ * by 26 random ones (130 bits). So the order of ids is the order of creation.
  */
 export class IdSource {
   readonly #environment: Environment
@@ -28,7 +28,10 @@ export class IdSource {
     this.#environment = environment
   }
 
-  /** Greater than all that were made before it, and than `after`, which may be of an earlier process. */
+  /**
+   * Makes an id that is greater than all earlier ids of this source, and greater than `after`, which may be
+   * from an earlier process.
+   */
   newId(after?: string): string {
     const known = after === undefined ? this.#lastTick : Math.max(this.#lastTick, tickOf(after))
     const tick = Math.max(known + 1, Math.floor(this.#environment.wallClockMs() * ticksPerMs))
@@ -44,12 +47,12 @@ export class IdSource {
     }
     let bits = 0
     for (let i = timeDigits; i < idLength; i++) {
-      // Six digits of five bits a word.
+      // Each word gives six digits of five bits.
       if ((i - timeDigits) % 6 === 0) bits = this.#word()
       text[i] = alphabet[bits & 31]!
       bits >>>= 5
     }
-    // One flat string: joined pieces would keep all of them alive.
+    // One flat string. A string joined from pieces would keep all of them alive.
     return text.toString('latin1')
   }
 

@@ -1,6 +1,6 @@
 /**
- * Does some work for each item, for up to `size` of them at once: work that waits often does not add up its waits.
- * When one fails, the others of its group come to their end first.
+ * Runs `work` for each item, for up to `size` items at once, so that their waits overlap. If one fails, the
+ * others of its group finish first, and then this rejects.
  */
 export async function inGroups<T>(
   items: Iterable<T> | AsyncIterable<T>,

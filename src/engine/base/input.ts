@@ -3,10 +3,10 @@ import { EngineError, invalid } from './errors.js'
 import { limits } from './limits.js'
 import { unreadable } from './shape.js'
 
-/** String-to-string data of a user; `__proto__` is a key like any other. */
+/** A user's map from strings to strings. `__proto__` is a key like any other. */
 export type StringMap = Readonly<Record<string, string>>
 
-/** A copy without prototype, checked against the limits on tags and labels. */
+/** A copy without a prototype, checked against the limits on tags and labels. */
 export function parseStringMap(field: string, input: StringMap | undefined): StringMap {
   const copy: Record<string, string> = Object.create(null) as Record<string, string>
   if (input === undefined) return copy
@@ -20,7 +20,7 @@ export function parseStringMap(field: string, input: StringMap | undefined): Str
   return copy
 }
 
-/** A well-formed string within a limit in bytes. */
+/** Checks that a value is a well-formed string within a limit in bytes. */
 export function parseText(field: string, value: unknown, maxBytes: number): string {
   if (typeof value !== 'string') throw invalid(field, `must be a string; it is ${kindOf(value)}`)
   if (!value.isWellFormed()) throw invalid(field, 'contains a lone surrogate: half of a character of UTF-16')
@@ -30,11 +30,11 @@ export function parseText(field: string, value: unknown, maxBytes: number): stri
 }
 
 /**
- * The elements of a caller's array, each read once, by their indices: iterators and methods of a subclass do not
- * count. A hole is undefined.
+ * The elements of a caller's array. Each is read once, by its index, so iterators and methods of a subclass
+ * are not used. A hole becomes undefined.
  *
- * @throws {EngineError} INVALID_ARGUMENT when it is not an array.
- * @throws {EngineError} TOO_LARGE when it is over the limit.
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not an array.
+ * @throws {EngineError} TOO_LARGE when the array is over the limit.
  */
 export function readList(field: string, list: unknown, limit: number, unit: string): unknown[] {
   const elements: unknown[] = []
@@ -55,9 +55,9 @@ export function readList(field: string, list: unknown, limit: number, unit: stri
 }
 
 /**
- * The own enumerable properties of a caller's object that is data, each read once.
+ * The own enumerable properties of a caller's data object, each read once.
  *
- * @throws {EngineError} INVALID_ARGUMENT when it is not such an object.
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not such an object.
  */
 export function readEntries(field: string, map: unknown, expected: string): [string, unknown][] {
   if (typeof map !== 'object' || map === null) throw invalid(field, expected)
@@ -71,18 +71,18 @@ export function readEntries(field: string, map: unknown, expected: string): [str
   return entries
 }
 
-/** The error text for an object that must have exactly one of some keys. */
+/** The error text for an object that must have exactly one of several keys. */
 export function oneOf(copy: object, names: string): string {
   const has = Object.keys(copy)
   return `must have exactly one of the keys ${names}; it has ${has.length === 0 ? 'none' : has.join(', ')}`
 }
 
-/** An id or label of a caller, shortened for an error. */
+/** A caller's id or label, shortened for an error. */
 export function shown(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 64) : typeof value
 }
 
-/** A value of a caller for the end of an error: short, and never that of a secret. */
+/** A caller's value in a short form, for the end of an error message. Never pass a secret. */
 export function given(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
   if (typeof value === 'bigint') return `${value}n`
@@ -95,7 +95,7 @@ export function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-/** A real Uint8Array; an object with its prototype alone does not count. */
+/** Whether a value is a real Uint8Array. An object that only has its prototype is not one. */
 export function isBytes(value: unknown): value is Uint8Array {
   return ArrayBuffer.isView(value) && value instanceof Uint8Array
 }
@@ -110,16 +110,17 @@ const { get: bufferOf } = typedArray.buffer
 const { get: offsetOf } = typedArray.byteOffset
 const { get: lengthOf } = typedArray.byteLength
 
-/** The length in bytes that a view really has. */
+/** The real length of a view in bytes, whatever its property says. */
 export function byteLengthOf(value: Uint8Array): number {
   return lengthOf.call(value) as number
 }
 
 /**
- * The bytes of a Uint8Array of a caller, which share its memory. A subclass may override its properties: only its
- * real bounds count here.
+ * The bytes of a caller's Uint8Array, in the same memory. A subclass may override its properties, so only the
+ * real bounds are used.
  *
- * @throws {EngineError} INVALID_ARGUMENT when the value is not a Uint8Array, states a wrong length, or has no memory.
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not a Uint8Array, states a wrong length, or has no
+ * memory.
  */
 export function readBytes(
   field: string,
@@ -142,7 +143,7 @@ export function readBytes(
 }
 
 /**
- * Whether a value of a caller is an async iterable.
+ * Whether a caller's value is an async iterable.
  *
  * @throws {EngineError} INVALID_ARGUMENT when that cannot be read.
  */
@@ -155,15 +156,15 @@ export function isAsyncIterable(field: string, value: unknown): value is AsyncIt
   }
 }
 
-/** The error text for a piece of a content that is no bytes. */
+/** The error text for a piece of content that is not bytes. */
 export function notInPieces(piece: unknown): string {
   return `must be an iterable of Uint8Array pieces; a piece is ${kindOf(piece)}`
 }
 
-/** Of a view of no bytes: whether its memory still exists. */
+/** Whether the memory of an empty view still exists. */
 function hasMemory(value: Uint8Array): boolean {
   try {
-    // Throws where it does not.
+    // Throws if it does not.
     Uint8Array.prototype.keys.call(value)
     return true
   } catch {
@@ -171,12 +172,12 @@ function hasMemory(value: Uint8Array): boolean {
   }
 }
 
-/** As {@link readBytes}, with a copy of the bytes: their owner may change them afterwards. */
+/** Like {@link readBytes}, but returns a copy, because the owner may change the bytes later. */
 export function copyBytes(field: string, value: unknown, expected?: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array(readBytes(field, value, expected))
 }
 
-/** Permission bits, 0 to 0o7777. */
+/** Checks permission bits, 0 to 0o7777. */
 export function parseMode(mode: unknown, field = 'mode'): number {
   if (typeof mode !== 'number' || !Number.isInteger(mode) || mode < 0 || mode > 0o7777) {
     throw invalid(field, `must be a whole number from 0 to 0o7777, such as 0o644; it is ${given(mode)}`)
@@ -184,20 +185,20 @@ export function parseMode(mode: unknown, field = 'mode'): number {
   return mode
 }
 
-/** true or false, where it is given. */
+/** Checks an optional boolean. `fallback` is its default. */
 export function parseFlag(field: string, value: unknown, fallback: boolean): boolean {
   if (value === undefined) return fallback
   if (typeof value !== 'boolean') throw invalid(field, `must be true or false; it is ${given(value)}`)
   return value
 }
 
-/** A function, where it is given. */
+/** Checks an optional function. */
 export function parseFunction<T>(field: string, value: T): T {
   if (value === undefined || typeof value === 'function') return value
   throw invalid(field, `must be a function; it is ${given(value)}`)
 }
 
-/** A size or offset in bytes. */
+/** Checks a size or offset in bytes. */
 export function parseSize(field: string, value: unknown): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {
     throw invalid(field, `must be a whole number from 0 to 2^53 − 1; it is ${given(value)}`)
@@ -205,7 +206,7 @@ export function parseSize(field: string, value: unknown): number {
   return value
 }
 
-/** A JSON object from storage, without a prototype again. */
+/** Copies a map that was read from stored JSON, so that it has no prototype again. */
 export function reviveStringMap(entries: StringMap): StringMap {
   return Object.assign(Object.create(null) as Record<string, string>, entries)
 }

@@ -1,6 +1,6 @@
 import { Mutex } from 'async-mutex'
 
-/** One mutex a key, for rare jobs of many steps; an unused key costs nothing. */
+/** One mutex for each key, for rare jobs of many steps. An unused key takes no memory. */
 export class KeyedMutex {
   readonly #mutexes = new Map<string, Mutex>()
 

@@ -4,7 +4,7 @@ export const limits = {
   nameBytes: 255,
   /** A path. */
   pathBytes: 4096,
-  /** As on Linux: a path of 4,096 bytes with the NUL at its end. */
+  /** The target of a symlink. As on Linux: 4,096 bytes with the NUL at the end. */
   symlinkTargetBytes: 4095,
   /** Names in a path. */
   pathDepth: 256,
@@ -12,7 +12,7 @@ export const limits = {
   symlinkHops: 40,
   /** Default of `maxFileBytes`; the option can raise it up to 2^53 − 1. */
   fileBytes: 64 * 2 ** 30,
-  /** Entries per page where `pageSize` is 0 or absent. */
+  /** Entries per page if `pageSize` is 0 or absent. */
   pageSizeDefault: 1000,
   /** Entries per page. A larger `pageSize` is reduced to it. */
   pageSizeMax: 10_000,
@@ -38,7 +38,7 @@ export const limits = {
   importWindowSeconds: 120,
   /** The largest `imports.rateWindowSeconds`, in seconds. */
   importWindowSecondsMax: 3600,
-  /** How long `close()` waits for commits on their way to a remote, in milliseconds. */
+  /** How long `close()` waits for commits that are being sent to a remote, in milliseconds. */
   commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
   errorMessageLength: 4096,
@@ -62,7 +62,10 @@ export const limits = {
   globNesting: 10,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
-  /** POSIX locks of a session: ranges of one kind and owner. Each waiter may exceed the bound by two. */
+  /**
+   * POSIX locks of a session. Each lock is a range of one kind and owner. A request that waited may exceed
+   * the limit by two.
+   */
   heldLocks: 10_000,
   /** File locks of a session. */
   fileLocks: 10_000,
@@ -104,7 +107,10 @@ export const limits = {
   busSubscribers: 1000,
   /** Topics of one subscription. Patterns have a separate bound of the same number. */
   busTopics: 256,
-  /** Characters in all different patterns of a session's subscriptions. Each may be compared with each of a topic. */
+  /**
+   * Characters in all distinct patterns of a session's subscriptions. Each of them may be compared with each
+   * character of a topic.
+   */
   busPatternSize: 16_384,
   /** Messages that wait for one subscriber. */
   busWaitingMessages: 10_000,
@@ -126,19 +132,19 @@ export const limits = {
   secretsPerCommit: 32,
   /** The id of a master key. */
   masterKeyIdBytes: 128,
-  /** A file is cut into blocks of this size; a block is the largest blob. */
+  /** A file is cut into blocks of this size. No blob is larger than a block. */
   blockBytes: 1 << 20,
   /** Blocks in one chunk of the body of a file. */
   blocksPerChunk: 1024,
-  /** A write that would give a block more extents rewrites the block as one blob. */
+  /** A write that would give a block more extents than this rewrites the block as one blob. */
   extentsPerBlock: 512,
-  /** Remembered hashes of contents of several blobs. More than the operations of a batch. */
+  /** Remembered hashes of contents that consist of several blobs. More than the operations of a batch. */
   rememberedHashes: 16_384,
   /** The most bytes that one read returns, as in Node. */
   readBytes: 2 ** 31 - 1,
-  /** A body with more extents is stored as a separate node. */
+  /** A body with more extents than this is stored as a separate node. */
   inlineExtents: 64,
-  /** A run of names without a canonical page end is cut by position at this many. */
+  /** The most names in a page. A run of names without a canonical page end is cut at this position. */
   namesPerPage: 1024,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
@@ -164,11 +170,14 @@ export const limits = {
    * tree nodes, and a quarter for sessions. All counts are approximate.
    */
   memoryBudgetBytes: 128 * 2 ** 20,
-  /** The least `memoryBudgetBytes`. */
+  /** The smallest allowed `memoryBudgetBytes`. */
   memoryBudgetMinBytes: 2 ** 20,
-  /** One session's earlier states may take the sessions' part divided by this. So may its newest state while it is idle. */
+  /**
+   * A session's earlier states may take the memory for sessions divided by this. The newest state of an idle
+   * session may take as much again.
+   */
   sessionShare: 8,
-  /** The least number of commits and openings between two measurements of the sessions in memory. */
+  /** The smallest number of commits and openings between two measurements of the sessions in memory. */
   sessionsLookedAt: 64,
   /** An eviction stores no snapshot if reopening the session replays at most this many events. */
   eventsWithoutSnapshot: 64,
@@ -176,7 +185,7 @@ export const limits = {
   recoveryPauseMs: 50,
   /** The longest pause after a failed recovery of the store, in milliseconds. */
   recoveryPauseMaxMs: 1000,
-  /** A clean blob above this is not kept in memory. */
+  /** A stored blob above this size is not kept in memory. */
   cachedBlobBytes: 64 * 1024,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
@@ -200,25 +209,27 @@ export const limits = {
   bundleCheckpoints: 100_000,
   /** Files with several hard links in one state of a bundle. */
   bundleLinkedFiles: 2 ** 18,
-  /** Roots of states that an export keeps between its two passes. It finds further ones twice. */
+  /**
+   * Roots of states that an export keeps between its two passes. It computes further roots once in each pass.
+   */
   bundleHeldStates: 256,
   /** Bytes of contents hashed for one page of a manifest. A page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
-  /** Lines in the index of a checked-out directory that memory holds. */
+  /** Lines in the index of a checked-out directory that are held in memory. */
   checkoutLines: 50_000,
   /** Lines in the index of a checked-out directory in one stored record. */
   checkoutLinesPerText: 4096,
   /** Paths that one sync of a checked-out directory may change. */
   checkoutChanges: 100_000,
-  /** Records read from storage at once, where a filter may skip many. */
+  /** Records read from storage at once, if a filter may skip many of them. */
   recordsPerScan: 256,
-  /** Approximate bytes of records read from storage at once. */
+  /** The approximate number of bytes of records read from storage at once. */
   scannedBytes: 2 ** 20,
-  /** Approximate effects of events read from storage at once. */
+  /** The approximate number of effects of events read from storage at once. */
   effectsPerRead: 10_000,
   /** The most digests of an exact set, which takes about 4 MiB. A larger set is a Bloom filter. */
   exactDigests: 2 ** 17,
-  /** The filter for writes whose references are not stored yet. */
+  /** The size of the Bloom filter that notes writes whose references are not stored yet. */
   recentWritesBytes: 4 * 2 ** 20,
   /** A collection uses `memoryBudgetBytes` divided by this for its marks, within the two bounds below. */
   markShare: 8,
@@ -228,9 +239,9 @@ export const limits = {
   markMaxBytes: 2 ** 29,
   /** Default of `automaticCollection.garbageBytes`. */
   garbageBytes: 64 * 2 ** 20,
-  /** The least `automaticCollection.garbageBytes`. */
+  /** The smallest allowed `automaticCollection.garbageBytes`. */
   garbageMinBytes: 64 * 1024,
-  /** The store's size is read each time that this fraction of `garbageBytes` was committed: one eighth. */
+  /** The store's size is read each time that `garbageBytes` divided by this was committed. */
   looksPerCollection: 8,
   /** The first pause after a failed automatic collection, in milliseconds. It doubles with each failure. */
   collectionPauseMs: 1000,
@@ -242,6 +253,6 @@ export const limits = {
   recordsPerCompaction: 16_384,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
-  /** Acknowledgements from memory before a turn of the event loop. */
+  /** Commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
 } as const

@@ -1,4 +1,4 @@
-/** An event of interest to the embedder that no caller learns of. */
+/** An event for the program that embeds the engine. Callers of operations are not informed of it. */
 export interface LogEntry {
   /** `error`: something failed. `warn`: something needs attention. `info`: everything works. */
   readonly level: 'info' | 'warn' | 'error'
@@ -10,7 +10,10 @@ export interface LogEntry {
 
 export type Log = (level: LogEntry['level'], message: string, details?: LogEntry['details']) => void
 
-/** Errors of the hook are its own: they must not end the work that it reports on. */
+/**
+ * Makes a log from a hook. Errors of the hook are ignored, because they must not end the work that it reports
+ * on.
+ */
 export function logTo(hook: ((entry: LogEntry) => void) | undefined): Log {
   if (hook === undefined) return () => undefined
   return (level, message, details = {}) => {

@@ -1,8 +1,8 @@
 import { itemAt } from './present.js'
-/** Longer names are not compared: a mistyped name is about as long as the right one. */
+/** Longer names are not compared. A mistyped name is about as long as the right one. */
 const maxLength = 64
 
-/** The known name that a mistyped one is probably meant to be; undefined when none is close. */
+/** The known name that a mistyped one probably means; undefined when none is close. */
 export function nearest(name: string, known: Iterable<string>): string | undefined {
   if (name.length > maxLength) return undefined
   const typed = name.toLowerCase()
@@ -18,7 +18,10 @@ export function nearest(name: string, known: Iterable<string>): string | undefin
   return best
 }
 
-/** Edits between two names, or a little more than those for a name inside the other; infinite when they differ too much. */
+/**
+ * The number of edits between two names if they are few. Otherwise, if one name contains the other, the
+ * length of the longer one, and if not, infinity.
+ */
 function distanceBetween(typed: string, candidate: string): number {
   const edits = countEdits(typed, candidate)
   if (edits <= Math.max(1, Math.floor(typed.length / 3))) return edits

@@ -1,6 +1,6 @@
 /**
- * Order by the bytes of the UTF-8 form. It differs from the order of JavaScript strings only where a
- * surrogate pair (U+10000 and above) meets a unit from U+E000 on.
+ * Compares two strings by the bytes of their UTF-8 form. The result differs from the order of JavaScript
+ * strings only if a surrogate pair (U+10000 and above) is compared with a unit from U+E000 on.
  */
 export function compareUtf8(a: string, b: string): number {
   if (a === b) return 0

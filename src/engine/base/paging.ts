@@ -6,9 +6,9 @@ import { Shape } from './shape.js'
 
 /** The page of a listing to read. */
 export interface PageRequest {
-  /** Entries per page, 1 to 10,000; 0 or absent is 1,000; more is clamped. */
+  /** Entries per page, 1 to 10,000. 0 or absent: 1,000. A larger number is reduced to 10,000. */
   readonly pageSize?: number
-  /** `nextPageToken` of the page before; empty or absent for the first page. */
+  /** `nextPageToken` of the previous page; empty or absent for the first page. */
   readonly pageToken?: string
 }
 
@@ -24,19 +24,19 @@ export function parsePageSize(pageSize: number | undefined): number {
 }
 
 /**
- * A page token names the last key of the page before it, so it stays valid while data changes. It also names its
- * listing, and other listings refuse it.
+ * Makes a page token. It contains the last key of its page, so it stays valid while data changes. It also
+ * contains the name of its listing, and other listings reject it.
  */
 export function encodePageToken(listing: string, lastKey: string): string {
   return Buffer.from(JSON.stringify([listing, lastKey])).toString('base64url')
 }
 
-/** The last key of the page before; undefined for the first page. */
+/** The last key of the previous page; undefined for the first page. */
 export function parsePageToken(listing: string, token: string | undefined): string | undefined {
   if (token === undefined || token === '') return undefined
   let parsed: unknown
   try {
-    // A list of bytes would make a buffer too.
+    // Only a string is a token, although `Buffer.from` also accepts a list of bytes.
     if (typeof token === 'string') parsed = JSON.parse(Buffer.from(token, 'base64url').toString())
   } catch {
     parsed = undefined

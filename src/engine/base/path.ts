@@ -3,15 +3,15 @@ import { EngineError, invalid } from './errors.js'
 import { given, kindOf } from './input.js'
 import { limits } from './limits.js'
 
-/** The names of an absolute path from the root down; the root itself has none. */
+/** The names in an absolute path, from the root down. The root itself has none. */
 export type PathNames = readonly string[]
 
 /**
- * The one gate for paths: absolute, no empty part, no `.` or `..`, no NUL, well-formed Unicode, within the
- * limits on name, path and depth.
+ * Checks a path and splits it into its names. A path must be absolute and well-formed Unicode, without empty
+ * parts, `.`, `..` and NUL, and within the limits on name, path and depth.
  */
 export function parsePath(path: string, field = 'path'): PathNames {
-  // One operation parses its path several times; beyond that a cache costs more than parsing.
+  // One operation parses its path several times. A larger cache would cost more than parsing.
   if (path === lastPath) return lastNames
   const names = parse(path, field)
   lastPath = path
@@ -20,8 +20,8 @@ export function parsePath(path: string, field = 'path'): PathNames {
 }
 
 /**
- * The names of a path that comes from a tree. A move may have made it longer than the limits allow: it is
- * listed, and can be moved back, but not be reached.
+ * The names in a path that comes from a tree. A move may have made it longer than the limits allow. Such a
+ * path is listed and can be moved back, but operations cannot reach it.
  */
 export function splitPath(path: string): PathNames {
   return path === '/' ? [] : path.slice(1).split('/')
@@ -75,8 +75,8 @@ function parse(path: unknown, field: string): PathNames {
 const scratch = Buffer.allocUnsafe(1024)
 
 /**
- * A part cut out of a longer string keeps a reference to the whole and compares about ten times slower than
- * a string of its own; shorter ones are always copied.
+ * Copies a name into a string of its own. A substring keeps a reference to the whole string, and comparing it
+ * takes about ten times longer. Substrings of fewer than 13 characters are always copies.
  */
 function flatten(name: string): string {
   if (name.length < 13) return name

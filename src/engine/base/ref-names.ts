@@ -1,4 +1,4 @@
-/** Whether `git check-ref-format --branch` takes the name. */
+/** Whether `git check-ref-format --branch` accepts the name. */
 export function isBranchName(name: string): boolean {
   return name !== 'HEAD' && !name.startsWith('-') && isRefName(`refs/heads/${name}`)
 }

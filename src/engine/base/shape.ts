@@ -1,25 +1,25 @@
 import { EngineError, invalid, messageOf } from './errors.js'
 import { nearest } from './nearest.js'
 
-/** The properties of T; of a union, those of all its members. */
+/** The properties of T. For a union, the properties of all its members. */
 type NameOf<T> = T extends unknown ? keyof T & string : never
 
-/** Every property of T, named once: the compiler refuses a missing name and a foreign one. */
+/** Every property of T, named once. The compiler rejects a missing name and an unknown one. */
 export type NamesOf<T> = Readonly<Record<NameOf<T>, true>>
 
 /** A copy that its receiver may change. */
 export type CopyOf<T> = { -readonly [Name in keyof T]: T[Name] }
 
-/** A copy has no prototype: a property that something added to `Object.prototype` is not an option. */
+/** A copy does not inherit from `Object.prototype`, so a property that was added there is not an option. */
 const Copy = function () {} as unknown as new () => Record<string, unknown>
 Copy.prototype = Object.create(null)
 
 /**
- * The properties of an object of options. {@link read} copies an object of a caller at the border: inside, only the
- * copy is used.
+ * The properties of an options object. {@link read} copies a caller's object when the call begins. From then
+ * on, the engine uses only the copy.
  *
- * Own enumerable properties count, as in a spread; inherited ones and symbols do not. `undefined` means absent. Every
- * property is read once.
+ * Own enumerable properties count, as in a spread. Inherited ones and symbols do not. `undefined` means
+ * absent. Every property is read once.
  */
 export class Shape<T extends object> {
   readonly #names: ReadonlySet<string>
@@ -37,7 +37,9 @@ export class Shape<T extends object> {
     return this.#read(value, parameter, '')
   }
 
-  /** As {@link read}, for an object inside another: names in errors begin with its field. */
+  /**
+   * Like {@link read}, for an object inside another one. Names in errors begin with the field of that object.
+   */
   readPart(value: T, field: string): CopyOf<T> {
     return this.#read(value, field, field)
   }
@@ -47,7 +49,7 @@ export class Shape<T extends object> {
     const copy = new Copy()
     let plain = true
     let unknown: string | undefined
-    // Proxies and getters of a caller may throw anything.
+    // A caller's proxies and getters may throw anything.
     try {
       if (Array.isArray(value) || ArrayBuffer.isView(value)) plain = false
       else {
@@ -77,7 +79,7 @@ export class Shape<T extends object> {
   }
 }
 
-/** The error INVALID_ARGUMENT that names the key, and suggests the most similar known key. */
+/** The error INVALID_ARGUMENT for an unknown key. It suggests the most similar known key. */
 export function unknownName(field: string, name: string, known: ReadonlySet<string>): EngineError {
   const shownName = shownKey(name)
   const at = field === '' ? shownName : `${field}.${shownName}`
@@ -93,7 +95,10 @@ export function unknownName(field: string, name: string, known: ReadonlySet<stri
   })
 }
 
-/** Parses arguments at once, for a call whose result comes later, such as an iterator. The result gives the value or throws the error. */
+/**
+ * Parses arguments immediately, for a call whose result comes later, such as an iterator. The returned
+ * function gives the value or throws the error.
+ */
 export function parseAtCall<T>(parse: () => T): () => T {
   try {
     const value = parse()
@@ -110,7 +115,10 @@ export function unreadable(field: string, cause: unknown): EngineError {
   return new EngineError('INVALID_ARGUMENT', message, { field }, { cause })
 }
 
-/** Whether an object without properties of its own can be an empty `{}`, and not a Map, a promise or a class. */
+/**
+ * Whether an object without properties of its own can be an empty `{}`, and not a Map, a promise or an
+ * instance of a class.
+ */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null

@@ -2,10 +2,13 @@ import type { Environment } from './environment.js'
 import { Fault } from './fault.js'
 import { limits } from './limits.js'
 
-/** Long work cut into steps; a step yields nothing, or a promise that it needs awaited. */
+/**
+ * Long work that is cut into steps. A step yields nothing, or a promise that must be awaited before the next
+ * step.
+ */
 export type Steps<T> = Generator<Promise<void> | undefined, T, void>
 
-/** Says when a loop has run for long enough to let the event loop have a turn. */
+/** Measures whether a loop has run so long that the event loop needs a turn. */
 export class TimeSlice {
   readonly #environment: Environment
   #start: number
@@ -25,7 +28,7 @@ export class TimeSlice {
   }
 }
 
-/** Runs long work in slices of a few milliseconds that leave the event loop free in between. */
+/** Runs long work in slices of a few milliseconds, with turns of the event loop in between. */
 export async function runInSlices<T>(work: Steps<T>, environment: Environment): Promise<T> {
   const slice = new TimeSlice(environment)
   for (;;) {
@@ -36,7 +39,7 @@ export async function runInSlices<T>(work: Steps<T>, environment: Environment): 
   }
 }
 
-/** Inside steps: runs `attempt` until it no longer faults. */
+/** For use inside steps: runs `attempt` until it no longer faults. */
 export function* loaded<T>(attempt: () => T): Steps<T> {
   for (;;) {
     try {

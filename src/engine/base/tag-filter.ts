@@ -1,7 +1,7 @@
 import { invalid } from './errors.js'
 import { given, type StringMap } from './input.js'
 
-/** `key=value`, as a filter on tags or labels. */
+/** Parses `key=value`, a filter on tags or labels. Undefined: no filter. */
 export function parseFilter(filter: string | undefined): ((map: StringMap) => boolean) | undefined {
   if (filter === undefined || filter === '') return undefined
   const cut = typeof filter === 'string' ? filter.indexOf('=') : -1

@@ -10,7 +10,7 @@ export function parseTime(field: string, text: unknown): number {
     const [, date = '', time, fraction = '', zone = ''] = parts
     const wall = Date.parse(`${date}T${time}${fraction.slice(0, 4)}Z`)
     const ms = Date.parse(`${date}T${time}${fraction.slice(0, 4)}${zone.toUpperCase()}`)
-    // A day like 30 February is moved on by some parsers and refused by others.
+    // Some parsers turn a day like 30 February into one in March, and others reject it.
     if (Number.isFinite(ms) && new Date(wall).toISOString().startsWith(date)) return ms
   }
   throw invalid(field, `must be a time like 2026-01-31T08:00:00.000Z; it is ${given(text)}`)

@@ -3,7 +3,7 @@ import type { Environment } from './environment.js'
 import { copyBytes, notInPieces } from './input.js'
 
 export interface TransferLimits {
-  /** The least bytes received for each second of waiting. 0: no minimum. */
+  /** The least number of bytes received for each second of waiting. 0: no minimum. */
   readonly minBytesPerSecond: number
   /** The rate is measured over this many milliseconds of waiting. */
   readonly windowMs: number
@@ -22,7 +22,7 @@ export class Transfer {
   #waitedMs = 0
   #bytes = 0
 
-  /** `onSlow` is called with the bytes of a window that were too few. */
+  /** `onSlow` is called with the number of bytes of a window that had too few. */
   constructor(environment: Environment, limits: TransferLimits, onSlow: (bytes: number) => void) {
     this.#environment = environment
     this.#limits = limits
@@ -38,7 +38,7 @@ export class Transfer {
     clearInterval(this.#timer)
   }
 
-  /** The outcome of work of a third party: the time that it takes counts. */
+  /** The outcome of a third party's work. The time that the work takes counts as waiting. */
   async waiting<T>(work: PromiseLike<T>): Promise<T> {
     if (this.#waits++ === 0) this.#waitingSince = this.#environment.monotonicMs()
     try {
@@ -48,13 +48,14 @@ export class Transfer {
     }
   }
 
-  /** Call this for bytes that are of use: progress messages and the like are not. */
+  /** Call this for useful bytes. Progress messages and the like do not count. */
   received(bytes: number): void {
     this.#bytes += bytes
   }
 
   /**
-   * As {@link abortable}: copies of the pieces, which are waited for and received.
+   * Like {@link abortable}, but yields copies of the pieces. It counts the time spent waiting for them, and
+   * their bytes.
    *
    * @throws {EngineError} INVALID_ARGUMENT when a piece is not bytes.
    */
@@ -83,7 +84,7 @@ export class Transfer {
     return iterator
   }
 
-  /** The bytes of a window that is over and brought too few of them; undefined for no such window. */
+  /** The bytes of the current window, if it is over and had too few. Undefined otherwise. */
   #tooFew(): number | undefined {
     const now = this.#environment.monotonicMs()
     if (this.#waits > 0) {

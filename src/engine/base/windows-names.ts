@@ -1,13 +1,16 @@
 /**
- * Names that Windows does not take for one name of a directory. It reads `..\x`, `C:x` and `a:b` as other paths or
- * streams, opens a device for `con` and `NUL.txt`, and drops dots and spaces at the end. The rules are those of
- * "Naming Files, Paths, and Namespaces" of Microsoft.
+ * Whether Windows does not treat a name as one name in a directory. It reads `..\x`, `C:x` and `a:b` as other
+ * paths or streams, opens a device for `con` and `NUL.txt`, and drops dots and spaces at the end. The rules
+ * are those of Microsoft's page "Naming Files, Paths, and Namespaces".
  */
 export function isUnsafeWindowsName(name: string): boolean {
   return separators.test(name) || /[. ]$/.test(name) || devices.test(name)
 }
 
-/** The first part of an absolute path that {@link isUnsafeWindowsName}; undefined when there is none. */
+/**
+ * The first part of an absolute path that is unsafe by {@link isUnsafeWindowsName}; undefined when there is
+ * none.
+ */
 export function unsafeWindowsPart(path: string): string | undefined {
   return path
     .split('/')
