@@ -4,15 +4,18 @@ import { EngineError } from '../base/errors.js'
 import { Shape } from '../base/shape.js'
 
 /**
- * The maximum bytes of contents: files, extended attributes, large cache values and git objects. Names,
- * events and other records do not count, nor do other bytes in the store's own files.
+ * Limits on the bytes of contents: files, extended attributes, large cache values and git objects. Names,
+ * events and other records do not count, and neither do other bytes in the store's own files.
  */
 export interface Budgets {
-  /** Of all tenants together; a content that two of them have counts twice. */
+  /** The bytes of all tenants together. Content that two tenants have counts twice. */
   readonly storeBytes?: number
-  /** Of each tenant, each content once. */
+  /** The bytes of each tenant. On a durable store, the same content counts once. */
   readonly tenantBytes?: number
-  /** That the changes of each session wrote, each as often as it was written; a fork starts with nothing. */
+  /**
+   * The bytes that the changes of each session wrote. Content counts each time it is written. A fork starts
+   * at zero.
+   */
   readonly sessionBytes?: number
 }
 
@@ -20,19 +23,22 @@ export type BudgetName = keyof Budgets
 
 const budgetsShape = new Shape<Budgets>({ storeBytes: true, tenantBytes: true, sessionBytes: true })
 
-/** A content on its way into a store. */
+/** A blob that is about to be stored. */
 export interface BudgetedBlob {
   readonly hash: string
   readonly length: number
 }
 
 interface TenantBytes {
-  /** Only where a content counts once. */
+  /** The contents counted so far. Undefined if content counts each time it is written. */
   readonly known: DigestTable | undefined
   bytes: number
 }
 
-/** What tenants keep, counted in memory: exact once it was loaded, and cheap to ask for each write. */
+/**
+ * Counts the bytes that tenants have stored, in memory. The counts are exact once they are loaded, and cheap
+ * to check on each write.
+ */
 export class ByteBudgets {
   readonly #storeBytes: number
   readonly #tenantBytes: number
@@ -52,7 +58,7 @@ export class ByteBudgets {
   /**
    * Checks the budgets for new contents. It counts nothing yet.
    *
-   * @throws {EngineError} BUDGET when they would be too much.
+   * @throws {EngineError} BUDGET when the contents would exceed a budget.
    */
   admit(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     const { known, bytes } = this.#tenant(tenantKey)
@@ -64,7 +70,7 @@ export class ByteBudgets {
       throw exhausted('storeBytes', this.#storeBytes, this.#countsOnce)
   }
 
-  /** Call for blobs that are stored, or were stored before. */
+  /** Counts blobs. Call this when blobs are stored, and for blobs that were stored before. */
   add(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     this.#next?.add(tenantKey, blobs)
     const tenant = this.#tenant(tenantKey)
@@ -75,7 +81,10 @@ export class ByteBudgets {
     }
   }
 
-  /** Recounts everything with `count`, one recount at a time; the old count applies until the new one is complete. */
+  /**
+   * Recounts everything with `count`, one recount at a time. The old counts apply until the new ones are
+   * complete.
+   */
   recount(count: (budgets: ByteBudgets) => Promise<void>): Promise<void> {
     const recounted = this.#recounting.then(() => this.#recount(count))
     this.#recounting = recounted.catch(() => undefined)
@@ -87,7 +96,7 @@ export class ByteBudgets {
     this.#next = next
     try {
       await count(next)
-      // Forgotten meanwhile: the recount may include blobs that were never stored.
+      // `forget` was called meanwhile, so the recount may include blobs that were never stored.
       if (this.#next !== next) return
       this.#tenants = next.#tenants
       this.#bytes = next.#bytes
@@ -96,7 +105,10 @@ export class ByteBudgets {
     }
   }
 
-  /** Drops all counts, because some may be of data that was not stored. The caller must count everything again. */
+  /**
+   * Drops all counts, because some may include data that was not stored. The caller must count everything
+   * again.
+   */
   forget(): void {
     this.#next = undefined
     this.#tenants = new Map()
@@ -113,10 +125,13 @@ export class ByteBudgets {
   }
 }
 
-/** As many digits as ledgers have. */
+/** The number of hash digits that ledgers keep. */
 const hashDigits = 24
 
-/** `isFreed` is whether collections free bytes of budgets: only those of durable stores do. */
+/**
+ * The error BUDGET. `isFreed`: whether collections free bytes of this budget, which only those of durable
+ * stores do.
+ */
 export function exhausted(budget: BudgetName, limit: number, isFreed: boolean): EngineError {
   const advice = isFreed
     ? 'delete files, checkpoints or sessions, then call engine.collect()'

@@ -7,9 +7,9 @@ import type { Store } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
 /**
- * The state of a store's failed commits. After the first failure nothing is committed until the store recovers.
- * The next request triggers the recovery; reads go on. A store without `recover` decides for itself
- * which commits it still accepts.
+ * Blocks commits after a failed one. After the first failure, nothing is committed until the store recovers.
+ * The next request triggers the recovery. Reads continue. A store without `recover` decides for itself which
+ * commits it still accepts.
  */
 export class Fence {
   readonly #store: Store
@@ -20,7 +20,7 @@ export class Fence {
   /** The error of the failed commit, until the store recovers. */
   #failure: EngineError | undefined
   #recovering: Promise<void> | undefined
-  /** Before this, by the monotonic clock, the store is not tried again. */
+  /** The monotonic time before which recovery is not tried again. */
   #notBefore = 0
   #pauseMs = 0
   #epoch = 0
@@ -31,23 +31,29 @@ export class Fence {
     this.#log = log
   }
 
-  /** Whether nothing can be committed now. */
+  /** Whether commits are rejected now. */
   get closed(): boolean {
     return this.#failure !== undefined
   }
 
-  /** Grows when a commit fails, and when the store recovers: data read in an earlier epoch may be wrong. */
+  /**
+   * Increases when a commit fails, and when the store recovers. Data that was read in an earlier epoch may be
+   * wrong.
+   */
   get epoch(): number {
     return this.#epoch
   }
 
-  /** Calls back at once when a commit fails, before the commit rejects, and when the store has recovered. */
+  /**
+   * Registers two callbacks. `failed` is called synchronously when a commit fails, before the commit rejects.
+   * `recovered` is called when the store has recovered.
+   */
   onChange(failed: () => void, recovered: () => void): void {
     this.#failed.push(failed)
     this.#recovered.push(recovered)
   }
 
-  /** Throws the error that a commit would be rejected with now; nothing of that commit would be stored. */
+  /** Throws the error with which a commit would be rejected now. Nothing of that commit would be stored. */
   check(): void {
     if (this.#failure !== undefined) throw this.rejection()
   }
@@ -64,7 +70,7 @@ export class Fence {
     )
   }
 
-  /** The result of a commit; a failure is an EngineError. */
+  /** Passes on the result of a commit. Turns any failure into an EngineError. */
   watch(pending: Promise<boolean>): Promise<boolean> {
     return pending.catch(this.#fail)
   }
@@ -86,8 +92,8 @@ export class Fence {
   }
 
   /**
-   * Recovers the store if a commit failed; concurrent calls share one recovery. Never rejects: {@link closed}
-   * gives the outcome. After a failed attempt the next one waits, at most a second.
+   * Recovers the store if a commit failed. Concurrent calls share one recovery. Never rejects: {@link closed}
+   * shows the outcome. After a failed attempt, the next one starts only after a pause of up to a second.
    */
   recover(): Promise<void> {
     if (this.#failure === undefined) return Promise.resolve()
@@ -99,7 +105,7 @@ export class Fence {
 
   async #recover(): Promise<void> {
     try {
-      // Every caller whose commit failed with the first one learns of it before anything is committed again.
+      // All callers whose commits failed together get their errors before anything is committed again.
       await nextTurn()
       await this.#store.recover?.()
     } catch (error) {
@@ -120,7 +126,10 @@ export class Fence {
   }
 }
 
-/** A store whose commits are rejected between a failed one and its recovery, and fail with an EngineError. */
+/**
+ * A store that rejects commits between a failed one and its recovery. All errors of its commits are
+ * EngineErrors.
+ */
 export function fenced(store: Store, fence: Fence): Store {
   return wrapped(store, {
     commit: (commit) =>
@@ -136,7 +145,8 @@ export function fenced(store: Store, fence: Fence): Store {
         try {
           await store.reclaim?.(options)
         } catch (error) {
-          // If a write failed, this empty commit fails too, so that no caller's change has to.
+          // If a write failed, this empty commit fails too. Otherwise the next commit of a caller would be
+          // the one to fail.
           await fence.watch(store.commit({})).catch(() => undefined)
           throw error
         }

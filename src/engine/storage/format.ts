@@ -1,6 +1,6 @@
 /**
- * On-disk formats, each with the reason it exists. A directory states its format in its marker file; a
- * newer one than `currentFormat` is refused.
+ * The on-disk formats, with the reason for each. The marker file of a directory contains its format. A
+ * directory with a newer format than `currentFormat` is rejected.
  */
 export const formats = {
   /** Everything in one ordered key space: records, events, nodes and blobs as values under prefixed keys. */

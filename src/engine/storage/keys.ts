@@ -1,6 +1,6 @@
 /**
- * The key spaces. Ids, tenant keys and sequence numbers have fixed widths, so that key order is tenant,
- * creation order, sequence order; a foreign tenant's id is a key that does not exist.
+ * The keys of all records. Ids, tenant keys and sequence numbers have fixed widths, so keys sort by tenant,
+ * then by creation, then by sequence number. The id of another tenant gives a key that does not exist.
  */
 import { assert } from '../base/errors.js'
 import { sha256 } from '../base/hash.js'
@@ -18,15 +18,15 @@ export function decodeSeq(text: string): number {
   return Number.parseInt(text, 36)
 }
 
-/** Tenants and places of the host have keys of one width. */
+/** The length of the keys of tenants and of places on the host. */
 export const tenantKeyLength = 16
 
-/** Sorts after every key that starts with the same prefix. */
+/** A key that sorts after every key with this prefix. */
 export function prefixEnd(prefix: string): string {
   return `${prefix}\u{10ffff}`
 }
 
-/** The letter that the keys of each kind of record start with; each kind has a file in `records/`. */
+/** The first letter of the keys of each kind of record. Each kind has a file in `records/`. */
 export const keyPrefixes = {
   session: 's',
   source: 'o',
@@ -62,12 +62,12 @@ export const keys = {
   sessions: (tenantKey: string): string => `${keyPrefixes.session}${tenantKey}`,
   source: (tenantKey: string, sourceId: string): string => `${keyPrefixes.source}${tenantKey}${sourceId}`,
   sources: (tenantKey: string): string => `${keyPrefixes.source}${tenantKey}`,
-  /** Of every tenant. */
+  /** The prefix of the sources of all tenants. */
   allSources: (): string => keyPrefixes.source,
   tenantOfSource: (key: string): string => key.slice(1, -idLength),
   job: (tenantKey: string, sourceId: string, jobId: string): string =>
     `${keyPrefixes.job}${tenantKey}${sourceId}${jobId}`,
-  /** Of every tenant. */
+  /** The prefix of the sessions of all tenants. */
   allSessions: (): string => keyPrefixes.session,
   tenantOfSession: (key: string): string => key.slice(1, -idLength),
   allRevisions: (): string => keyPrefixes.revision,
@@ -100,7 +100,7 @@ export const keys = {
   approval: (sessionId: string, approvalId: string): string =>
     `${keyPrefixes.approval}${sessionId}${approvalId}`,
   approvals: (sessionId: string): string => `${keyPrefixes.approval}${sessionId}`,
-  /** The sign before the key keeps every key below the end of the session's range. */
+  /** The `:` before the key keeps every key below the end of the session's range. */
   cacheEntry: (sessionId: string, key: string): string => `${keyPrefixes.cacheEntry}${sessionId}:${key}`,
   cacheEntries: (sessionId: string): string => `${keyPrefixes.cacheEntry}${sessionId}`,
   busMessage: (sessionId: string, seq: number): string =>
@@ -111,22 +111,22 @@ export const keys = {
   healthReports: (sessionId: string): string => `${keyPrefixes.healthReport}${sessionId}`,
   secret: (sessionId: string, secretName: string): string => `${keyPrefixes.secret}${sessionId}${secretName}`,
   secrets: (sessionId: string): string => `${keyPrefixes.secret}${sessionId}`,
-  /** Of every session. */
+  /** The prefix of the secrets of all sessions. */
   allSecrets: (): string => keyPrefixes.secret,
-  /** The last scan of a directory of the host, and other records of the place. */
+  /** The last scan of a directory of the host, or another record of the place. */
   hostEntries: (tenantKey: string, place: string, directoryPath: string): string =>
     `${keyPrefixes.hostEntries}${tenantKey}${place}${directoryPath}`,
   /** The place that a source scans. */
   scanPlace: (sourceId: string): string => sha256(`source ${sourceId}`).slice(0, tenantKeyLength),
-  /** Whether it is of a checkout as a whole: without a directory. */
+  /** Whether a key is that of a checkout as a whole, which has no directory path. */
   isCheckout: (key: string): boolean => key.length === 1 + 2 * tenantKeyLength,
   gitObject: (tenantKey: string, oid: string): string => `${keyPrefixes.gitObject}${tenantKey}${oid}`,
-  /** A git tree that was imported whole. */
+  /** A completely imported git tree. */
   gitTree: (tenantKey: string, treeId: string): string => `${keyPrefixes.gitTree}${tenantKey}${treeId}`,
   /** The commits that were imported from one remote. */
   knownCommits: (tenantKey: string, remote: string): string =>
     `${keyPrefixes.knownCommits}${tenantKey}${remote}`,
-  /** The sign keeps labels apart from ids. */
+  /** The `=` distinguishes labels from ids. */
   revisionLabel: (tenantKey: string, sourceId: string, label: string): string =>
     `${keyPrefixes.revision}${tenantKey}${sourceId}=${label}`,
   /** Blobs that a tenant wrote in one commit. */

@@ -30,7 +30,7 @@ export interface MemoryStorageOptions {
 const optionsShape = new Shape<MemoryStorageOptions>({ durable: true, syncReads: true })
 
 /**
- * Storage in the memory of this process; the default of `openEngine()`.
+ * Storage in the memory of this process. It is the default of `openEngine()`.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or not a boolean.
  *
@@ -51,7 +51,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): Storage {
       ? SyncMemoryStore
       : TransientMemoryStore
     : MemoryStore
-  // Data that is not durable ends with the engine that opened it.
+  // Data that is not durable lives only as long as the engine that opened it.
   return { open: () => Promise.resolve(new Kind(capabilities.durable ? data : emptyData(), capabilities)) }
 }
 
@@ -63,7 +63,7 @@ interface MemoryData {
   readonly records: Map<string, string | object>
   readonly events: Map<string, StoredEvent['body'][]>
   readonly blobs: Map<string, Uint8Array>
-  /** Keys of the records, sorted by the first scan; undefined when they have changed since. */
+  /** The sorted keys of the records. Undefined before the first scan, and after a change of the keys. */
   sortedKeys: string[] | undefined
 }
 
@@ -88,7 +88,7 @@ class MemoryStore implements Store {
     const { events, put, del, blobs, deleteBlobs, replaceEvents, deleteEvents } = commit
     try {
       if (events !== undefined && !this.#follows(events)) return passed
-      // What cannot be encoded fails before anything has changed.
+      // Encodes first, so that a value that cannot be encoded fails before anything has changed.
       const { durable } = this.capabilities
       const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
@@ -116,7 +116,10 @@ class MemoryStore implements Store {
     if (records.size !== before) this.#data.sortedKeys = undefined
   }
 
-  /** Whether each event is the next of its session; false when one was passed already. */
+  /**
+   * Whether each event is the next one of its session. False if the session already has an event with its
+   * number.
+   */
   #follows(events: readonly NewStoredEvent[]): boolean {
     const only = onlyItem(events)
     if (only !== undefined) return this.#isNext(only, 0)
@@ -193,7 +196,7 @@ class MemoryStore implements Store {
   async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
     const { blobs } = this.read()
     const page: StoredBlobSize[] = []
-    // Hashes are of one width and have digits alone, so their order is that of code units.
+    // All hashes have the same length and only hex digits, so the order of strings is correct.
     for (const hash of [...blobs.keys()]
       .filter((one) => one > after)
       .toSorted()

@@ -10,10 +10,15 @@ import { scanAll } from './scan-all.js'
 import type { Store, StoreCommit } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
-/** Contents written at one time: their bytes, the number of blobs, and the number of writes. */
+/**
+ * Contents written at one time: their bytes, the number of blobs, and the bytes of all writes of these blobs.
+ */
 export interface StoredAmount {
   readonly at: number
-  /** The time of deletion. Absent: still stored. For deleted contents only the bytes are known. */
+  /**
+   * The time of deletion. Absent if the contents are still stored. For deleted contents only the bytes are
+   * known.
+   */
   readonly until?: number
   readonly bytes: number
   readonly count: number
@@ -21,29 +26,33 @@ export interface StoredAmount {
 }
 
 /**
- * A store as one tenant uses it. Each commit that brings blobs records, in the same step, that the tenant wrote
- * them and when: a blob counts once for a tenant, however often it was written and however many sessions have it.
+ * The store as one tenant uses it. Each commit with blobs also records, atomically, that the tenant wrote
+ * them and when. On a durable store, a blob counts once for a tenant, no matter how often it was written or
+ * how many sessions have it.
  */
 export interface MeteredStore extends Store {
   /**
-   * Checks the budgets for new contents. Present where there are budgets.
+   * Checks the budgets for new contents. Present if the engine has budgets.
    *
-   * @throws {EngineError} BUDGET when they would be too much.
+   * @throws {EngineError} BUDGET when the contents would exceed a budget.
    */
   admit?(blobs: readonly BudgetedBlob[]): void
-  /** Resolves when budgets are counted; to be awaited before a tenant's first write. */
+  /** Resolves when the budgets are counted. Await this before a tenant's first write. */
   counted?(): Promise<void>
-  /** Call this when contents of any tenant were deleted. */
+  /** Recounts the budgets. Call this after contents of any tenant were deleted. */
   recounted?(): Promise<void>
-  /** Call this when the store recovered: contents of commits that failed may be counted, of any tenant. */
+  /**
+   * Drops the counts, which may include failed commits of any tenant. Call this after the store has
+   * recovered.
+   */
   miscounted?(): void
-  /** Call this for contents that a store which is not durable is never given. */
+  /** Counts content that stays in memory, because the store is not durable and never receives it. */
   wrote(bytes: number): void
-  /** Everything that the tenant has stored, in no order. */
+  /** All contents that the tenant stored, including deleted ones, in no particular order. */
   amounts(): AsyncIterable<StoredAmount>
   /**
-   * Rewrites the records before `id` in a shorter form: deleted contents count until now.
-   * `isKept` is not called for contents recorded later.
+   * Rewrites the records before `id` in a shorter form. Contents that are not kept count as deleted now.
+   * `isKept` is not called for contents that were recorded later.
    */
   compactAmounts(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
@@ -51,7 +60,7 @@ export interface MeteredStore extends Store {
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
-/** The stores of the tenants of one engine; a tenant's is always the same. */
+/** Makes the stores of the tenants of one engine. A tenant always gets the same store. */
 export function meteredStores(
   store: Store,
   environment: Environment,
@@ -77,15 +86,15 @@ export function meteredStores(
         metered.counted = counting
         metered.miscounted = () => {
           if (!store.capabilities.durable) return
-          // Writers wait for `counted`.
+          // The next writers await `counted`, which then counts again.
           budgets.forget()
           counted = undefined
         }
         metered.recounted = async () => {
-          // Elsewhere there is no ledger to count by.
+          // A store that is not durable has no ledger to count.
           if (!store.capabilities.durable) return
           await budgets.recount(async (next) => {
-            // From here on the ledgers include every commit that was counted when it was made.
+            // After this commit, the ledgers include every earlier commit that only the old counts contain.
             await store.commit({})
             await countLedgers(store, next)
           })
@@ -97,10 +106,10 @@ export function meteredStores(
   }
 }
 
-/** Counts what every tenant wrote, as far as it is kept. */
+/** Counts the contents of all tenants that are still stored. */
 export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<void> {
   if (!store.capabilities.durable) return
-  // Newest first: commits made meanwhile are counted as they are made.
+  // Newest first, so that the scan does not reach commits made meanwhile. These are counted as they are made.
   for await (const page of scanAll({ store }, keys.everyWrittenBlobs(), { reverse: true })) {
     for (const [key, json] of page) {
       const blobs = amountsIn(json).kept.map(([, hash, length]) => ({ hash, length }))
@@ -139,10 +148,10 @@ function meter(
   }
 }
 
-/** A time, then for each blob the first digits of its hash and its size; as stored. */
+/** The stored record of one commit: a time, then for each blob the first digits of its hash and its size. */
 type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
-/** The same after a collection: each content once, and deleted bytes summed by the hour. */
+/** The record after a collection: each content once, and the bytes of deleted contents summed by hour. */
 interface CompactedBlobs {
   readonly kept: readonly (readonly [at: number, hash: string, bytes: number, times: number])[]
   readonly gone: readonly GoneBytes[]
@@ -156,9 +165,9 @@ const idDigits = 16
 /** Hex digits of a hash: 96 bits distinguish the blobs of a tenant. */
 export const hashDigits = 24
 
-/** Contents in one compacted record. */
+/** The number of contents in one compacted record. */
 const blobsPerRecord = 4096
-/** Fewer commits are not compacted, unless some of their contents were deleted. */
+/** The least number of commits that are compacted, unless some of their contents were deleted. */
 const worthCompacting = 64
 
 /** Keeps a record for each commit with blobs. Writing it needs no reads. */
@@ -175,7 +184,7 @@ class StoredLedger {
     this.#tenantKey = tenantKey
   }
 
-  /** Returns the store's own promise, so commits are acknowledged in their order. */
+  /** Returns the store's own promise, so that commits are acknowledged in order. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
     const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
     for (const { hash, bytes } of commit.blobs ?? [])
@@ -232,7 +241,7 @@ const isCompacted = isWith<CompactedBlobs>({
   gone: isListOf(isTupleOf(isNumber, isNumber, isCount)),
 })
 
-/** A time, then pairs of hash and size. */
+/** Whether a record is a time, followed by pairs of hash and size. */
 function isWritten(record: unknown): boolean {
   if (!Array.isArray(record) || record.length % 2 === 0 || !isNumber(record[0])) return false
   return record.every((value, index) => index === 0 || (index % 2 === 1 ? isText(value) : isCount(value)))
@@ -248,12 +257,12 @@ function amountsIn(json: string): CompactedBlobs {
   return { kept, gone: [] }
 }
 
-/** Records of a ledger that become one. */
+/** Ledger records that are merged into one. */
 class Compaction {
   readonly keys: string[] = []
-  /** By hash; the first time counts. */
+  /** Stored contents by hash, each with the time of its first write. */
   readonly #kept = new Map<string, [at: number, hash: string, bytes: number, times: number]>()
-  /** By the hours of both ends. */
+  /** Bytes of deleted contents, by the hours of writing and deletion. */
   readonly #gone = new Map<string, [at: number, until: number, bytes: number]>()
   readonly #lost = new Set<string>()
   #isShorter = false
@@ -262,7 +271,7 @@ class Compaction {
     return this.#kept.size + this.#gone.size
   }
 
-  /** Whether it is to end, though little is left of its records. */
+  /** Whether it has merged so many records that it must end, even if few contents remain. */
   get isLong(): boolean {
     return this.keys.length >= limits.recordsPerCompaction
   }
@@ -281,7 +290,7 @@ class Compaction {
       const known = this.#kept.get(hash)
       if (!isKept(hash)) {
         this.#isShorter = true
-        // Twice written, it was there once.
+        // Content that was written twice was stored only once.
         if (!this.#lost.has(hash)) this.#addGone([at, now, bytes])
         this.#lost.add(hash)
       } else if (known === undefined) this.#kept.set(hash, [at, hash, bytes, times])
@@ -296,7 +305,7 @@ class Compaction {
     if (sum === undefined) this.#gone.set(hours, [at, until, bytes])
     else {
       const all = sum[2] + bytes
-      // Both ends are means, so that the sum over time does not change.
+      // Both times are means, so that the sum of bytes over time does not change.
       if (all > 0) {
         sum[0] += ((at - sum[0]) * bytes) / all
         sum[1] += ((until - sum[1]) * bytes) / all
@@ -309,11 +318,14 @@ class Compaction {
 interface Minute {
   bytes: number
   count: number
-  /** The sum of the products of bytes and their time of writing. */
+  /** The sum of bytes × time of writing, with the time in milliseconds since the start of the minute. */
   moment: number
 }
 
-/** A memory store keeps a copy of a content for each write. This ledger sums up the writes of each minute. */
+/**
+ * The ledger of a store that is not durable. Such a store keeps a copy of content for each write, so this
+ * ledger sums up the writes of each minute.
+ */
 class MinuteLedger {
   readonly #environment: Environment
   readonly #minutes = new Map<number, Minute>()
@@ -334,7 +346,7 @@ class MinuteLedger {
     if (minute === undefined) this.#minutes.set(number, (minute = { bytes: 0, count: 0, moment: 0 }))
     minute.bytes += bytes
     minute.count++
-    // From the minute's own start: the sum stays exact.
+    // Counting from the start of the minute keeps the sum exact.
     minute.moment += bytes * (at - number * minuteMs)
   }
 

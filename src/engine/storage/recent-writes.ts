@@ -3,7 +3,10 @@ import { limits } from '../base/limits.js'
 import { keys } from './keys.js'
 import type { StoreCommit } from './store.js'
 
-/** `now`: from now on; `the oldest pin`: also everything noted since the oldest pin that asked for it. */
+/**
+ * The writes that a pin protects. `now`: all writes from now on. `the oldest pin`: also the writes noted
+ * since the oldest active pin began.
+ */
 export type WrittenSince = 'now' | 'the oldest pin'
 
 /** Pins that protect new writes; see the class `Pins`. */
@@ -13,22 +16,25 @@ export interface WritePins {
 
 interface Period {
   readonly written: DigestSet
-  /** Holders that began in this period and have not ended. */
+  /** Pins that hold this period and have not ended. */
   holders: number
 }
 
 const nodePrefix = keys.node('')
 
 /**
- * Blobs and tree nodes written during work whose references are not stored yet, such as an import or a collection.
- * Without such work nothing is noted. Notes are dropped when all work that was under way at the time has ended.
- * After very many writes, some digests count as written that were not: a collection leaves those to the next one.
+ * Notes the blobs and tree nodes that are written while a pin is held. For example, an import holds one,
+ * because it writes contents before the records that refer to them. A collection holds one too.
+ *
+ * Without a pin, nothing is noted. Notes are dropped when all pins that were active at the time have ended.
+ * After very many writes, `has` also finds some digests that were never written. A collection leaves these
+ * objects to the next collection.
  */
 export class RecentWrites {
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #periods: Period[] = []
 
-  /** Notes writes until the result is called. */
+  /** Notes writes until the returned function is called. */
   begin(since: WrittenSince): () => void {
     const [oldest] = this.#periods
     if (since === 'the oldest pin' && oldest !== undefined) return this.#hold(oldest)

@@ -5,17 +5,17 @@ import type { Store } from './store.js'
 
 export interface ScanAllOptions {
   /**
-   * Scans from the last key to the first. If keys grow with time, the scan does not reach records that are added meanwhile,
-   * so these do not prolong it.
+   * Scans from the last key to the first. If keys grow with time, the scan does not reach records that are
+   * added meanwhile, so these do not prolong it.
    */
   readonly reverse?: boolean
-  /** Only records below this key. */
+  /** Only records whose keys are less than this one. */
   readonly before?: string
 }
 
 const firstPage = 64
 
-/** Every record below a prefix, in pages of about the same number of bytes. */
+/** All records whose keys start with a prefix, in pages of about the same number of bytes. */
 export async function* scanAll(
   core: { readonly store: Pick<Store, 'scan'> },
   prefix: string,

@@ -1,32 +1,34 @@
 /**
- * The contract of a store, in prose.
+ * The contract of a store.
  *
- * Keys and record values are strings, ordered by the bytes of their UTF-8 form in every store. Blobs are
- * bytes, named by the lower-case hex of their SHA-256. Events belong to a session and are numbered by a
- * gap-free `seq` from 1.
+ * Keys and record values are strings. Every store orders keys by the bytes of their UTF-8 form. A blob is a
+ * sequence of bytes, identified by the lower-case hex of its SHA-256. Events belong to a session. Their `seq`
+ * numbers start at 1 and have no gaps.
  *
- * Order and atomicity. `commit` takes effect as one: all of it or nothing, also after `kill -9`. Commits of
- * one store take effect in the order of the calls. When a commit fails, every commit queued after it fails
- * too, and the store accepts no more until `recover` succeeded or it was opened again. Reads go on.
+ * Order and atomicity. A commit is atomic: the store applies all of it or nothing, even after `kill -9`. The
+ * commits of one store take effect in call order. When a commit fails, every commit queued after it fails
+ * too. The store then accepts no commits until `recover` succeeds or the store is opened again. Reads
+ * continue to work.
  *
- * Visibility. Reads see committed data; whether they see a commit whose promise is still pending is
- * unspecified. The engine keeps queued data in memory until it is acknowledged.
+ * Visibility. Reads see committed data. A read may or may not see a commit whose promise is still pending.
+ * The engine keeps queued data in memory until it is acknowledged.
  *
- * Durability. A durable store's acknowledged commit survives `kill -9`; whether it survives a power cut is
- * the adapter's option. A store that is not durable lives as long as its process.
+ * Durability. A durable store's acknowledged commit survives `kill -9`. Whether it also survives a power cut
+ * is an option of the adapter. A store that is not durable lives as long as its process.
  *
- * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL, STORE_MOVED and DATA_LOSS. The engine passes on any
- * other error of a commit as the cause of STORE_FAILED.
+ * Errors are EngineErrors, such as STORE_FAILED, STORE_FULL, STORE_MOVED and DATA_LOSS. The engine turns any
+ * other error of a commit into STORE_FAILED, with the original error as its cause.
  */
 export interface Store {
   /** The features of this store. They never change while it is open. */
   readonly capabilities: StoreCapabilities
 
   /**
-   * Stores everything in the commit, or nothing. Resolves to true once it is stored. Resolves to false, with nothing
-   * changed, when the session already has an event with one of the `seq` numbers, because another writer was first.
+   * Stores everything in the commit, or nothing. Resolves to true once it is stored. Resolves to false, with
+   * nothing changed, when the session already has an event with one of the `seq` numbers, because another
+   * writer was first.
    *
-   * @throws {EngineError} STORE_FAILED when the write failed, or one before it.
+   * @throws {EngineError} STORE_FAILED when this write or an earlier one failed.
    * @throws {EngineError} STORE_FULL when the disk has no space left.
    * @throws {EngineError} STORE_MOVED when the directory of the store was moved, removed or replaced.
    * @throws {EngineError} STORE_CLOSED after `close()`.
@@ -34,8 +36,8 @@ export interface Store {
   commit(commit: StoreCommit): Promise<boolean>
 
   /**
-   * The events of the session with from ≤ seq ≤ to, in order, in pages of any size. The range may end after the
-   * newest event.
+   * The events of the session with from ≤ seq ≤ to, in order, in pages of any size. `to` may be greater than
+   * the number of the newest event.
    *
    * @throws {EngineError} DATA_LOSS when a stored event is damaged.
    */
@@ -48,67 +50,71 @@ export interface Store {
    */
   get(key: string): Promise<string | undefined>
   /**
-   * As `get`, at once. It is present exactly when `capabilities.syncReads` is true.
+   * Like `get`, but synchronous. Present if and only if `capabilities.syncReads` is true.
    *
-   * @throws {EngineError} WOULD_BLOCK when the value has to be awaited this time, as while a store repairs itself.
+   * @throws {EngineError} WOULD_BLOCK when this read must be asynchronous, for example while the store
+   * repairs itself.
    */
   getSync?(key: string): string | undefined
 
   /** The newest event of the session; undefined when it has none. */
   lastEvent(sessionId: string): Promise<StoredEvent | undefined>
 
-  /** Records with gte ≤ key < lt in the order of their keys, or in reverse, at most `limit`. */
+  /** The records with gte ≤ key < lt, in key order or in reverse, at most `limit` of them. */
   scan(range: ScanRange): Promise<readonly (readonly [key: string, value: string])[]>
 
   /**
-   * Bytes offset … offset + length of a blob, fewer at its end; undefined when the store has no such blob.
+   * The `length` bytes of a blob from `offset` on, or fewer at the end of the blob. Undefined when the store
+   * has no such blob.
    *
    * @throws {EngineError} DATA_LOSS when the stored blob is damaged.
    */
   blob(hash: string, range: ByteRange): Promise<Uint8Array | undefined>
   /**
-   * As `blob`, at once. It is present exactly when `capabilities.syncReads` is true.
+   * Like `blob`, but synchronous. Present if and only if `capabilities.syncReads` is true.
    *
-   * @throws {EngineError} WOULD_BLOCK when the blob has to be awaited this time, as while a store repairs itself.
+   * @throws {EngineError} WOULD_BLOCK when this read must be asynchronous, for example while the store
+   * repairs itself.
    */
   blobSync?(hash: string, range: ByteRange): Uint8Array | undefined
 
   /**
-   * Frees the events of a deleted session. Only a store that is not durable has it; a durable store waits for a
-   * collection.
+   * Frees the events of a deleted session. Only a store that is not durable has this method. In a durable
+   * store, a collection frees them.
    */
   forget?(sessionId: string): void
 
   /**
-   * The stored blobs after the hash `after`, or from the first with '', in the order of their hashes, at most
-   * `limit`. Blobs that are committed meanwhile may be included or not. A durable store has it.
+   * The stored blobs after the hash `after`, in the order of their hashes, at most `limit` of them. If
+   * `after` is '', the list starts at the first blob. It may or may not include blobs that are committed
+   * meanwhile. Every durable store has this method.
    */
   listBlobs?(after: string, limit: number): Promise<readonly StoredBlobSize[]>
 
   /**
-   * Makes a store accept commits again after one failed, once it has read back and verified its data. The failed
-   * commit may turn out to be stored. It rejects while recovery is impossible, such as on a full disk, and can be
-   * called again. It does nothing where no commit failed.
+   * Makes the store accept commits again after a failed one. The store first reads back and verifies its
+   * data. The failed commit may turn out to be stored. Rejects while recovery is impossible, such as on a
+   * full disk, and can then be called again. Does nothing if no commit failed.
    */
   recover?(): Promise<void>
 
-  /** The size of the store on disk, in bytes. A durable store has it. */
+  /** The size of the store on disk, in bytes. Every durable store has this method. */
   size?(): Promise<number>
 
   /**
-   * Reads its own files and yields each damaged or missing part. It changes nothing. The signal ends it with its
-   * reason.
+   * Reads the store's own files and yields each damaged or missing part. It changes nothing. When the signal
+   * aborts, the check ends with the signal's reason.
    */
   check?(options: { readonly signal?: AbortSignal | undefined }): AsyncIterable<StoreFinding>
 
   /**
-   * Returns the space of deleted and replaced data to the file system, in steps, while commits and reads go on. Space
-   * that is mostly in use may stay as it is. A failed write of its own counts as a failed commit. The signal ends it
-   * with its reason.
+   * Returns the space of deleted and replaced data to the file system, in steps, while commits and reads
+   * continue. Space that is mostly in use may stay as it is. If a write of this method fails, it counts as a
+   * failed commit. When the signal aborts, the call ends with the signal's reason.
    */
   reclaim?(options: { readonly signal?: AbortSignal | undefined }): Promise<void>
 
-  /** Waits for every queued commit, awaited or not, then releases everything. Idempotent. */
+  /** Waits for every queued commit, awaited or not, then releases all resources. Idempotent. */
   close(): Promise<void>
 }
 
@@ -122,21 +128,22 @@ export interface StoreCapabilities {
 
 /** One atomic change of a {@link Store}. An absent field changes nothing. */
 export interface StoreCommit {
-  /** Events to add. Those of one session continue its numbers without a gap. */
+  /** Events to add. The events of one session continue its `seq` numbers without a gap. */
   readonly events?: readonly NewStoredEvent[]
   /**
-   * Records to set. The store keeps an object as its JSON text; neither it nor the body of an event may change later.
+   * Records to set. The store keeps an object as its JSON text. Such an object must not change later, and
+   * neither may the body of an event.
    */
   readonly put?: readonly (readonly [key: string, value: string | object])[]
   /** Keys of records to delete, if they exist. */
   readonly del?: readonly string[]
-  /** Blobs to add. A blob that the store has already stays as it is. */
+  /** Blobs to add. If the store already has a blob, it stays as it is. */
   readonly blobs?: readonly StoredBlob[]
   /** Hashes of blobs to delete, if they exist. A blob that is also in `blobs` is kept. */
   readonly deleteBlobs?: readonly string[]
-  /** Events that exist already, with other bodies. */
+  /** Existing events to store again, with new bodies. */
   readonly replaceEvents?: readonly NewStoredEvent[]
-  /** Ids of sessions whose events are all deleted. No later commit adds to them. */
+  /** Ids of sessions whose events are all deleted. No later commit adds events to these sessions. */
   readonly deleteEvents?: readonly string[]
 }
 
@@ -190,7 +197,7 @@ export interface ScanRange {
   readonly lt: string
   /** The largest number of records to return. */
   readonly limit: number
-  /** true: from the last key to the first; false by default. `limit` then keeps the last records. */
+  /** true: from the last key to the first, so that `limit` keeps the last records. false by default. */
   readonly reverse?: boolean
 }
 

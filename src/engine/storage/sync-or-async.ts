@@ -1,7 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import type { Store } from './store.js'
 
-/** Reads a record synchronously where the store can, else asynchronously: then the result is a promise. */
+/** Reads a record synchronously if the store can do so now. Otherwise returns a promise. */
 export function getSyncOrAsync(store: Store, key: string): string | undefined | Promise<string | undefined> {
   if (store.getSync === undefined) return store.get(key)
   try {
@@ -12,7 +12,7 @@ export function getSyncOrAsync(store: Store, key: string): string | undefined | 
   }
 }
 
-/** Whether a synchronous read failed because this read has to be asynchronous. */
+/** Whether a synchronous read failed because this read must be asynchronous. */
 export function mustWait(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'WOULD_BLOCK'
 }

@@ -3,7 +3,7 @@ import type { Store } from './store.js'
 type Method<Name extends keyof Store> = Extract<Store[Name], (...args: never) => unknown>
 type Parts<Name extends keyof Store> = Parameters<Method<Name>>
 
-/** A store in which some parts do something else. */
+/** A store that forwards its calls to another one, except for the methods in `changes`. */
 export function wrapped(store: Store, changes: Partial<Store>): Store {
   return {
     capabilities: store.capabilities,
@@ -14,7 +14,7 @@ export function wrapped(store: Store, changes: Partial<Store>): Store {
     scan: (range) => store.scan(range),
     blob: (hash, range) => store.blob(hash, range),
     close: () => store.close(),
-    // What not every store has.
+    // Methods that not every store has.
     ...(store.getSync && { getSync: (...args: Parts<'getSync'>) => store.getSync!(...args) }),
     ...(store.blobSync && { blobSync: (...args: Parts<'blobSync'>) => store.blobSync!(...args) }),
     ...(store.forget && { forget: (...args: Parts<'forget'>) => store.forget!(...args) }),
