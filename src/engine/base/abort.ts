@@ -48,8 +48,8 @@ export function onAbort(signal: AbortSignal, listener: () => void): () => void {
 }
 
 /**
- * Runs work with a signal that aborts when the first of `sources` aborts. `AbortSignal.any` does not work here: Node 20
- * frees a timeout signal to which only the combined signal refers, and then never aborts.
+ * Runs work with a signal that aborts when the first of `sources` aborts. `AbortSignal.any` does not work
+ * here: Node 20 frees a timeout signal to which only the combined signal refers, and then never aborts.
  */
 export async function withSignals<T>(
   sources: readonly (AbortSignal | undefined)[],

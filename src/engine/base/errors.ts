@@ -353,8 +353,8 @@ const registry = {
 } as const satisfies Record<string, ReasonRow>
 
 /**
- * The specific cause of an {@link EngineError}, such as `PATH_NOT_FOUND`. {@link errorRegistry} describes each
- * reason.
+ * The specific cause of an {@link EngineError}, such as `PATH_NOT_FOUND`. {@link errorRegistry} describes
+ * each reason.
  *
  * @useDeclaredType
  */
@@ -367,8 +367,8 @@ export const errorRegistry: Readonly<Record<ErrorReason, ReasonRow>> = registry
 export type ErrorDetails = Readonly<Record<string, string>>
 
 /**
- * The error of every operation. `code` is its general category, which shows how a caller can react. `reason` is the
- * specific cause. `details` has the facts, such as paths, hashes and limits, as strings.
+ * The error of every operation. `code` is its general category, which shows how a caller can react. `reason`
+ * is the specific cause. `details` has the facts, such as paths, hashes and limits, as strings.
  *
  * @example
  * try {

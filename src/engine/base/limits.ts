@@ -150,13 +150,16 @@ export const limits = {
   sliceMs: 8,
   /** The least time between two updates of a session's stored last read, in milliseconds. */
   activityStoredMs: 60_000,
-  /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
+  /**
+   * If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its
+   * time.
+   */
   clockHoldMs: 300_000,
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
   /**
-   * How long an engine waits before it deletes a session that had expired when the engine was opened, in milliseconds.
-   * A shorter time to live of the session shortens the wait.
+   * How long an engine waits before it deletes a session that had expired when the engine was opened, in
+   * milliseconds. A shorter time to live of the session shortens the wait.
    */
   expirySecondLookMs: 600_000,
   /** Sessions remembered in memory because they were used while the wall clock had jumped. */
@@ -166,8 +169,8 @@ export const limits = {
   /** Roots of checkpoints kept in memory per session. Replay finds older ones again. */
   pinnedRoots: 4096,
   /**
-   * Default of `memoryBudgetBytes`: the cache of stored data, with a durable store. A quarter is for blobs, a half for
-   * tree nodes, and a quarter for sessions. All counts are approximate.
+   * Default of `memoryBudgetBytes`: the cache of stored data, with a durable store. A quarter is for blobs, a
+   * half for tree nodes, and a quarter for sessions. All counts are approximate.
    */
   memoryBudgetBytes: 128 * 2 ** 20,
   /** The smallest allowed `memoryBudgetBytes`. */

@@ -29,7 +29,7 @@ export class Shape<T extends object> {
   }
 
   /**
-   * A copy of the known fields. `parameter` names the argument in errors.
+   * A copy of the known fields. `parameter` is the name of the argument in errors.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the value is not an object, or has an unknown name.
    */

@@ -10,8 +10,8 @@ export interface TransferLimits {
 }
 
 /**
- * The bytes received from a third party for one job, and how long the job waited for them. Time spent processing
- * them does not count.
+ * The bytes received from a third party for one job, and how long the job waited for them. Time spent
+ * processing them does not count.
  */
 export class Transfer {
   readonly #environment: Environment

@@ -19,11 +19,13 @@ import type {
 /** Options of {@link memoryStorage}. */
 export interface MemoryStorageOptions {
   /**
-   * true: the storage behaves like a disk. It keeps everything that a durable store keeps, and an engine that closes
-   * and opens again on the same storage finds it. For tests of recovery. false by default.
+   * true: the storage behaves like a disk. It keeps everything that a durable store keeps, and an engine that
+   * closes and opens again on the same storage finds it. For tests of recovery. false by default.
    */
   readonly durable?: boolean
-  /** false: the store has no synchronous reads, like a remote one. For tests of lazy loading. true by default. */
+  /**
+   * false: the store has no synchronous reads, like a remote one. For tests of lazy loading. true by default.
+   */
   readonly syncReads?: boolean
 }
 

@@ -120,7 +120,9 @@ export interface Store {
 
 /** The features of a {@link Store}. */
 export interface StoreCapabilities {
-  /** true: the data survives the process. The engine then writes effects, blobs, nodes and snapshots to it. */
+  /**
+   * true: the data survives the process. The engine then writes effects, blobs, nodes and snapshots to it.
+   */
   readonly durable: boolean
   /** true: the store has `getSync` and `blobSync`. */
   readonly syncReads: boolean
@@ -210,7 +212,8 @@ export interface ByteRange {
 }
 
 /**
- * A store that is not open yet, for `openEngine({ storage })`. The engine opens it once, and closes it in `close()`.
+ * A store that is not open yet, for `openEngine({ storage })`. The engine opens it once, and closes it in
+ * `close()`.
  */
 export interface Storage {
   /**
