@@ -4,9 +4,9 @@ import { sha256 } from '../base/hash.js'
 import { byteLengthOf } from '../base/input.js'
 
 /**
- * A handle on immutable bytes of at most one block. `bytes` is a cache: on a durable store it may be dropped
- * once the blob is stored; on a store that is not durable it is the only copy and is freed with the handle.
- * The hash of bytes is computed only on request.
+ * A handle on immutable bytes of at most one block. `bytes` is a cache. On a durable store, the bytes may be
+ * dropped once the blob is stored. On a store that is not durable, they are the only copy and are freed with
+ * the handle. The hash of bytes is computed only on request.
  */
 export class BlobRef {
   readonly length: number
@@ -40,12 +40,12 @@ export class BlobRef {
 export type EncodedBlob = readonly [hash: string, length: number]
 
 const slabBytes = 32 * 1024
-/** Above this a copy has memory of its own. */
+/** A copy of more bytes than this has memory of its own. */
 const slabShare = 8 * 1024
 let slab: Buffer = Buffer.alloc(0)
 let slabUsed = 0
 
-/** A copy of a caller's bytes. Small ones share memory, which costs a tenth of memory of their own. */
+/** A copy of a caller's bytes. Small copies share memory, which costs a tenth of separate memory. */
 export function copyBytes(bytes: Uint8Array): Buffer {
   const byteLength = byteLengthOf(bytes)
   let copy: Buffer

@@ -4,7 +4,7 @@ import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 import { BlockBody, ExtentBlock, indexOfChunk, type Block, type Extent, type LoadedBody } from './body.js'
 
-/** Bytes to put into a body; without a blob, a hole. */
+/** A range to write into a body. If it has no blob, it is a hole. */
 export interface Piece {
   readonly offset: number
   readonly length: number
@@ -12,7 +12,7 @@ export interface Piece {
   readonly casOffset: number
 }
 
-/** The body with pieces laid over it, in order; n of them in one block cost n log n. */
+/** The body with pieces written over it, in order. The cost of n pieces in one block is O(n log n). */
 export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
   const editor = new BlockEditor(body)
   let current = -1
@@ -25,7 +25,7 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
     }
     parts.push(part)
   }
-  // They no longer overlap, so the parts of a block come one after the other.
+  // The flattened pieces do not overlap, so the parts of a block come one after the other.
   for (const piece of flatten(pieces)) {
     if (piece.blob === undefined) editor.forEachWithin(piece, add)
     else forEachBlock(piece, add)
@@ -34,7 +34,7 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
   return editor.finish()
 }
 
-/** The visible parts of overlapping pieces, the later ones on top: sorted, without overlaps. */
+/** The visible parts of overlapping pieces, sorted and without overlaps. Later pieces cover earlier ones. */
 function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readonly Piece[] {
   if (to - from <= 1) {
     const piece = to > from ? pieces[from] : undefined
@@ -44,7 +44,7 @@ function flatten(pieces: readonly Piece[], from = 0, to = pieces.length): readon
   return cover(flatten(pieces, from, middle), flatten(pieces, middle, to))
 }
 
-/** Two sorted lists without overlaps as one: `above` whole, and the uncovered parts of `below`. */
+/** Merges two sorted lists without overlaps: all of `above`, and the uncovered parts of `below`. */
 function cover(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
   const lastBelow = below.at(-1)
   const [firstAbove] = above
@@ -77,11 +77,11 @@ function endOf({ offset, length }: Piece): number {
 
 function startingAt(piece: Piece, offset: number): Piece {
   const skip = offset - piece.offset
-  // A spread costs ten times as much.
+  // Spreading the piece would cost ten times as much.
   return { offset, length: piece.length - skip, blob: piece.blob, casOffset: piece.casOffset + skip }
 }
 
-/** Cuts a piece at the borders of blocks; offsets of the parts are within their block. */
+/** Cuts a piece at block boundaries. Offsets of the parts are within their block. */
 export function forEachBlock(piece: Piece, visit: (blockNumber: number, part: Piece) => void): void {
   for (let done = 0; done < piece.length;) {
     const position = piece.offset + done
@@ -105,9 +105,12 @@ export function truncate(body: LoadedBody, size: number): LoadedBody {
   ])
 }
 
-/** Makes a body that is one blob of exactly the file's size that blob, however it was built. */
+/**
+ * Gives a body its normal form. A body that is one blob of exactly the file's size becomes that blob, however
+ * it was built.
+ */
 export function normalize(body: LoadedBody, size: number): LoadedBody {
-  // A blob is a body by itself only where it is the whole content.
+  // A blob is a body by itself only if it is the whole content.
   if (body instanceof BlobRef) return body.length === size ? body : new BlockBody([0], [[body]])
   if (body === undefined) return body
   if (body.chunks.length === 0) return size === 0 ? undefined : body
@@ -117,7 +120,7 @@ export function normalize(body: LoadedBody, size: number): LoadedBody {
   return only instanceof BlobRef && only.length === size ? only : body
 }
 
-/** A copy of a body's block table in which only the chunks that are touched are copied. */
+/** A copy of a body's block table. Only the chunks that change are copied. */
 class BlockEditor {
   readonly #numbers: number[]
   readonly #chunks: (readonly Block[])[]
@@ -133,12 +136,12 @@ class BlockEditor {
     }
   }
 
-  /** Sorted parts that do not overlap. */
+  /** Writes parts over a block. They must be sorted and must not overlap. */
   lay(blockNumber: number, parts: readonly Piece[]): void {
     this.#set(blockNumber, spliceBlock(this.#get(blockNumber), parts))
   }
 
-  /** As {@link forEachBlock}, of a hole: only the blocks that hold data. */
+  /** Like {@link forEachBlock}, for a hole, but visits only the blocks that contain data. */
   forEachWithin(hole: Piece, visit: (blockNumber: number, part: Piece) => void): void {
     const { blockBytes, blocksPerChunk } = limits
     const from = hole.offset
@@ -222,10 +225,10 @@ function spliceBlock(block: Block, parts: readonly Piece[]): Block {
     : new ExtentBlock(next)
 }
 
-/** One piece into extents. */
+/** Writes one piece over extents. */
 function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }: Piece): Extent[] {
   const end = offset + length
-  // Those before `first` end at or before the piece, those from `behind` on start at or after its end.
+  // Extents before `first` end at or before the piece. Extents from `behind` on start at or after its end.
   const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
   const behind = firstExtent(extents, (extent) => extent.offset >= end)
   const next = extents.slice(0, first)
@@ -253,7 +256,7 @@ function joined(pieces: readonly Piece[]): Extent[] {
   return extents
 }
 
-/** The index of the first extent for which `holds` is true; it is true for all later ones. */
+/** The index of the first extent for which `holds` is true. It must be true for all later ones, too. */
 function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => boolean): number {
   let low = 0
   let high = extents.length

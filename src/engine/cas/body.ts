@@ -4,17 +4,17 @@ import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 
 /**
- * The content of a file: nothing; one blob that is the whole content (at most one block); blocks; or a node
- * in storage that holds the blocks and is not loaded. Bodies are immutable: every function here that changes
- * one returns a new one and shares the unchanged parts.
+ * The content of a file. It is one of these: nothing; one blob that is the whole content (at most one block);
+ * blocks; or a stored node that contains the blocks and is not loaded. Bodies are immutable. Every function
+ * here that changes one returns a new one, which shares the unchanged parts.
  */
 export type Body = undefined | BlobRef | BlockBody | UnloadedBody
 
-/** The blocks of a body. It has only chunks of blocks that hold data, so holes cost nothing. */
+/** The blocks of a body. It has only the chunks that contain data, so holes cost nothing. */
 export class BlockBody {
   /** Chunk numbers, ascending. */
   readonly chunkNumbers: readonly number[]
-  /** At the same index: up to 1,024 blocks. */
+  /** The blocks of each chunk, at the same index: up to 1,024. */
   readonly chunks: readonly (readonly Block[])[]
 
   constructor(chunkNumbers: readonly number[], chunks: readonly (readonly Block[])[]) {
@@ -25,7 +25,7 @@ export class BlockBody {
 
 export class UnloadedBody {
   readonly address: string
-  /** null until it was loaded. */
+  /** null until it is loaded. */
   body: LoadedBody | null = null
 
   constructor(address: string) {
@@ -33,7 +33,7 @@ export class UnloadedBody {
   }
 }
 
-/** A hole; a blob from the block's start (a hole follows where it is shorter); or extents. */
+/** A hole, a blob, or extents. A blob starts at the block's start, and a hole follows if it is shorter. */
 export type Block = undefined | BlobRef | ExtentBlock
 
 export class ExtentBlock {
@@ -46,7 +46,7 @@ export class ExtentBlock {
   }
 }
 
-/** `length` bytes at `offset`, which are the blob's bytes from `casOffset` on. */
+/** The `length` bytes at `offset` in the block. They are the blob's bytes from `casOffset` on. */
 export interface Extent {
   readonly offset: number
   readonly length: number
@@ -114,7 +114,7 @@ export function listExtents(body: LoadedBody, range: { from: number; to: number 
   return extents
 }
 
-/** Whether both are the same ranges of the same blobs. */
+/** Whether both lists contain the same ranges of the same blobs. */
 export function sameExtents(a: readonly Extent[], b: readonly Extent[]): boolean {
   return (
     a.length === b.length &&

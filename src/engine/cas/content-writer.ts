@@ -10,22 +10,25 @@ import type { LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 import { checkFileSize } from './staging.js'
 
-/** The content of a file: whole, and then the receiver's own, or in pieces of any size. */
+/** The content of a file, whole or in pieces of any size. The receiver owns bytes that are passed whole. */
 export type ContentIn = Uint8Array | AsyncIterable<Uint8Array>
 
-/** The bytes hashed before the event loop gets a turn; a multiple of a block. */
+/** The number of bytes hashed before the event loop gets a turn; a multiple of a block. */
 export const bytesPerTurn = 4 * limits.blockBytes
 
 /**
- * Contents on their way into a store, ahead of the records that name them. They are stored in commits of some MiB,
- * one at a time; on a store that is not durable their bytes stay in the handles. Callers begin a note of recent writes
- * before, and end it after the commit of those records.
+ * Stores contents before the records that refer to them. It uses commits of a few MiB, one at a time. On a
+ * store that is not durable, the bytes stay in their handles. Callers must hold a pin with `writesSince` from
+ * before the first content until those records are committed.
  */
 export class ContentWriter {
   readonly #store: MeteredStore
   readonly #content: ContentStore
   readonly #maxFileBytes: number
-  /** By hash, blobs being stored included, for callers that need them meanwhile. */
+  /**
+   * Blobs that wait to be stored, by hash. `#storing` has those that are being stored, because callers may
+   * need them meanwhile.
+   */
   #pending = new Map<string, Uint8Array>()
   #storing = new Map<string, Uint8Array>()
   #pendingBytes = 0
@@ -50,7 +53,7 @@ export class ContentWriter {
   }
 
   /**
-   * The blobs of bytes that the writer now owns: one for each block.
+   * Takes ownership of bytes and returns their blobs, one for each block.
    *
    * @throws {EngineError} FILE_TOO_LARGE when there are more than `maxFileBytes`.
    */
@@ -63,7 +66,7 @@ export class ContentWriter {
     return blobs
   }
 
-  /** As {@link take}, for bytes of any length: the event loop gets its turns. */
+  /** Like {@link take}, for bytes of any length. The event loop gets its turns. */
   async takeLong(bytes: Uint8Array): Promise<readonly BlobRef[]> {
     checkFileSize(bytes.byteLength, this.#maxFileBytes)
     const blobs: BlobRef[] = []
@@ -75,12 +78,12 @@ export class ContentWriter {
     return blobs
   }
 
-  /** One blob, which may be empty: at most a block. */
+  /** Takes ownership of at most one block of bytes and returns its blob, which may be empty. */
   takeValue(bytes: Uint8Array): BlobRef {
     return this.#block(bytes)
   }
 
-  /** As {@link takeValue}, of bytes whose hash is known. */
+  /** Like {@link takeValue}, for bytes whose hash is known. */
   takeHashed(hash: string, bytes: Uint8Array): BlobRef {
     return this.#block(bytes, hash)
   }
@@ -122,12 +125,12 @@ export class ContentWriter {
     if (typeof value === 'string') this.#pendingBytes += value.length
   }
 
-  /** Bytes that are not stored yet. */
+  /** The bytes of a blob that is not stored yet. */
   waiting(hash: string): Uint8Array | undefined {
     return this.#pending.get(hash) ?? this.#storing.get(hash)
   }
 
-  /** To be asked after each content: a promise when the next has to wait. */
+  /** Call this after each content. If it returns a promise, await it before the next content. */
   backpressure(): Promise<void> | undefined {
     if (this.#failure !== undefined) throw this.#failure.error
     if (this.#pendingBytes < limits.importCommitBytes && this.#records.length < limits.recordsPerCommit)
@@ -195,7 +198,7 @@ export class ContentWriter {
   }
 }
 
-/** A file's body of blobs one after the other. */
+/** The body of a file whose content is these blobs, one after the other. */
 export function bodyOf(blobs: readonly BlobRef[], size: number): LoadedBody {
   if (blobs.length <= 1) return blobs[0]
   let offset = 0

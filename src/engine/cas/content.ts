@@ -17,12 +17,12 @@ export interface ContentPins {
   pin(request: { readonly contents: readonly Body[] }): Disposable
 }
 
-/** The cost of a cached blob in addition to its bytes, roughly. */
+/** The approximate memory of a cached blob in addition to its bytes. */
 const entryBytes = 256
 
 /**
- * Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. See {@link HeldContent}
- * for a store that is not durable.
+ * Reads and hashes the contents that bodies describe, and keeps a bounded cache of stored blobs. See {@link
+ * HeldContent} for a store that is not durable.
  */
 export class ContentStore {
   readonly #store: Store
@@ -32,7 +32,7 @@ export class ContentStore {
   #cachedBytes = 0
   readonly #pins: ContentPins | undefined
 
-  /** `budgetBytes` is the memory for clean blobs. Without `pins` nothing collects. */
+  /** `budgetBytes` is the memory for cached blobs. `pins` is absent if there are no collections. */
   constructor(store: Store, environment: Environment, budgetBytes: number, pins?: ContentPins) {
     this.#store = store
     this.#pins = pins
@@ -46,7 +46,7 @@ export class ContentStore {
     return await read()
   }
 
-  /** Call this when blobs are stored: from then on their bytes may be dropped and read again. */
+  /** Call this when a blob is stored. From then on, its bytes may be dropped and read again. */
   stored(blob: BlobRef): void {
     if (blob.length > limits.cachedBlobBytes) {
       blob.bytes = undefined
@@ -57,21 +57,27 @@ export class ContentStore {
     if (this.#cachedBytes > this.#budgetBytes) this.#evict()
   }
 
-  /** Whether contents of so many bytes are too large for one commit, and are stored before the event that names them. */
+  /**
+   * Whether contents of this many bytes are too large for one commit, so that they are stored before their
+   * event.
+   */
   mustStoreAhead(bytes: number): boolean {
     return bytes > limits.importCommitBytes
   }
 
   /**
-   * A handle that is the only copy of a block's bytes; undefined where they are to be stored.
+   * A handle that is the only copy of a block's bytes. Undefined if the bytes must be stored.
    *
-   * @throws {EngineError} BUDGET when the block would be over a byte budget.
+   * @throws {EngineError} BUDGET when the block would exceed a byte budget.
    */
   hold(_store: MeteredStore, _bytes: Uint8Array, _hash?: string): BlobRef | undefined {
     return undefined
   }
 
-  /** The bytes of a range as a fresh copy, zeros where the body has holes; undefined when it must be awaited. */
+  /**
+   * The bytes of a range as a new copy, with zeros in place of holes. Undefined if the read must be
+   * asynchronous.
+   */
   readSync(body: LoadedBody, offset: number, length: number): Buffer | undefined {
     if (body instanceof BlobRef && body.bytes !== undefined && offset + length <= body.length) {
       const copy = Buffer.allocUnsafe(length)
@@ -121,7 +127,7 @@ export class ContentStore {
    */
   async readBlob(blob: BlobRef): Promise<Uint8Array> {
     const { hash, length } = blob
-    // Waiting for a small blob takes longer than reading it.
+    // An asynchronous read of a small blob takes longer than a synchronous one.
     const ready =
       blob.bytes ?? (length > limits.cachedBlobBytes ? undefined : this.#readNow(hash, { offset: 0, length }))
     const bytes = checkRead(
@@ -138,12 +144,12 @@ export class ContentStore {
     return bytes
   }
 
-  /** For work on contents that must yield to the event loop. */
+  /** A time slice for work on contents that must yield to the event loop. */
   slice(): TimeSlice {
     return new TimeSlice(this.#environment)
   }
 
-  /** The SHA-256 of a whole content, hex, read in slices that yield to the event loop. */
+  /** The SHA-256 of a whole content in hex, read in slices that yield to the event loop. */
   hash(body: LoadedBody, size: number): Promise<string> {
     return this.using([body], () => this.#hash(body, size))
   }
@@ -160,7 +166,7 @@ export class ContentStore {
     return hash.digest('hex')
   }
 
-  /** The SHA-256 of one block's bytes, hex, without reading them where that is known. */
+  /** The SHA-256 of one block's bytes, in hex. If it is known already, the bytes are not read. */
   async blockId(body: LoadedBody, blockNumber: number, size: number): Promise<string> {
     const start = blockNumber * limits.blockBytes
     const length = Math.min(limits.blockBytes, size - start)
@@ -172,7 +178,7 @@ export class ContentStore {
     return sha256(await this.read(body, start, length))
   }
 
-  /** Undefined when it must be awaited. */
+  /** Undefined if the read must be asynchronous. */
   #readNow(hash: string, range: ByteRange): Uint8Array | undefined {
     try {
       return this.#store.blobSync?.(hash, range)
@@ -222,7 +228,9 @@ export class ContentStore {
     return kept
   }
 
-  /** Oldest first, down to three quarters, so that it seldom happens. */
+  /**
+   * Drops the bytes of the oldest blobs, down to three quarters of the budget, so that this happens seldom.
+   */
   #evict(): void {
     let count = 0
     while (this.#cachedBytes > this.#budgetBytes * 0.75) {
@@ -234,7 +242,7 @@ export class ContentStore {
   }
 }
 
-/** The range that a read takes of a blob: once, even for several extents. */
+/** The range of a blob that a read needs. It is read once, even for several extents. */
 interface Hull {
   readonly blob: BlobRef
   from: number
@@ -242,12 +250,14 @@ interface Hull {
   bytes: Uint8Array | undefined
 }
 
-/** Loaded blobs are keyed by handle, one for each extent, and others by hash. */
+/**
+ * The needed range of each blob. Loaded blobs are keyed by handle, one for each extent, and others by hash.
+ */
 function hullsOf(body: LoadedBody, offset: number, length: number): Map<BlobRef | string, Hull> {
   const hulls = new Map<BlobRef | string, Hull>()
   forEachExtent(body, { from: offset, to: offset + length }, (_start, count, blob, casOffset) => {
     if (blob.bytes !== undefined) {
-      // Held from here on: another read may have it dropped.
+      // Keeps the bytes, because another read may drop them from the handle.
       hulls.set(blob, { blob, from: 0, to: blob.length, bytes: blob.bytes })
       return
     }
@@ -279,7 +289,7 @@ function assemble(
 
 let zeroBlock: Buffer | undefined
 
-/** Shared, so that a hole of any size costs one block of memory. */
+/** Zeros from a shared buffer, so that a hole of any size costs one block of memory. */
 function zeros(length: number): Buffer {
   return (zeroBlock ??= Buffer.alloc(limits.blockBytes)).subarray(0, length)
 }

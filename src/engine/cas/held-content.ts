@@ -3,7 +3,7 @@ import type { MeteredStore } from '../storage/metered-store.js'
 import { BlobRef, copyBytes } from './blob.js'
 import { ContentStore } from './content.js'
 
-/** Bytes up to this are copied, so that they do not keep a larger buffer around them in memory. */
+/** Bytes up to this size are copied, so that they do not keep a larger buffer in memory. */
 const copiedBytes = 8 * 1024
 
 /** The contents of a store that is not durable: their handles are the only copies. */
@@ -27,7 +27,7 @@ export class HeldContent extends ContentStore {
   }
 }
 
-/** Bytes that hold no more memory than they need. */
+/** Bytes that keep little more memory than they need. */
 function owned(bytes: Uint8Array): Buffer {
   const { buffer, byteOffset, byteLength } = bytes
   if (byteLength <= copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)

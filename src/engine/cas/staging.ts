@@ -19,13 +19,13 @@ export interface StagingContext {
   readonly pins: WritePins
 }
 
-/** Blobs on their way in, of at most one block each. */
+/** Blobs that are about to be stored, of at most one block each. */
 export class StagedBlobs {
   readonly #blobs: readonly BlobRef[]
   readonly #store: StagingContext['store']
   readonly #content: ContentStore
   readonly #pins: WritePins
-  /** Contents too large for one storage commit are stored before the event that names them. */
+  /** Contents too large for one storage commit are stored before the event that refers to them. */
   readonly #needsStoring: boolean
   #stored = false
   readonly #merged: { readonly extents: readonly Extent[]; readonly blob: BlobRef }[] = []
@@ -46,14 +46,14 @@ export class StagedBlobs {
     return this.#blobs
   }
 
-  /** The blobs that the event's own commit must hold. */
+  /** The blobs that the event's own commit must contain. */
   toCommit(): readonly BlobRef[] {
     return this.#needsStoring ? [] : this.#blobs
   }
 
   /**
-   * A range of a body as one blob, the same one on each call; a Fault where the bytes have
-   * to be read.
+   * A range of a body as one blob. Each call with the same extents returns the same blob. Throws a Fault if
+   * the bytes must be read first.
    */
   merged(body: LoadedBody, offset: number, length: number): BlobRef {
     const extents = listExtents(body, { from: offset, to: offset + length })
@@ -71,12 +71,15 @@ export class StagedBlobs {
     })
   }
 
-  /** Whether `blobs` answers without a Fault. */
+  /** Whether `blobs` returns without a Fault. */
   get ready(): boolean {
     return !this.#needsStoring || this.#stored
   }
 
-  /** Protects the blobs from collection until the code that needs them has run. After that, its event may refer to them. */
+  /**
+   * A Fault that stores the blobs. It protects them from collection until the code that needs them has run.
+   * After that, the event of that code may refer to them.
+   */
   #storedAhead(): Fault {
     let pin: Disposable | undefined
     return new Fault(
@@ -88,7 +91,7 @@ export class StagedBlobs {
     )
   }
 
-  /** Stores them in commits of their own, with turns of the event loop between the bytes of a block. */
+  /** Stores the blobs in commits of their own. The event loop gets a turn after each block of bytes. */
   async #storeAhead(): Promise<void> {
     this.#store.admit?.(this.#blobs)
     let hashed = 0
@@ -103,12 +106,15 @@ export class StagedBlobs {
       }
       await this.#store.commit({ blobs })
     }
-    // Only now: a second run must find the bytes, should this one fail.
+    // Only now may the bytes be dropped. If this run had failed, a second one would need them.
     for (const blob of this.#blobs) this.#content.stored(blob)
     this.#stored = true
   }
 
-  /** Queues the blobs that must be stored ahead and does not wait: an event committed next comes after them. */
+  /**
+   * Queues the blobs that must be stored ahead, without waiting. An event that is committed next comes after
+   * them.
+   */
   storeNow(): void {
     if (this.ready) return
     this.#store.admit?.(this.#blobs)
@@ -122,7 +128,7 @@ export class StagedBlobs {
         () => {
           for (const blob of group) this.#content.stored(blob)
         },
-        // The event after it fails too.
+        // The event that follows fails too.
         () => undefined,
       )
     }
@@ -145,7 +151,10 @@ export class StagedBlobs {
   }
 }
 
-/** The content of a file on its way in: copied from the caller at once, and cut into blobs. */
+/**
+ * The content of a file that is about to be stored. It is copied from the caller immediately, and cut into
+ * blobs.
+ */
 export class StagedContent extends StagedBlobs {
   readonly size: number
 
@@ -186,7 +195,7 @@ export function toBytes(input: unknown, field = 'content'): Uint8Array {
   throw invalid(field, `must be a string or a Uint8Array; it is ${kindOf(input)}`)
 }
 
-/** Of any other view, such as a DataView or an Int32Array. */
+/** The bytes of any other view, such as a DataView or an Int32Array. */
 function viewOf(field: string, view: ArrayBufferView): Uint8Array {
   try {
     return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
