@@ -8,7 +8,7 @@ import type { LiveSession } from '../table/live.js'
 /** Records that change in one commit. */
 export type RecordChanges = Pick<StoreCommit, 'put' | 'del'>
 
-/** The deletion of a session: the key of its record, and the record from then on. */
+/** The deletion of a session: the key of its record, the new record, and the event. */
 export interface Deletion {
   readonly key: string
   readonly record: SessionRecord
@@ -16,23 +16,26 @@ export interface Deletion {
 }
 
 /**
- * The store's record of the changes of sessions. There are two: a durable store can give back everything that
- * memory has of a session; in the other one memory is the truth, and the store has only listed and scanned records.
- * An engine has one of the two for its life, so its operations call it without asking for the kind of store.
+ * Stores the changes of sessions.
+ *
+ * There are two implementations. With a durable store, everything that memory has of a session can be read
+ * again. Otherwise memory is the only copy of the state, and the store has only the records that are listed
+ * and scanned. An engine uses the same implementation for its whole life, so its operations need not ask for
+ * the kind of store.
  */
 export interface Journal {
   /**
-   * The result of `make`: records that the store keeps of something that memory has too, or work on them. Undefined
-   * where memory alone has it; `make` is not called then.
+   * Returns the result of `make`, which makes records of data that memory has too, or stores such records. If
+   * memory is the only copy, returns undefined and does not call `make`.
    */
   kept<T>(make: () => T): T | undefined
-  /** Throws a Fault where the store may have records that memory does not have. */
+  /** Throws a Fault if the store may have records that memory does not have. */
   mustLoad(load: () => Promise<void>): void
-  /** The stored body of the session's next event. Advances the session's link to it. */
+  /** The stored body of the session's next event. Advances the session's link to that event. */
   nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): NewStoredEvent['body']
   /** Whether the stored link of an event matches the expected one. */
   isLinked(link: string | undefined, expected: string): boolean
-  /** The part of a commit with contents stored nowhere else; undefined where their handles are the only copy. */
+  /** The blobs that a commit must contain. Undefined if their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
 }

@@ -6,7 +6,10 @@ import type { StoreCommit } from '../../storage/store.js'
 import type { LiveSession } from '../table/live.js'
 import type { Deletion, Journal } from './journal.js'
 
-/** Of a store that is not durable: memory is the truth, for as long as the engine is open. */
+/**
+ * The journal of a store that is not durable. Memory is the only copy of the state, for as long as the engine
+ * is open.
+ */
 export class MemoryJournal implements Journal {
   kept(): undefined {
     return undefined
@@ -25,13 +28,13 @@ export class MemoryJournal implements Journal {
     return link === undefined || link === expected
   }
 
-  /** The contents stay in their handles; they are counted. */
+  /** Counts the contents. They stay in their handles. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): undefined {
     for (const blob of blobs) store.wrote(blob.length)
     return undefined
   }
 
-  /** There is no collection that its checkpoints would wait for. */
+  /** Also deletes the checkpoints. A durable store leaves them to the next collection. */
   deletion(live: LiveSession, { key, record }: Deletion): StoreCommit {
     const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(live.id, id))
     return { put: [[key, { ...record, tags: {} }]], del: checkpoints }

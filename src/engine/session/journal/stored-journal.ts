@@ -8,7 +8,7 @@ import { chainEvent } from '../history/chain.js'
 import type { LiveSession } from '../table/live.js'
 import type { Deletion, Journal } from './journal.js'
 
-/** Of a durable store: sessions can leave memory, and are read again. */
+/** The journal of a durable store. Sessions can leave memory and be read again. */
 export class StoredJournal implements Journal {
   kept<T>(make: () => T): T {
     return make()
@@ -32,7 +32,7 @@ export class StoredJournal implements Journal {
     return blobs.map((blob) => ({ hash: blob.hash, bytes: present(blob.bytes, 'the content of a blob') }))
   }
 
-  /** Its records go with the next collection. */
+  /** The next collection deletes the other records of the session. */
   deletion(live: LiveSession, { key, record, event }: Deletion): StoreCommit {
     const body = chainEvent(event, live.chain, []).text
     return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, record]] }
