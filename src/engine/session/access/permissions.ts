@@ -10,24 +10,27 @@ import { capabilities, type Capability, type Condition } from '../../operations/
 export interface Caller {
   /** The tenant, 1 to 1,024 bytes. Each tenant sees only its own sessions and sources. */
   readonly tenant: string
-  /** The user or agent that acts, 1 to 1,024 bytes. Events, annotations, approvals, locks and messages record it. */
+  /**
+   * The user or agent that acts, 1 to 1,024 bytes. Events, annotations, approvals, locks and messages record
+   * it.
+   */
   readonly principal: string
 }
 
-/** The caller where none is named. */
+/** The default caller. */
 export const localCaller: Caller = { tenant: 'local', principal: 'local' }
 
 /** The subject of an action. */
 export interface Resource {
-  /** The id of the session; absent where the action concerns none, such as a listing. */
+  /** The id of the session; absent if the action concerns none, such as a listing. */
   readonly sessionId?: string
-  /** The id of the source; absent where the action concerns none. */
+  /** The id of the source; absent if the action concerns none. */
   readonly sourceId?: string
 }
 
 /**
- * Decides whether a principal may do something. Only `true` allows it. Any other result, a promise too, refuses it
- * with PERMISSION_DENIED.
+ * Decides whether a principal may perform an action. Only `true` allows it. Any other result, including a
+ * promise, denies it with PERMISSION_DENIED.
  *
  * @example
  * const readOnly: Authorize = (_caller, action) => !capabilitiesOf(action).includes('files.write')
@@ -36,7 +39,7 @@ export type Authorize = (caller: Caller, action: Action, resource: Resource) => 
 
 /** The capabilities that a narrowed handle loses. */
 export interface NarrowRequest {
-  /** Capabilities to withhold, such as `commit`. Those already withheld stay so. */
+  /** Capabilities to withhold, such as `commit`. Capabilities that are already withheld stay withheld. */
   readonly without: readonly Capability[]
 }
 
@@ -59,7 +62,7 @@ export class Permissions {
   }
 
   /**
-   * Checks that the caller may do this. It passes on errors of `authorize`.
+   * Checks that the caller may perform an action. It passes on errors of `authorize`.
    *
    * @throws {EngineError} PERMISSION_DENIED when the caller may not.
    */
@@ -98,7 +101,10 @@ export class Permissions {
     return !this.#withheld.has(capability)
   }
 
-  /** For hiding parts of results: an `authorize` that throws counts as a no. */
+  /**
+   * Whether the caller may perform an action, for hiding parts of results. If `authorize` throws, the answer
+   * is no.
+   */
   allows(action: Action, resource: Resource): boolean {
     try {
       return capabilitiesOf(action).every((one) => this.has(one)) && this.#asked(action, resource)
@@ -109,13 +115,13 @@ export class Permissions {
 
   #asked(action: Action, resource: Resource): boolean {
     if (this.#authorize === undefined) return true
-    // A promise is no permission.
+    // A promise does not grant permission.
     const answer: unknown = this.#authorize(this.#caller, action, resource)
     return answer === true
   }
 
   /**
-   * The same without some capabilities; those already withheld stay so.
+   * The same permissions without some capabilities. Capabilities that are already withheld stay withheld.
    *
    * @throws {EngineError} INVALID_ARGUMENT when a capability is unknown.
    */
@@ -130,7 +136,7 @@ export class Permissions {
     return new Permissions(this.#caller, this.#authorize, withheld)
   }
 
-  /** Nothing to check at all. */
+  /** Whether there is nothing to check. */
   get open(): boolean {
     return this.#authorize === undefined && this.#withheld.size === 0
   }

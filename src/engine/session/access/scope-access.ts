@@ -3,7 +3,7 @@ import type { Action } from '../../operations/index.js'
 import type { Core } from '../core.js'
 import { Permissions, type Resource } from './permissions.js'
 
-/** How the operations of an engine that are not those of one session are allowed and traced. */
+/** Checks and traces the operations of an engine that do not belong to one session. */
 export class ScopeAccess {
   readonly core: Core
   readonly permissions: Permissions
@@ -16,7 +16,7 @@ export class ScopeAccess {
   /**
    * Checks the permission, runs an operation, and reports it to diagnostics.
    *
-   * @throws {EngineError} PERMISSION_DENIED when the caller may not do this.
+   * @throws {EngineError} PERMISSION_DENIED when the caller may not perform the action.
    */
   async run<T>(action: Action, resource: Resource, operation: () => Promise<T>): Promise<T> {
     const { tenant, principal } = this.core

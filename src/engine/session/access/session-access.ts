@@ -11,7 +11,10 @@ import type { Permissions } from './permissions.js'
 import { mutateSync, wouldBlock } from '../mutation-queue.js'
 import { isExpired } from '../table/unused.js'
 
-/** A handle's access to its session: the state in memory, loaded again when it left memory or had to be dropped. */
+/**
+ * The access of a handle to its session. It uses the session in memory, and loads it again if it was evicted
+ * or dropped.
+ */
 export class SessionAccess {
   readonly core: Core
   readonly sessionId: string
@@ -19,9 +22,9 @@ export class SessionAccess {
   #reopening: Promise<LiveSession> | undefined
   /** The commit of the newest synchronous change. */
   #unflushed: Promise<unknown> | undefined
-  /** The first synchronous change that was not stored, until a flush has reported it. */
+  /** The error of the first synchronous change that was not stored, until a flush has reported it. */
   #lost: { readonly error: unknown } | undefined
-  /** Undefined where everything is allowed. */
+  /** Undefined if everything is allowed. */
   readonly #permissions: Permissions | undefined
 
   constructor(core: Core, slot: SessionSlot, permissions?: Permissions) {
@@ -32,10 +35,10 @@ export class SessionAccess {
   }
 
   /**
-   * Runs an operation on the session, at once when it is in memory: operations take effect in the order of the calls,
-   * so nothing may be awaited before them.
+   * Runs an operation on the session. If the session is in memory, the operation runs synchronously.
+   * Operations take effect in call order, so nothing may be awaited before them.
    *
-   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not perform the action.
    */
   run<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
     const act = (): Promise<T> => {
@@ -45,7 +48,7 @@ export class SessionAccess {
     return this.traced(action, this.#permissions === undefined ? act : () => this.#censored(act))
   }
 
-  /** Hides the hash of a content from handles that may not read the content. */
+  /** Removes the hash of content from errors for handles that may not read the content. */
   async #censored<T>(act: () => Promise<T>): Promise<T> {
     try {
       return await act()
@@ -57,7 +60,7 @@ export class SessionAccess {
     }
   }
 
-  /** As {@link run}, for a read: reads move `lastActivityAt` too, in memory. */
+  /** Like {@link run}, for a read. A read also updates `lastActivityAt`; see {@link touch}. */
   look<T>(action: Action, operation: (live: LiveSession) => Promise<T>): Promise<T> {
     return this.traced(action, () => {
       const live = this.reading(action)
@@ -65,19 +68,20 @@ export class SessionAccess {
     })
   }
 
-  /** As {@link live}, for a read. */
+  /** Like {@link live}, for a read. */
   reading(action: Action): LiveSession | Promise<LiveSession> {
     const live = this.live(action)
     return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
   }
 
-  /** For another handle on the session. */
+  /** The reference to the session in memory, for another handle on it. */
   get slot(): SessionSlot {
     return this.#slot
   }
 
   /**
-   * The session, for the caller that just created it and may lack the right to read it.
+   * The session, without a permission check. It is for the caller that just created the session and may lack
+   * the right to read it.
    *
    * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
    */
@@ -85,7 +89,7 @@ export class SessionAccess {
     return this.#slot.live ?? this.#reopen()
   }
 
-  /** Reports the call to diagnostics; an error that `act` throws becomes a rejection. */
+  /** Reports the call to diagnostics. An error that `act` throws becomes a rejection. */
   traced<T>(action: Action, act: () => Promise<T>): Promise<T> {
     try {
       return traced(() => this.#trace(action), act)
@@ -101,7 +105,7 @@ export class SessionAccess {
   /**
    * Checks the permission for an action.
    *
-   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not perform the action.
    */
   permit(action: Action): void {
     this.#permissions?.check(action, { sessionId: this.sessionId })
@@ -121,17 +125,18 @@ export class SessionAccess {
     return this.#permissions?.has(capability) ?? true
   }
 
-  /** Whether this handle may do it. */
+  /** Whether this handle may perform the action. */
   allows(action: Action): boolean {
     return this.#permissions?.allows(action, { sessionId: this.sessionId }) ?? true
   }
 
   /**
-   * As {@link live}, without waiting.
+   * Like {@link live}, without waiting.
    *
-   * @throws {EngineError} WOULD_BLOCK when the session has to be loaded, and waiting would help.
-   * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
-   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   * @throws {EngineError} WOULD_BLOCK when the session must be loaded. The load starts, so a later call can
+   * succeed.
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not perform the action.
    */
   liveSync(action: Action): LiveSession {
     this.permit(action)
@@ -148,17 +153,20 @@ export class SessionAccess {
       inBackground(this.core, this.core.expire(this.core, loaded.id))
       throw sessionNotFound(loaded.id)
     }
-    // A second try finds it loaded.
+    // Starts the load, so that a second try finds the session in memory.
     this.#reopened().catch(() => undefined)
     throw wouldBlock('the session is not in memory, and must be read from the storage')
   }
 
-  /** As {@link liveSync}, for a read. */
+  /** Like {@link liveSync}, for a read. */
   readingSync(action: Action): LiveSession {
     return this.#touch(this.liveSync(action))
   }
 
-  /** From here on it can be used at once whenever this handle is there. */
+  /**
+   * Keeps the session in memory for as long as this handle exists, so that it can always be used
+   * synchronously.
+   */
   #keep(live: LiveSession): LiveSession {
     live.revive?.()
     this.core.table.residency.used(live)
@@ -169,7 +177,7 @@ export class SessionAccess {
   }
 
   /**
-   * Runs a change at once; {@link flush} waits for its commit.
+   * Runs a change synchronously. {@link flush} waits for its commit.
    *
    * @throws {EngineError} WOULD_BLOCK when the change would have to wait.
    */
@@ -184,8 +192,8 @@ export class SessionAccess {
   }
 
   /**
-   * Resolves when all changes called so far on this handle are stored. Rejects when one was not stored, once for a
-   * synchronous change.
+   * Resolves when all changes that were called on this handle are stored. Rejects if one was not stored. A
+   * failed synchronous change is reported once.
    *
    * @throws {EngineError} STORE_CLOSED after the engine was closed.
    * @throws {EngineError} SESSION_NOT_FOUND after the session was deleted.
@@ -193,11 +201,12 @@ export class SessionAccess {
   async flush(): Promise<void> {
     const gone = this.#reopening === undefined ? this.#whenGone(this.#slot.live) : undefined
     gone?.catch(() => undefined)
-    // Earlier calls run first when the session is there.
+    // Calls that already wait for the session run first.
     const live = (await this.#reopening) ?? this.#slot.live
     await live?.tail
     const unflushed = this.#unflushed
-    // The store's commits are one queue: the newest one's fate is known last. A session that left has none.
+    // The store's commits form one queue, so the newest one settles last. An evicted session has no pending
+    // commits.
     const fates = await Promise.allSettled([unflushed, live?.acknowledged])
     if (this.#unflushed === unflushed) this.#unflushed = undefined
     const lost = this.#lost
@@ -207,7 +216,7 @@ export class SessionAccess {
     await gone
   }
 
-  /** Rejects where the session is gone. Asks the store only where memory does not have the answer. */
+  /** Rejects if the session no longer exists. Reads the store only if memory does not have the answer. */
   async #whenGone(live: LiveSession | undefined): Promise<void> {
     if (live?.discarded === 'closed') throw engineClosed()
     if (live !== undefined && live.discarded === undefined) return
@@ -228,10 +237,10 @@ export class SessionAccess {
   }
 
   /**
-   * The session; a promise only when it has to be loaded.
+   * The session, or a promise if the session must be loaded.
    *
-   * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
-   * @throws {EngineError} PERMISSION_DENIED when this handle may not do this.
+   * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted.
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not perform the action.
    */
   live(action: Action): LiveSession | Promise<LiveSession> {
     this.permit(action)
@@ -245,7 +254,10 @@ export class SessionAccess {
     return live
   }
 
-  /** Callers that arrive before the waiters resume wait after them in the queue. */
+  /**
+   * Loads the session once for all callers. Callers that arrive before the waiters resume are queued after
+   * them.
+   */
   #reopened(): Promise<LiveSession> {
     if (this.#reopening !== undefined) return this.#reopening
     const reopening = this.#reopen()
@@ -258,7 +270,8 @@ export class SessionAccess {
   }
 
   async #reopen(): Promise<LiveSession> {
-    // After a failed commit the store recovers first, if it can; if not, the stored state can be read.
+    // After a failed commit, the store recovers first, if it can. If it cannot, the stored state can still be
+    // read.
     await this.core.fence.recover()
     const live = await openUsed(this.core, this.sessionId)
     this.#slot = live.slot
