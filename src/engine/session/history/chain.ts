@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 
-/** The link before a session's first event. */
+/** The link that precedes a session's first event. */
 export const chainStart = ''
 
 /**
- * The body of an event as it is stored, and its link: the SHA-256 over the link before it, its public part and
- * the SHA-256 of its redo. So each event fixes all before it.
+ * The stored body of an event, and its link. The link is the SHA-256 over the link of the previous event, the
+ * public part of this event and the SHA-256 of its redo. So each link covers its event and all earlier ones.
  */
 export function chainEvent(
   event: PublicPart,
@@ -19,13 +19,16 @@ export function chainEvent(
   return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
 }
 
-/** The link that an event after this one must have. */
+/** The link that this event must have. `previous` is the link of the event before it. */
 export function expectedLink([at, type, details, principal, , redo]: EventBody, previous: string): string {
   const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
   return linkOf(previous, publicText, redoHash(redo))
 }
 
-/** The part of a link for a redo; without one, as on stores that are not durable, it is the hash of an empty one. */
+/**
+ * The hash of a redo, as it is part of a link. If there is no redo, as on stores that are not durable, it is
+ * the hash of an empty one.
+ */
 export function redoHash(redo: EventBody[5] = []): string {
   return typeof redo === 'string' ? redo : hashText(JSON.stringify(redo))
 }
@@ -38,7 +41,7 @@ function linkOf(previous: string, publicText: string, redo: string): string {
   return digest(`${previous}\n${publicText}\n${redo}`)
 }
 
-/** In base64 for URLs, which is short. */
+/** The SHA-256 in base64url, which is shorter than hex. */
 function digest(text: string): string {
   return hash('sha256', text, 'base64url')
 }

@@ -4,7 +4,9 @@ import type { EventType } from '../../records/event.js'
 
 type ServiceOf<Type> = Type extends `v1.${infer Service}.${string}` ? Service : never
 
-/** The capabilities that a handle needs, besides `history`, to see the details of a service's events. */
+/**
+ * The capabilities that a handle needs, in addition to `history`, to see the details of a service's events.
+ */
 const needed: Readonly<Record<ServiceOf<EventType>, readonly Capability[]>> = {
   SessionService: ['files.read'],
   PersistenceService: ['files.read'],
@@ -17,16 +19,16 @@ const needed: Readonly<Record<ServiceOf<EventType>, readonly Capability[]>> = {
   UnderlaySourceService: ['sources'],
 }
 
-/** A handle by which events are read. */
+/** A handle that reads events. */
 export type EventReader = Pick<SessionAccess, 'has' | 'allows'>
 
 /** A copy of an event's details, without details that the reader may not see. */
 export function detailsFor(reader: EventReader, type: EventType, details: object): Record<string, unknown> {
   if (!neededFor(type).every((one) => reader.has(one))) return {}
   const copy: Record<string, unknown> = { ...details }
-  // Having the id of a lock is the right to release it.
+  // A caller that has the id of a lock can release it.
   if (Object.hasOwn(copy, 'lockId') && !reader.allows('forceUnlockFile')) delete copy['lockId']
-  // Details hold texts, numbers and lists of texts.
+  // Details contain only strings, numbers and lists of strings.
   for (const key in copy) if (Array.isArray(copy[key])) copy[key] = [...(copy[key] as unknown[])]
   return copy
 }

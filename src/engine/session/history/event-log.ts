@@ -31,8 +31,8 @@ export interface SessionEvent {
   /** The principal that made the change. */
   readonly principal: string
   /**
-   * Facts that depend on the type, such as `{ path: '/a' }`; empty for a handle that may not see the subject of the
-   * event.
+   * Facts that depend on the type, such as `{ path: '/a' }`; empty for a handle that may not see the subject
+   * of the event.
    */
   readonly details: Readonly<Record<string, unknown>>
 }
@@ -74,9 +74,9 @@ export interface EventFollowOptions {
 const followShape = new Shape<EventFollowOptions>({ afterEventId: true, signal: true })
 
 /**
- * A checked copy.
+ * Returns a checked copy of the options.
  *
- * @throws {EngineError} INVALID_ARGUMENT when it has the wrong form.
+ * @throws {EngineError} INVALID_ARGUMENT when the options have the wrong form.
  */
 export function parseFollow(options: EventFollowOptions): EventFollowOptions {
   const copy = followShape.read(options, 'options')
@@ -84,7 +84,7 @@ export function parseFollow(options: EventFollowOptions): EventFollowOptions {
   return copy
 }
 
-/** The result of verifying a log, up to one event. Keep it to find out later whether anything of the log was changed. */
+/** The result of verifying a log, up to one event. Keep it to check later whether the log was changed. */
 export interface LogVerification {
   /** The number of events checked. */
   readonly eventCount: number
@@ -94,7 +94,10 @@ export interface LogVerification {
   readonly headHash: string
 }
 
-/** A page of the stored events; the request is a copy by {@link eventListShape}. Times are found by bisection: times as they are shown never go back. */
+/**
+ * A page of the stored events. The request is a copy made by {@link eventListShape}. Times are found by
+ * bisection, because the shown times never decrease.
+ */
 export async function listEvents(
   core: Core,
   live: LiveSession,
@@ -120,7 +123,7 @@ export async function listEvents(
   return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
 }
 
-/** The first event at or after a time; one past the last when there is none. */
+/** The number of the first event at or after a time; one past the last event when there is none. */
 async function firstSince(core: Core, live: LiveSession, last: number, time: number): Promise<number> {
   let low = 1
   let high = last + 1
@@ -141,9 +144,11 @@ async function bodyOf(core: Core, sessionId: string, seq: number): Promise<Event
 }
 
 /**
- * All events from one on, future ones included. Ends after the changes called before the session's
- * deletion, or at the reader's place when the engine was closed; throws the signal's reason, or the error of a
- * failed write.
+ * Yields all events after one event, including future ones.
+ *
+ * When the session is deleted, it ends after the changes that were called before the deletion. When the
+ * engine is closed, it ends at the event that the reader has reached. It throws the signal's reason, or the
+ * error of a failed write.
  */
 export async function* followEvents(
   core: Core,
@@ -168,7 +173,7 @@ export async function* followEvents(
     },
   })
   signal?.addEventListener('abort', notify, { once: true })
-  // A slow reader still gets the changes called before the deletion.
+  // Even a slow reader gets the changes that were called before the deletion.
   const reader: { pin?: Disposable } = {}
   if (live.discarded === undefined)
     reader.pin = core.pins.pin({ states: { sessionId: live.id, seqs: [] }, owner: reader })
@@ -177,7 +182,7 @@ export async function* followEvents(
       notified = false
       const last = ended
       if (last?.error !== undefined) throw last.error
-      // Changes accepted before the end belong to it.
+      // Changes that were accepted before the end are part of the log.
       if (last !== undefined) await live.acknowledged.catch(() => undefined)
       // A reader holds one page, no matter how slow it is.
       for await (const page of core.store.events(live.id, { from: seq + 1, to: live.seq })) {
@@ -196,7 +201,7 @@ export async function* followEvents(
       signal?.throwIfAborted()
     }
   } catch (error) {
-    // A slow reader meets the closed store instead of its end.
+    // A slow reader may find the store closed before it reaches the end.
     if (live.discarded !== 'closed' || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED')
       throw error
   } finally {
@@ -209,9 +214,9 @@ export async function* followEvents(
 /**
  * Checks that each event is linked to the one before it.
  *
- * @throws {EngineError} DATA_LOSS when an event is missing or was changed after the next one was made; `details.seq`
- * is its number.
- * @throws {EngineError} SESSION_NOT_FOUND when it is gone with the session.
+ * @throws {EngineError} DATA_LOSS when an event is missing or was changed after it was stored; `details.seq`
+ * is the number of the first event that is missing or does not match its link.
+ * @throws {EngineError} SESSION_NOT_FOUND when events are missing because the session was deleted.
  */
 export async function verifyEvents(
   core: Core,
@@ -220,11 +225,11 @@ export async function verifyEvents(
 ): Promise<LogVerification> {
   const last =
     lastEventId === undefined
-      ? // A snapshot is stored after the events that it covers.
+      ? // A snapshot is stored after the events that it covers, so these events must exist.
         Math.max((await core.store.lastEvent(live.id))?.seq ?? 0, live.snapshotSeq)
       : parseEventId('lastEventId', live.id, lastEventId)
   const changed = (seq: number): EngineError =>
-    // Its events may be gone with it.
+    // The events may have been deleted with the session.
     live.discarded === 'deleted' ? sessionNotFound(live.id) : logChanged(live.id, seq)
   let previous = chainStart
   let count = 0

@@ -1,7 +1,7 @@
 import type { Dir } from '../../tree/node.js'
 import type { EventType, Redo } from '../../records/event.js'
 
-/** An event that is stored. */
+/** A stored event. */
 export interface CommittedEvent {
   readonly seq: number
   readonly at: number
@@ -9,14 +9,19 @@ export interface CommittedEvent {
   readonly details: object
   readonly principal: string
   readonly redo: readonly Redo[]
-  /** Of a restore: the whole tree before and after it. */
+  /** For a restore: the whole tree before and after it. */
   readonly restored?: { readonly before: Dir; readonly after: Dir }
 }
 
-/** Both are called at once when it happens, and must not throw. */
+/**
+ * Receives the events of a session. Both methods are called as soon as something happens, and must not throw.
+ */
 export interface Follower {
   event(event: CommittedEvent): void
-  /** Nothing more comes: the session was deleted, its engine closed, or, with an error, a write failed. */
+  /**
+   * Called when no more events will follow: the session was deleted, its engine was closed, or a write
+   * failed. `error` is set only if a write failed.
+   */
   end(error?: Error): void
 }
 
@@ -27,7 +32,7 @@ interface Followed {
   followers: Map<Follower, number> | undefined
 }
 
-/** Hands every event from now on to a follower, in order, once it is stored; the result ends it. */
+/** Passes every new event to a follower, in order, once it is stored. The returned function ends this. */
 export function follow(live: Followed, follower: Follower): () => void {
   live.revive?.()
   const from = live.seq

@@ -12,17 +12,17 @@ import { checkpointKind } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
 
-/** The plan for a session's history, and the snapshot that replay is to start from. */
+/** The plan for a session's history, and the last event whose redo was pruned before. */
 export interface SettledHistory {
   readonly sessionId: string
   readonly plan: HistoryPlan
   readonly prunedTo: number
 }
 
-/** The hash of a redo as JSON. */
+/** The length of the hash of a redo, as JSON. */
 const redoHashLength = 45
 
-/** The snapshots of a session, the oldest first. */
+/** The snapshots of a session, oldest first. */
 export async function snapshotsOf(core: Core, sessionId: string): Promise<SnapshotRecord[]> {
   const snapshots: SnapshotRecord[] = []
   for await (const page of scanAll(core, keys.snapshots(sessionId)))
@@ -30,7 +30,7 @@ export async function snapshotsOf(core: Core, sessionId: string): Promise<Snapsh
   return snapshots
 }
 
-/** Up to which event the redo of a session is not kept. */
+/** The last event whose redo was pruned; 0 if there is none. */
 export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
   return snapshots.findLast(({ pruned }) => pruned)?.seq ?? 0
 }
@@ -57,7 +57,7 @@ export async function* redoBehind(
   }
 }
 
-/** Events of the first page that {@link redoBehind} reads. */
+/** The number of events in the first page of {@link redoBehind}. */
 export const firstEvents = 16
 
 interface HistoryEvent {
@@ -65,7 +65,7 @@ interface HistoryEvent {
   readonly body: EventBody
 }
 
-/** Effects of an event, and pieces of these; one more for the event. */
+/** The number of effects of an event and of their pieces, plus one for the event. */
 function effectsOf(redo: EventBody[5]): number {
   if (typeof redo !== 'object') return 1
   let effects = 1 + redo.length
@@ -73,12 +73,12 @@ function effectsOf(redo: EventBody[5]): number {
   return effects
 }
 
-/** The newest event of a session that is stored; 0 without any. */
+/** The number of the newest stored event of a session; 0 if there is none. */
 export async function newestSeq(core: Core, sessionId: string): Promise<number> {
   return (await core.store.lastEvent(sessionId))?.seq ?? 0
 }
 
-/** Whether nothing but the newest state can be named, and replay starts there. */
+/** Whether only the newest state can be named, and replay starts there. */
 function isSettled(snapshots: readonly SnapshotRecord[], last: number): boolean {
   const only = onlyItem(snapshots)
   return only !== undefined && only.seq === last && only.pruned === true
@@ -102,9 +102,11 @@ async function factsOf(
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
     for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
-  // A checkpoint may have been restored and deleted since `last` was read. The session depends on its state.
+  // A checkpoint may have been restored and deleted since `last` was read. The session then depends on its
+  // state.
   const newest = await newestSeq(core, sessionId)
-  // Events written from here on come after every state that is planned for, or restore one of these.
+  // Events that are written after this point come after every state in the plan, or restore one of these
+  // states.
   for await (const page of redoBehind(core, sessionId, facts.prunedTo, newest)) {
     for (const { seq, body } of page) {
       const redo = body[5]
@@ -118,14 +120,14 @@ async function factsOf(
       } else if (redo?.[0]?.[0] === 'R') facts.restores.push([seq, redo[0][1]])
     }
   }
-  // A fork that is made later starts from the last state, a later one, or a named one.
+  // A fork that is made after this point starts from the last state, a later one, or a named one.
   for (const seq of core.pins.forksOf(sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
   return facts
 }
 
 /**
- * Stores the snapshots that a session needs to do without older redo, and without the session that it was forked
- * from. Removes nothing yet.
+ * Stores the snapshots that make a session independent of older redo, and of the session that it was forked
+ * from. It removes nothing yet.
  */
 export async function prepareHistory(
   core: Core,
@@ -151,8 +153,8 @@ export async function storeState(core: Core, sessionId: string, seq: number): Pr
 }
 
 /**
- * Removes redo and snapshots that nothing needs any more; returns the number of these events and
- * snapshots, and their bytes. The next call completes an interrupted one.
+ * Removes redo and snapshots that are no longer needed. Returns the number of pruned events, the number of
+ * deleted snapshots, and the freed bytes of redo. If it is interrupted, the next call completes the work.
  */
 export async function pruneHistory(
   core: Core,
@@ -170,7 +172,7 @@ export async function pruneHistory(
         const redo = body[5]
         if (typeof redo === 'string' || redo === undefined) continue
         const size = JSON.stringify(redo).length
-        // A redo shorter than its hash names no content.
+        // A redo that is shorter than its hash refers to no content.
         if (size <= redoHashLength) continue
         const pruned = [...body.slice(0, 5), redoHash(redo)]
         replaceEvents.push({ sessionId, seq, body: pruned })

@@ -20,7 +20,7 @@ import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
 
-/** The session in memory, loaded when it is not. Callers that come at once share one load. */
+/** Returns the session from memory, or loads it. Concurrent callers share one load. */
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
   const known = core.table.atHand(core.tenantKey, sessionId)
   if (known !== undefined) return known
@@ -35,7 +35,8 @@ export async function openSession(core: Core, sessionId: string): Promise<LiveSe
 }
 
 async function loadSession(core: Core, sessionId: string): Promise<LiveSession> {
-  // Data read while a commit failed or the store recovered may differ from the store's.
+  // Data that was read while a commit failed or the store recovered may differ from the store's, so it is
+  // read again.
   for (;;) {
     const { epoch } = core.fence
     const live = await readSession(core, sessionId)
@@ -64,7 +65,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
   return live
 }
 
-/** The record, deleted sessions included. */
+/** The record of a session, even of a deleted one. */
 export async function findSession(core: Core, sessionId: string): Promise<SessionRecord | undefined> {
   if (!isId(sessionId)) return undefined
   const key = keys.session(core.tenantKey, sessionId)
@@ -72,7 +73,7 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
   return json === undefined ? undefined : sessionKind.parse(json)
 }
 
-/** The root after event `seq` of a session that is or was in memory, from there or by replay. */
+/** The root after event `seq` of a session that is or was in memory. It comes from memory or from replay. */
 export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
   const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
@@ -82,8 +83,8 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
 
 /**
  * The roots after some events, given in ascending order. Each event between the first and the last of them is
- * read at most once, except those before the target of a restore. Each root is passed to `keep` before any await, which
- * keeps it from collection.
+ * read at most once, except those before the target of a restore. Each root is passed to `keep` before any
+ * await, so that `keep` can protect it from collection.
  */
 export async function* rootsAt(
   core: Core,
@@ -91,7 +92,7 @@ export async function* rootsAt(
   seqs: readonly number[],
   keep: (root: Dir) => void,
 ): AsyncGenerator<readonly [seq: number, root: Dir], void> {
-  /** For restores; the oldest go first. */
+  /** Roots for the targets of restores. The oldest ones are dropped first. */
   const known = new Map<number, Dir>()
   let last: { readonly seq: number; readonly root: Dir } | undefined
   for (const seq of seqs) {
@@ -107,7 +108,7 @@ export async function* rootsAt(
   }
 }
 
-/** The root after event `seq`, from that of an earlier one or a snapshot in between. */
+/** The root after event `seq`, replayed from an earlier root or from a snapshot in between. */
 function advance(...[core, ...rest]: Parameters<typeof replayFrom>): Promise<Dir> {
   return core.pins.whileReading(replayFrom(core, ...rest))
 }
@@ -156,7 +157,7 @@ interface State {
   /** The link of event `seq`. */
   readonly chain: string
   readonly snapshotSeq: number
-  /** Events that were replayed of sessions that it was forked from. */
+  /** The number of replayed events of the sessions that it was forked from. */
   readonly inheritedEvents: number
 }
 
@@ -165,7 +166,7 @@ interface History {
   readonly record: SessionRecord
   /** In order, without events that a later restore undid. */
   readonly events: readonly StoredEvent[]
-  /** The snapshot it starts from; without one it starts where the session started. */
+  /** The snapshot that it starts from. If there is none, it starts where the session started. */
   readonly snapshot: SnapshotRecord | undefined
   readonly seq: number
   readonly at: number
@@ -175,8 +176,9 @@ interface History {
 }
 
 /**
- * Two passes, both linear and neither recursive. Up: from the wanted state back to a snapshot, through the
- * sessions that it was forked from. Down: apply once forward.
+ * The state after event `seq`. It is computed in two linear passes without recursion. The first pass goes
+ * back from the wanted state to a snapshot, through the sessions that it was forked from. The second pass
+ * applies the events forward.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
   return core.pins.whileReading(readState(core, sessionId, seq))
@@ -208,7 +210,7 @@ function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined 
   return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
 }
 
-/** Effects applied before the event loop gets a turn. */
+/** The number of effects applied before the event loop gets a turn. */
 const effectsPerTurn = 1000
 
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
@@ -231,8 +233,8 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
 }
 
 /**
- * Walks back from `seq`. Events between a restore and its target do not matter, so the walk continues at the target. Each
- * event is read at most once.
+ * Walks back from `seq`. Events between a restore and its target do not matter, so the walk continues at the
+ * target. Each event is read at most once.
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
   await storedEvents(core, sessionId)
@@ -281,7 +283,7 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   }
 }
 
-/** Queued events are history only once they are stored: replay waits for them. */
+/** Waits until queued events are stored. Only then can replay read them. */
 async function storedEvents(core: Core, sessionId: string): Promise<void> {
   await core.table.live.get(sessionId)?.acknowledged.catch(() => undefined)
   await core.table.draining.get(sessionId)

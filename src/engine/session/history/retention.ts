@@ -1,39 +1,48 @@
 import { itemAt } from '../../base/present.js'
 import { firstAtLeast, someIn } from '../../base/ascending.js'
 
-/** Which states of a session are kept as snapshots, and how far back its redo is: worked out from facts alone. */
+/**
+ * This module decides which states of a session keep a snapshot, and how far back its redo is kept. It
+ * decides from facts alone, and reads and writes nothing.
+ */
 
 /** The stored parts of a session's history. */
 export interface HistoryFacts {
   /** The newest event. */
   readonly last: number
-  /** States that can be named, of checkpoints, or are still read. */
+  /** States that can be named: those of checkpoints, and those that readers or forks still need. */
   readonly named: readonly number[]
-  /** Ascending. */
+  /** The states that have a snapshot, ascending. */
   readonly snapshots: readonly number[]
-  /** Up to which event redo is not kept; 0: it is all there, as far as it ever was. */
+  /** The last event whose redo was pruned. 0: no redo was pruned. */
   readonly prunedTo: number
-  /** Restores after that, ascending. */
+  /** Restores after `prunedTo`, ascending. */
   readonly restores: readonly (readonly [seq: number, target: number])[]
-  /** Runs of events after that without redo, such as those of a bundle; ascending. */
+  /** Runs of events after `prunedTo` that have no redo, such as events of a bundle; ascending. */
   readonly gaps: readonly (readonly [from: number, to: number])[]
-  /** Whether it starts from a state of another session; nothing says how long that can be reached. */
+  /**
+   * Whether the session starts from a state of another session. It is unknown how long that state can be
+   * reached.
+   */
   readonly hasBase: boolean
 }
 
 export interface HistoryPlan {
-  /** States to be stored as snapshots, ascending, before anything else. */
+  /** States to store as snapshots, ascending. They must be stored before anything is deleted. */
   readonly write: readonly number[]
   /** Snapshots that nothing needs. */
   readonly drop: readonly number[]
-  /** The redo of events up to this one may go: no state that can be named is before it. 0: none. */
+  /** The redo of events up to this one can be deleted, because no earlier state can be named. 0: none. */
   readonly pruneTo: number
 }
 
 /**
- * A state is reached from the newest snapshot at or before it, by redo alone. To make this hold for each state that
- * can be named, these snapshots are kept: one at the oldest of them, one where a restore leads back past it, those
- * right after redo that is not kept, and otherwise one in `spacing` events, to shorten replay.
+ * Decides which snapshots and redo of a session to keep.
+ *
+ * Replay reaches a state from the newest snapshot at or before it, by redo alone. For this to work for each
+ * state that can be named, the plan keeps these snapshots: one at the oldest of these states, one where a
+ * restore leads back past it, and those right after missing redo. Otherwise it keeps one in `spacing` events,
+ * to shorten replay.
  */
 export function planHistory(
   facts: HistoryFacts,
@@ -43,7 +52,8 @@ export function planHistory(
   const oldest = named.reduce((least, seq) => Math.min(least, seq), last)
   const pruneTo = keepRedo ? prunedTo : Math.max(prunedTo, oldest)
   const stored = new Set(snapshots)
-  // Data before a snapshot may be gone, if an interrupted collection took it from this or another session.
+  // Data before a snapshot may be missing, because an interrupted collection already deleted it from this or
+  // another session.
   const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
   const needsFirst = first > 0 || hasBase || stored.has(0)
   const { reached, firsts } = walk([last, ...named], restores, first)
@@ -75,8 +85,9 @@ export function planHistory(
 }
 
 /**
- * The states that replay comes through at a restore's target, from the given ones back; and of those after a restore
- * that leads back past `first`, the earliest each.
+ * Follows replay back from the given states. `reached` contains these states and the targets of restores that
+ * replay continues from. `firsts` contains, for each restore that leads back past `first`, the earliest
+ * reached state after it.
  */
 function walk(
   states: readonly number[],
@@ -98,7 +109,7 @@ function walk(
   return { reached: [...reached].sort((a, b) => a - b), firsts: [...firsts.values()] }
 }
 
-/** How many restores there are up to an event, itself included. */
+/** The number of restores up to and including an event. */
 function countUpTo(restores: HistoryFacts['restores'], seq: number): number {
   let low = 0
   let high = restores.length

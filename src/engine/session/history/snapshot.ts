@@ -4,8 +4,8 @@ import type { LiveSession } from '../table/live.js'
 import type { SnapshotRecord } from '../../records/snapshot.js'
 
 /**
- * Stores the newest state of a session as tree nodes, so that opening it replays only later events. If a snapshot is being
- * written, waits for that one and writes no other.
+ * Stores the newest state of a session as tree nodes, so that opening it replays only later events. If a
+ * snapshot is being written, waits for that one and writes no other.
  */
 export async function writeSnapshot(core: Core, live: LiveSession): Promise<void> {
   if (live.snapshotting !== undefined) return live.snapshotting
@@ -24,7 +24,8 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   const { seq, lastEventAt: at, chain } = live
   const made = live.tree.madeBytes
   const root = await core.roots.save(live.tree.freeze())
-  // Some of its changes may have failed to be stored; and nothing is kept of a deleted session.
+  // The session may have been dropped because one of its changes was not stored. A deleted session gets no
+  // snapshot either.
   if (live.discarded !== undefined) return
   const snapshot: SnapshotRecord = { seq, at, chain, root }
   await core.store.commit({ put: [[keys.snapshot(live.id, seq), snapshot]] })
