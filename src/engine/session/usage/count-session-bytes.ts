@@ -8,8 +8,9 @@ import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
 import { treeChanges } from '../states.js'
 
 /**
- * Counts the bytes that a session wrote: the bytes in its kept redo, plus the bytes of files in its first snapshot that
- * its base does not have. Call this before the first change of the session, and after its redo was pruned.
+ * Counts the bytes that a session wrote: the bytes in its kept redo, plus the bytes of files in its first
+ * snapshot that its base does not have. Call this before the first change of the session, and after its redo
+ * was pruned.
  */
 export async function countSessionBytes(core: Core, live: LiveSession): Promise<void> {
   if (core.sessionBytes === undefined) return

@@ -3,7 +3,10 @@ import type { Core } from '../core.js'
 import type { Redo } from '../../records/event.js'
 import type { LiveSession } from '../table/live.js'
 
-/** The bytes that sessions in memory wrote. A missing one wrote nothing, or is counted before it is opened. */
+/**
+ * The bytes that sessions in memory wrote. A session without an entry wrote nothing, or is counted before it
+ * is opened.
+ */
 const written = new WeakMap<LiveSession, number>()
 
 /**
@@ -35,7 +38,7 @@ export function countChange(core: Core, live: LiveSession, redo: readonly Redo[]
     written.set(live, (written.get(live) ?? 0) + bytesOf(redo))
 }
 
-/** As far as it is counted. */
+/** The bytes that a session wrote, as far as they are counted. */
 export function bytesWritten(live: LiveSession): number {
   return written.get(live) ?? 0
 }

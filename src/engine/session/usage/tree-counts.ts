@@ -11,7 +11,10 @@ export interface CountedTree {
   readonly counts?: TreeCounts | undefined
 }
 
-/** Counts a frozen tree. The cost is that of the changes since `before`, where that has counts. */
+/**
+ * Counts the files and bytes of a frozen tree. If `before` has counts, only the changes since `before` are
+ * read.
+ */
 export async function countTree(core: Core, root: Dir, before?: CountedTree): Promise<TreeCounts> {
   const start = before?.counts === undefined ? undefined : { root: before.root, ...before.counts }
   let { files, bytes } = start ?? { files: 0, bytes: 0 }

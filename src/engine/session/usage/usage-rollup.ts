@@ -6,7 +6,9 @@ import { type UsageRollup, usageRollupKind } from '../../records/usage-rollup.js
 
 const hourMs = 3_600_000
 
-/** Adds deleted sessions to the sums for usage. The caller commits the result together with their deletion. */
+/**
+ * Adds deleted sessions to the sums for usage. The caller commits the result together with their deletion.
+ */
 export async function rollUpSessions(
   core: Core,
   tenantKey: string,
@@ -28,7 +30,7 @@ export async function rollUpSessions(
   return [...put]
 }
 
-/** The sums of the caller's tenant, in no order. */
+/** The sums of the caller's tenant, in no particular order. */
 export async function* usageRollups(core: Core): AsyncGenerator<UsageRollup, void> {
   for await (const page of scanAll(core, keys.allUsageRollups(core.tenantKey)))
     for (const [, json] of page) yield usageRollupKind.parse(json)
