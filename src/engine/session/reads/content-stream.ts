@@ -19,9 +19,9 @@ export interface FileReadRequest {
 const readShape = new Shape<FileReadRequest>({ path: true, offset: true, length: true })
 
 /**
- * A checked copy.
+ * Returns a checked copy of the request.
  *
- * @throws {EngineError} INVALID_ARGUMENT when it has the wrong form.
+ * @throws {EngineError} INVALID_ARGUMENT when the request has the wrong form.
  */
 export function parseRead(request: FileReadRequest): Required<FileReadRequest> {
   const { path, offset, length } = readShape.read(request)
@@ -40,7 +40,10 @@ export interface ContentStream extends AsyncIterable<Uint8Array> {
   readonly length: number
 }
 
-/** A range of a file as it is now, whatever becomes of the file. Collections leave its content until it was read. */
+/**
+ * A range of a file as it is now, even if the file changes or is deleted later. Its content is protected from
+ * collections until it has been read.
+ */
 export function streamContent(
   core: Core,
   file: FileNode,
@@ -58,7 +61,10 @@ export function streamContent(
   return { sizeBytes: file.size, length: end - start, [Symbol.asyncIterator]: () => stream }
 }
 
-/** The bytes of a file from `start` to `end`, in pieces of at most 1 MiB. The caller keeps them from collections. */
+/**
+ * The bytes of a file from `start` to `end`, in pieces of at most 1 MiB. The caller must protect them from
+ * collections.
+ */
 export async function* readContent(
   core: Core,
   file: FileNode,

@@ -28,8 +28,8 @@ export interface DirectoryEntry {
 /** A page of the entries of a directory. */
 export interface DirectoryPage {
   /**
-   * In the order of the UTF-8 bytes of their names. A recursive listing is depth first, with a directory before its
-   * entries.
+   * In the order of the UTF-8 bytes of their names. A recursive listing is depth first, with a directory
+   * before its entries.
    */
   readonly entries: DirectoryEntry[]
   /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
@@ -43,8 +43,8 @@ export const directoryListShape = new Shape<DirectoryListRequest>({
 })
 
 /**
- * A page of the entries of a directory; symlinks to it are followed, those in it are not. The request is a copy by
- * {@link directoryListShape}.
+ * A page of the entries of a directory. Symlinks in the path are followed, and those in the directory are
+ * not. The request is a copy made by {@link directoryListShape}.
  */
 export async function listDirectory(
   core: Core,
@@ -52,7 +52,7 @@ export async function listDirectory(
   request: DirectoryListRequest,
 ): Promise<DirectoryPage> {
   const recursive = parseFlag('recursive', request.recursive, false)
-  // The state of the call, even if nodes have to be loaded.
+  // The state at the time of the call, even if nodes must be loaded later.
   const root = live.tree.freeze()
   return reading(core, [root], () => listIn(core, root, { ...request, recursive }))
 }

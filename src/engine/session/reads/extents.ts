@@ -17,7 +17,7 @@ export interface CasExtent {
   readonly casOffset: number
 }
 
-/** The blobs that hold a file's bytes, in order; hashes not requested before are computed in slices. */
+/** The blobs that hold a file's bytes, in order. Hashes that are not known yet are computed in slices. */
 export async function listCasExtents(
   core: Core,
   file: FileNode,

@@ -5,18 +5,18 @@ import { TimeSlice } from '../../base/slices.js'
 import type { Node } from '../../tree/node.js'
 import type { Core } from '../core.js'
 
-/** Nodes by their keys, in an order that is the same at each call. */
+/** Nodes with their keys, in the same order at each call. */
 export interface NodeListing {
   /** Calls `visit` for the nodes after a key, until it returns false. */
   readonly visit: (after: string | undefined, visit: (key: string, node: Node) => boolean) => void
-  /** Selects the listed nodes; everything by default. */
+  /** Selects the nodes to list; all nodes by default. */
   readonly wanted?: (node: Node) => boolean
 }
 
-/** Keys between two looks at the clock. */
+/** The number of nodes visited between two readings of the clock. */
 const visitsPerLook = 64
 
-/** A page of nodes; the token is one of the listing of this name alone. */
+/** A page of nodes. Its token is valid only for the listing with this name. */
 export async function listNodes(
   core: Core,
   request: PageRequest,

@@ -45,8 +45,8 @@ export interface ManifestNode {
 /** A page of the tree of a session. */
 export interface ManifestRequest extends PageRequest {
   /**
-   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the directory.
-   * Absent or '' matches all.
+   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the
+   * directory. Absent or '' matches all.
    */
   readonly pathPrefix?: string
   /** true: each file has its `casExtents`; false by default. */
@@ -56,14 +56,17 @@ export interface ManifestRequest extends PageRequest {
 /** A page of the tree of a session. */
 export interface ManifestPage {
   /**
-   * Files and directories, depth first, in the order of the UTF-8 bytes of their names, with a directory before its
-   * children. Neither the root nor symlinks are included. A page may end early where large contents have to be hashed
-   * first.
+   * Files and directories, depth first, in the order of the UTF-8 bytes of their names, with a directory
+   * before its children. Neither the root nor symlinks are included. A page may end early if large contents
+   * must be hashed first.
    */
   readonly nodes: ManifestNode[]
   /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
-  /** `sha256:<hex>` over paths, kinds, modes, contents, symlink targets and extended attributes of the whole tree. */
+  /**
+   * `sha256:<hex>` over paths, kinds, modes, contents, symlink targets and extended attributes of the whole
+   * tree.
+   */
   readonly manifestHash: string
 }
 
@@ -73,7 +76,7 @@ export const manifestShape = new Shape<ManifestRequest>({
   ...pageNames,
 })
 
-/** A page of a tree; the request is a copy by {@link manifestShape}. */
+/** A page of a tree. The request is a copy made by {@link manifestShape}. */
 export async function readManifest(core: Core, root: Dir, request: ManifestRequest): Promise<ManifestPage> {
   return reading(core, [root], () => readPage(core, root, request))
 }
@@ -86,7 +89,7 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
     visit: (after, visit) => visitPaths(root, { prefix: pathPrefix, after }, core.loader, visit),
     wanted: (node) => !(node instanceof Symlink),
   })
-  // First: it hashes contents in slices, and the code below reuses the hashes.
+  // This comes first, because it hashes contents in slices, and the code below reuses the hashes.
   const hash = formatHash(await manifestHash(core, root))
   const nodes: ManifestNode[] = []
   const slice = new TimeSlice(core.environment)
@@ -126,7 +129,7 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
   return { nodes, nextPageToken, manifestHash: hash }
 }
 
-/** Hex. */
+/** The hash of a tree, in hex. */
 export function manifestHash(core: Core, root: Dir): Promise<string> {
   return root.hash === undefined
     ? runInSlices(hashTree(root, core.contentIds, core.loader), core.environment)
@@ -149,15 +152,15 @@ export interface SymlinkPage {
 /** A page of the symlinks of a session. */
 export type SymlinkListRequest = PageRequest & {
   /**
-   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the directory.
-   * Absent or '' matches all.
+   * A literal prefix of the paths: `/src` also matches `/srcfoo`, and `/src/` only the entries below the
+   * directory. Absent or '' matches all.
    */
   readonly pathPrefix?: string
 }
 
 export const symlinkListShape = new Shape<SymlinkListRequest>({ pathPrefix: true, ...pageNames })
 
-/** A page of symlinks; the request is a copy by {@link symlinkListShape}. */
+/** A page of symlinks. The request is a copy made by {@link symlinkListShape}. */
 export async function listSymlinks(core: Core, root: Dir, request: SymlinkListRequest): Promise<SymlinkPage> {
   const { pathPrefix = '' } = request
   const listing = `symlinks ${parsePrefix(pathPrefix)}`

@@ -7,23 +7,27 @@ import { Dir, Symlink, type Entry, type Node } from '../../tree/node.js'
 import { findName } from '../../tree/page.js'
 import type { Tree } from '../../tree/tree.js'
 
-/** Where a path leads after its symlinks. */
+/** The place that a path leads to after its symlinks are resolved. */
 export interface Location {
-  /** Without symlinks among the directories. */
+  /** The path without symlinks among its directories. */
   readonly path: string
   /** The names of `path`. */
   readonly names: PathNames
   readonly node: Node | undefined
-  /** How many leading names are existing directories; below `names.length − 1` when parents are missing. */
+  /**
+   * The number of leading names that are existing directories. It is below `names.length − 1` if parents are
+   * missing.
+   */
   readonly parents: number
 }
 
 /**
- * Resolves a path inside the session. Symlinks among the directories are followed, the last one on request; `..` in a
- * target stops at the root, so nothing leads out.
+ * Resolves a path inside the session. Symlinks among the directories are followed. A symlink at the end is
+ * followed only if `followLast` is true. `..` in a target stops at the root, so no path leads out of the
+ * session.
  *
  * @throws {EngineError} NOT_A_DIRECTORY when the path has a file in place of a directory.
- * @throws {EngineError} SYMLINK_LOOP when it takes over 40 symlinks.
+ * @throws {EngineError} SYMLINK_LOOP when the path takes more than 40 symlinks.
  */
 export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, followLast: boolean): Location {
   const names = parsePath(path)
@@ -79,7 +83,8 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
       dirs.push(node)
     } else if (node !== undefined) throw notADirectory(joinPath([...resolved, name]))
     else {
-      // A target that ends with a slash asks for a directory, which no operation makes through it.
+      // A target that ends with a slash must be a directory, and no operation creates a directory through
+      // such a target.
       const slashed = pending[0] === '' || pending[0] === '.'
       const rest = pending.reverse().filter((part) => part !== '' && part !== '.')
       if (slashed || rest.includes('..')) throw notFound(joinPath([...resolved, name]))
@@ -89,7 +94,7 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
   return { ...checked(resolved), node: itemAt(dirs, -1), parents: resolved.length - 1 }
 }
 
-/** Names that come out of symlink targets pass the same gate as any path. */
+/** Checks names from symlink targets like those of any other path. */
 function checked(names: PathNames): { path: string; names: PathNames } {
   const path = joinPath(names)
   return { path, names: parsePath(path) }

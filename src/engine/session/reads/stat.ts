@@ -11,7 +11,10 @@ export interface StatRequest {
   readonly path: string
   /** false: a symlink at the path is itself the target; true by default. */
   readonly followSymlinks?: boolean
-  /** true: the result has the `contentHash` of a file, which may take a pass over a large file; false by default. */
+  /**
+   * true: the result has the `contentHash` of a file, for which a large file may have to be read; false by
+   * default.
+   */
   readonly includeContentHash?: boolean
 }
 
@@ -35,7 +38,7 @@ export function parseStat(request: StatRequest): Required<StatRequest> {
 }
 
 /**
- * The node, and all of it but its hash.
+ * The node at a path, and its attributes except the hash.
  *
  * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
  */

@@ -9,7 +9,7 @@ import { readContent } from './content-stream.js'
 import { notADirectory, notFound, resolve } from './resolve.js'
 import type { EntryAttributes } from '../tree-builder.js'
 
-/** A tree as it goes out, parents before children, the root first. */
+/** An entry of an exported tree. The root comes first, and parents come before their children. */
 export type TreeEntry =
   | { readonly kind: 'directory'; readonly path: string; readonly attributes: EntryAttributes }
   | {
@@ -29,16 +29,16 @@ export type TreeEntry =
       readonly attributes: { readonly mtimeMs: number }
     }
 
-/** Paths gathered before they are given. */
+/** The number of paths that are collected before they are yielded. */
 const pathsPerStep = 64
 
 /**
- * The entries of a frozen tree in manifest order, with the root and symlinks. With a path, the entries of that
- * directory, as if it were the root. Yields to the event loop and loads nodes as needed; a content is read only on
- * request.
+ * The entries of a frozen tree in manifest order, including the root and symlinks. If `path` is given, the
+ * entries of that directory, as if it were the root. The event loop gets its turns, and nodes are loaded as
+ * needed. Content is read only on request.
  *
  * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
- * @throws {EngineError} NOT_A_DIRECTORY when it is not a directory.
+ * @throws {EngineError} NOT_A_DIRECTORY when the path is not a directory.
  */
 export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGenerator<TreeEntry> {
   const at = await whenLoaded(() => resolve(new Tree(root, core.loader), path, true))
@@ -67,7 +67,7 @@ export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGene
   }
 }
 
-/** Makes entries of nodes in the order in which they are given. */
+/** Makes entries from nodes, in the order in which it receives the nodes. */
 class EntryDescriber {
   readonly #core: Core
   /** Hard-linked files: the first name that was returned, and the number of remaining names. */
@@ -94,7 +94,7 @@ class EntryDescriber {
     return { kind: 'symlink', path, target: node.target, attributes: { mtimeMs } }
   }
 
-  /** Undefined for the first one. */
+  /** The path of a hard-linked file that was returned first. Undefined for that path itself. */
   #firstPath(path: string, { ino, nlink }: LinkedFile): string | undefined {
     const first = this.#linked.get(ino)
     if (first === undefined) {
