@@ -7,10 +7,10 @@ import { noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from '../../records/session.js'
 
-/** A read is an activity too: its time is in memory, and is stored at most once a minute, and on close. */
+/** Records a read as activity. Its time is kept in memory, and stored at most once a minute and on close. */
 export function touch(core: Core, live: LiveSession): void {
   const now = core.environment.wallClockMs()
-  // A clock that was ahead and was set right is believed.
+  // If the clock was ahead and has been corrected, the earlier time is accepted.
   if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs) return
   live.lastActivityAt = now
   noteUse(core, live.record, now)
@@ -19,7 +19,7 @@ export function touch(core: Core, live: LiveSession): void {
   if (stored !== undefined) inBackground(core, stored)
 }
 
-/** Stores when the session was last read, unless its newest event says it. */
+/** Stores the time of the session's last read, unless its newest event has that time. */
 export async function storeActivity(core: Core, live: LiveSession): Promise<void> {
   const at = live.lastActivityAt
   if (at === live.activityStoredAt) return
@@ -27,14 +27,17 @@ export async function storeActivity(core: Core, live: LiveSession): Promise<void
   await core.store.commit({ put: [[keys.lastRead(live.id), String(at)]] })
 }
 
-/** When a session was last read, as far as that is stored; 0 when it is not. */
+/** The stored time of a session's last read; 0 if none is stored. */
 export async function storedRead(core: Core, sessionId: string): Promise<number> {
   const key = keys.lastRead(sessionId)
   const text = await getSyncOrAsync(core.store, key)
   return Number(text ?? 0)
 }
 
-/** Of any sessions, deleted ones included. Those that are not in memory are read several at a time. */
+/**
+ * The times of last activity of any sessions, including deleted ones. Sessions that are not in memory are
+ * read several at a time.
+ */
 export async function lastActivities(core: Core, sessions: readonly SessionRecord[]): Promise<number[]> {
   const times: number[] = []
   for (let start = 0; start < sessions.length; start += readsAtOnce) {

@@ -3,7 +3,7 @@ import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
 import { mutate } from '../mutation-queue.js'
 
-/** Changes a session that may have been dropped from memory since it was last seen: then it is read again. */
+/** Changes a session. If it was dropped from memory since it was last used, it is read again. */
 export async function onCurrent(
   core: Core,
   sessionId: string,

@@ -23,7 +23,10 @@ async function evictIdle(core: Core): Promise<void> {
   }
 }
 
-/** Whether the session must be stored first, because opening it would take long or could not happen synchronously. */
+/**
+ * Whether the session must be stored first, because opening it would take long or could not happen
+ * synchronously.
+ */
 function needsSnapshot(live: LiveSession): boolean {
   return live.slot.synchronous
     ? live.seq !== live.snapshotSeq

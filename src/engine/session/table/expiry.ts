@@ -6,9 +6,9 @@ import { openSession } from '../history/replay.js'
 import { isExpired } from './unused.js'
 
 /**
- * undefined: the session never expires.
+ * Checks an optional time to live, in seconds.
  *
- * @throws {EngineError} INVALID_ARGUMENT when the number is not a whole number from 1.
+ * @throws {EngineError} INVALID_ARGUMENT when it is not a whole number from 1.
  */
 export function parseTtl(field: string, seconds: number | undefined): number | undefined {
   if (seconds !== undefined && (!Number.isSafeInteger(seconds) || seconds < 1))
@@ -16,7 +16,7 @@ export function parseTtl(field: string, seconds: number | undefined): number | u
   return seconds
 }
 
-/** A session in memory that is not expired, at once. */
+/** A session that is in memory and not expired, without waiting. Undefined for any other session. */
 export function usedNow(core: Core, sessionId: string): LiveSession | undefined {
   const live = core.table.atHand(core.tenantKey, sessionId)
   return live === undefined || isExpired(core, live) ? undefined : live
@@ -35,7 +35,7 @@ export async function openUsed(core: Core, sessionId: string): Promise<LiveSessi
 /**
  * Deletes an expired session.
  *
- * @throws {EngineError} SESSION_NOT_FOUND when it is deleted.
+ * @throws {EngineError} SESSION_NOT_FOUND once the session is deleted.
  */
 export async function expireNow(core: Core, sessionId: string): Promise<never> {
   await core.expire(core, sessionId)

@@ -7,14 +7,17 @@ import type { SessionRecord } from '../../records/session.js'
 
 const nothingPending = Promise.resolve()
 
-/** The rough memory of a session without its tree. */
+/** The approximate memory of a session without its tree, in bytes. */
 const ownBytes = 2048
 
 /** The handles' reference to the session in memory; empty after its eviction. */
 export class SessionSlot {
   readonly id: string
   #live: LiveSession | undefined
-  /** Set after synchronous use. The slot then keeps the session after eviction, for synchronous loads of its tree. */
+  /**
+   * Set after synchronous use. The slot then keeps the session after eviction, for synchronous loads of its
+   * tree.
+   */
   synchronous = false
 
   constructor(live: LiveSession) {
@@ -31,7 +34,10 @@ export class SessionSlot {
   }
 }
 
-/** A session in memory. Its newest state; events up to `seq` are applied, the last ones perhaps not yet stored. */
+/**
+ * A session in memory, in its newest state. Events up to `seq` are applied, but the last ones may not be
+ * stored yet.
+ */
 export class LiveSession {
   readonly id: string
   readonly tenantKey: string
@@ -43,7 +49,7 @@ export class LiveSession {
   seq: number
   /** The link of the newest event; '' before the first, and always on stores that are not durable. */
   chain: string
-  /** Time of the newest event; event times never go back. */
+  /** The time of the newest event. It decreases only if the clock was far ahead and has been corrected. */
   lastEventAt: number
   lastActivityAt: number
   /** The last activity that is stored. */
@@ -52,9 +58,12 @@ export class LiveSession {
   snapshotSeq: number
   /** Settles, without an error, when the current snapshot is stored or has failed. */
   snapshotting: Promise<void> | undefined = undefined
-  /** The number of events of the sessions it was forked from that opening it replays, while it has no snapshot. */
+  /**
+   * The approximate number of events of the session's ancestors that are replayed when the session is opened,
+   * while it has no snapshot.
+   */
   inheritedEvents: number
-  /** The time of its last use, on the scale of its engine's residency. */
+  /** The position of its last use in the order of all uses, as its engine's residency counts them. */
   usedAt = 0
   /** Commits that are not acknowledged yet. */
   pending = 0
@@ -64,12 +73,12 @@ export class LiveSession {
   revive: (() => void) | undefined = undefined
   /** Roots of earlier states by seq, bounded; replay finds the others. */
   pins: Map<number, Dir> | undefined
-  /** The rough size of nodes that only they hold, and the tree's total at the last of them. */
+  /** The approximate size of the nodes that only `pins` holds, and the tree's total at the last pin. */
   pinnedBytes = 0
   pinnedAt = 0
-  /** The tree's total at its last snapshot: the store has that. */
+  /** The tree's total at its last snapshot. The store has these nodes. */
   storedBytes = 0
-  /** Undefined until loaded. */
+  /** The checkpoints. Undefined until they are loaded. */
   checkpoints: CheckpointIndex | undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */
   acknowledged: Promise<void> = nothingPending
@@ -77,9 +86,12 @@ export class LiveSession {
   held: Set<HeldFile> | undefined
   /** Receivers of stored events, each with the seq after which it starts. */
   followers: Map<Follower, number> | undefined
-  /** The last mutation that waits for something not loaded; later ones queue up after it. */
+  /** Settles after the last mutation that waits for a load. Later mutations queue up after it. */
   tail: Promise<void> | undefined
-  /** Set when a write failed, the session was deleted or its engine closed: the fields here no longer count. */
+  /**
+   * Set when a write failed, the session was deleted or its engine was closed. The other fields are then no
+   * longer valid.
+   */
   discarded: 'failed' | 'deleted' | 'closed' | undefined = undefined
 
   constructor(
@@ -122,12 +134,14 @@ export class LiveSession {
     return this.seq - this.snapshotSeq + (this.snapshotSeq === 0 ? this.inheritedEvents : 0)
   }
 
-  /** The size of nodes made in the tree since its last snapshot, roughly, in bytes. */
+  /** The approximate size of nodes made in the tree since its last snapshot, in bytes. */
   get unstoredBytes(): number {
     return this.tree.madeBytes - this.storedBytes
   }
 
-  /** The size of its data that only memory has, roughly, in bytes; records of services not included. */
+  /**
+   * The approximate size of the data that only memory has, in bytes. Records of services are not included.
+   */
   get bytes(): number {
     return ownBytes + this.unstoredBytes + this.pinnedBytes + (this.checkpoints?.bytes ?? 0)
   }
@@ -145,12 +159,12 @@ export class LiveSession {
   }
 }
 
-/** The rough memory of a checkpoint. */
+/** The approximate memory of a checkpoint, in bytes. */
 const checkpointBytes = 400
 
 /** The checkpoints of one session in order of creation. */
 export class CheckpointIndex {
-  // Most sessions have none, and a map is larger than the rest of a session.
+  // Most sessions have no checkpoints, and an empty map would be larger than the rest of a session.
   #byId: Map<string, CheckpointRecord> | undefined
   #byLabel: Map<string, CheckpointRecord> | undefined
 
@@ -170,7 +184,7 @@ export class CheckpointIndex {
     return this.#byId?.size ?? 0
   }
 
-  /** Roughly. */
+  /** The approximate memory of the index, in bytes. */
   get bytes(): number {
     return (this.#byId?.size ?? 0) * checkpointBytes
   }

@@ -3,15 +3,20 @@ import { limits } from '../../base/limits.js'
 import type { LiveSession } from './live.js'
 
 /**
- * Decides which sessions stay in memory. On a durable store, the least recently used ones are evicted when all together
- * exceed the budget. Operations, open or locked files, followers of events and unstored changes prevent eviction. Handles
- * find evicted sessions again. An operation that still refers to an evicted session revives that object, so there are
- * never two objects of one session.
+ * Decides which sessions stay in memory. On a durable store, the least recently used ones are evicted when
+ * all together exceed the budget. Operations, open or locked files, followers of events and unstored changes
+ * prevent eviction.
+ *
+ * Handles find evicted sessions again. An operation that still refers to an evicted session revives that
+ * object, so one session never has two objects.
  */
 export class Residency {
   readonly #live: Map<string, LiveSession>
   readonly #budgetBytes: number
-  /** There is no durable store, so nothing may be evicted. */
+  /**
+   * Whether memory is the only copy of the state, because there is no durable store. Then nothing may be
+   * evicted.
+   */
   readonly #isTruth: boolean
   /** Evicted sessions, until JavaScript frees them. */
   readonly #evicted = new Map<string, WeakRef<LiveSession>>()
@@ -37,7 +42,8 @@ export class Residency {
   }
 
   /**
-   * Whether the session needs a new snapshot, so that opening it replays few events and stored nodes can be unloaded.
+   * Whether the session needs a new snapshot, so that opening it replays few events and stored nodes can be
+   * unloaded.
    */
   wantsSnapshot(live: LiveSession): boolean {
     if (this.#isTruth) return false
@@ -65,7 +71,10 @@ export class Residency {
     live.slot.live = live
   }
 
-  /** Returns an evicted session to memory if it was not freed yet. Undefined if it must be read from the store. */
+  /**
+   * Returns an evicted session to memory if it was not freed yet. Undefined if it must be read from the
+   * store.
+   */
   revive(id: string, tenantKey: string): LiveSession | undefined {
     const live = this.#evicted.get(id)?.deref()
     if (live === undefined || live.tenantKey !== tenantKey) return undefined

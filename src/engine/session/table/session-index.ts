@@ -6,12 +6,13 @@ import { prefixEnd } from '../../storage/keys.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from './live.js'
 
-/** The memory of a service's record without its parts of variable length. */
+/** The approximate memory of a service's record without its parts of variable length, in bytes. */
 export const roughly = { record: 400 } as const
 
 /**
- * Caches records of one kind that belong to a session, from their first use until the session's eviction. The cache is
- * ahead of the store by the queued changes. When a write fails, it is dropped with the session, and both are read again.
+ * Caches records of one kind that belong to a session, from their first use until the session's eviction. The
+ * cache is ahead of the store by the queued changes. When a write fails, it is dropped with the session, and
+ * both are read again.
  */
 export class SessionIndex<Index> {
   /** By {@link LiveSession.epoch}. */
@@ -26,8 +27,8 @@ export class SessionIndex<Index> {
   readonly #add: (index: Index, json: string, core: Core, key: string) => void
 
   /**
-   * `add` puts a record that was read into an index; records come in the order of their keys. `weigh` gives the
-   * memory of an index, roughly, in bytes. `complete` is called after the last record.
+   * `add` adds a record that was read to an index. Records come in the order of their keys. `weigh` returns
+   * the approximate memory of an index, in bytes. `complete` is called after the last record.
    */
   constructor(
     prefix: (sessionId: string) => string,
@@ -83,14 +84,14 @@ export class SessionIndex<Index> {
       gte = `${itemAt(found, -1)[0]}\0`
     }
     this.#complete?.(index, core)
-    // Another call may have been faster, and changed it since.
+    // Another call may have loaded the index first and changed it since.
     if (!this.#indexes.has(epoch)) this.#indexes.set(epoch, index)
   }
 
   /**
    * Adds a stored record to the index.
    *
-   * @throws {EngineError} DATA_LOSS when no service has written the record.
+   * @throws {EngineError} DATA_LOSS when the record is damaged.
    */
   #restore(
     index: Index,

@@ -6,20 +6,27 @@ import type { LiveSession } from './live.js'
 import { Residency } from './residency.js'
 import { UnsureUses } from './unsure-uses.js'
 
-/** The sessions that one engine has in memory, of all tenants, and pending work on them and their history. */
+/** The sessions of all tenants that one engine has in memory, and pending work on them and their history. */
 export class SessionTable {
   readonly live = new Map<string, LiveSession>()
   /** Decides which sessions stay in memory. */
   readonly residency: Residency
-  /** Sessions whose deletion is not stored yet: they are gone already. */
+  /** Sessions whose deletion is not stored yet. They already count as deleted. */
   readonly deleting = new Set<string>()
-  /** Sessions that were dropped with commits in the queue: they are read again once these are settled. */
+  /**
+   * Sessions that were dropped while commits were queued. They are read again once these commits have
+   * settled.
+   */
   readonly draining = new Map<string, Promise<void>>()
-  /** The dropped state of sessions with held files, until they are read again: the files stay held. */
+  /**
+   * The dropped state of sessions with held files, until the sessions are read again. The files stay held.
+   */
   readonly dropped = new Map<string, LiveSession>()
-  /** Loads under way, by tenant key and session. Callers that come at once share one. */
+  /** Running loads, by tenant key and session. Concurrent callers share one. */
   readonly loading = new Map<string, Promise<LiveSession>>()
-  /** A collection is under way: each session that is created waits for a turn of the event loop. */
+  /**
+   * Whether a collection is running. Each session that is created then waits for a turn of the event loop.
+   */
   isCollecting = false
   readonly unsureUses = new UnsureUses()
 
@@ -27,7 +34,9 @@ export class SessionTable {
     this.residency = new Residency(this.live, budgetBytes)
   }
 
-  /** The trees in memory that callers may read or change, frozen: later changes are new nodes. */
+  /**
+   * The trees in memory that callers may read or change. They are frozen, so later changes create new nodes.
+   */
   *trees(): Generator<Dir> {
     for (const sessions of [this.live.values(), this.residency.evicted, this.dropped.values()]) {
       for (const live of sessions) {
@@ -49,7 +58,10 @@ export class SessionTable {
     return this.inMemory(tenantKey, sessionId) ?? this.residency.revive(sessionId, tenantKey)
   }
 
-  /** After a failed commit memory may be ahead of the store or lag it: every session is read again. */
+  /**
+   * Drops all sessions after a failed commit, because memory may be ahead of the store or lag it. Every
+   * session is read again.
+   */
   discardAll(log: Log): void {
     if (this.live.size > 0)
       log('error', 'a write failed: all sessions are reloaded', { sessions: this.live.size })
@@ -57,7 +69,7 @@ export class SessionTable {
     for (const live of this.residency.takeEvicted()) live.discarded = 'failed'
   }
 
-  /** Takes a session out of memory: the next caller reads it again from the store. */
+  /** Removes a session from memory. The next caller reads it again from the store. */
   discard(live: LiveSession, why: 'failed' | 'deleted'): void {
     live.discarded = why
     endFollowers(

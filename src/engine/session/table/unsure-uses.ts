@@ -1,12 +1,15 @@
 import { limits } from '../../base/limits.js'
 
-/** When a session was used by both clocks, or first seen to have been used. */
+/** The time of a session's use by the wall clock, and the monotonic time of this use or of its discovery. */
 export interface UnsureUse {
   readonly lastActivityAt: number
   readonly monotonicMs: number
 }
 
-/** The last uses of sessions at which the wall clock differed from the expected time; the oldest are forgotten. */
+/**
+ * The last uses of sessions at which the wall clock differed from the expected time. The oldest are
+ * forgotten.
+ */
 export class UnsureUses {
   readonly #bySession = new Map<string, UnsureUse>()
 

@@ -2,17 +2,19 @@ import { limits } from '../../base/limits.js'
 import type { Core } from '../core.js'
 import type { SessionRecord } from '../../records/session.js'
 
-/** The fields of a session that matter here. */
+/** The fields of a session that decide whether it is expired. */
 export interface Expiring {
   readonly record: SessionRecord
   readonly lastActivityAt: number
 }
 
 /**
- * Whether a session was unused for its whole time to live. A deletion is for ever, and the wall clock may be wrong,
- * so it alone decides nothing. Time in this process is that of its monotonic clock. A session that had expired when
- * the engine was opened is checked again once the engine has been open for a while. The wall clock, which
- * may have been set right, must then still agree.
+ * Whether a session was unused for its whole time to live.
+ *
+ * A deletion is permanent and the wall clock may be wrong, so the wall clock alone never decides. While this
+ * process runs, time is measured by the monotonic clock. If a session had already expired when the engine was
+ * opened, it is checked again after the engine has been open for a while. By then the wall clock may have
+ * been corrected, and it must still agree.
  */
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
   const ttlMs = ttlMsOf(core, record)
@@ -23,7 +25,8 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const use = core.table.unsureUses.get(record.id)
   if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
   if (lastActivityAt - now > limits.clockHoldMs) {
-    // Of a clock that was ahead: when it was is not known, so its time starts now.
+    // The clock was ahead at the last use, so the real time of that use is unknown. The time to live starts
+    // now.
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
@@ -33,7 +36,10 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
 }
 
-/** Call this when a session is used: if the wall clock is wrong, its time may make no sense later. */
+/**
+ * Call this when a session is used. If the wall clock is wrong, notes the monotonic time too, because the
+ * time of the wall clock may be meaningless later.
+ */
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
   const { environment, opened } = core
