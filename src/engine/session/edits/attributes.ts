@@ -13,7 +13,7 @@ import { resolve } from '../reads/resolve.js'
 export type AttributeTarget =
   | {
       readonly path: string
-      /** false: a symlink at the path is meant itself; true by default. */
+      /** false: a symlink at the path is itself the target; true by default. */
       readonly followLast?: boolean
     }
   | HeldFile

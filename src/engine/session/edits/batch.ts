@@ -37,7 +37,7 @@ export interface BatchOperation {
 export const SegmentConflictPolicy = {
   /** The call fails with HASH_MISMATCH and changes nothing. */
   ABORT_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_ABORT_ON_CONFLICT',
-  /** The call leaves that file out and names it in `skippedPaths`. */
+  /** The call skips that file and lists it in `skippedPaths`. */
   SKIP_ON_CONFLICT: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
 } as const
 /** One of the values of {@link SegmentConflictPolicy}. */
@@ -61,8 +61,9 @@ const pathsInDetails = 100
 export type PlanStep = (live: LiveSession) => Plan
 
 /**
- * Carries out all steps in order, later ones seeing earlier ones, as one event: readers, a crash and an error
- * of any of them leave all or nothing. `describe` is called when all are planned.
+ * Carries out all steps in order, as one event. Later steps see the results of earlier ones. Readers see all
+ * steps or none, and so does the store after a crash. If a step fails, nothing changes. `describe` is called
+ * when all steps are planned.
  */
 export function applyPlans(
   core: Core,
@@ -88,7 +89,10 @@ export function applyPlans(
   })
 }
 
-/** Every fault runs all steps again: this loads everything they need of the state before the first one at once. */
+/**
+ * Loads everything that the steps need from the state before the first step. Otherwise each fault would run
+ * all steps again.
+ */
 async function lookAhead(
   core: Core,
   live: LiveSession,
@@ -98,13 +102,13 @@ async function lookAhead(
   await whenHeld(() => undefined, releases, fault)
   const slice = new TimeSlice(core.environment)
   for (const step of steps) {
-    // Errors of a step appear when it is its turn.
+    // Errors of a step appear later, when it is that step's turn.
     await whenHeld(() => step(live), releases).catch(() => undefined)
     if (slice.over) await slice.next()
   }
 }
 
-/** As {@link applyPlans}, inside a mutation. */
+/** Like {@link applyPlans}, inside a mutation. */
 export function applyPlansNow(
   core: Core,
   live: LiveSession,
@@ -134,7 +138,7 @@ export function applyPlansNow(
 export class Batch {
   readonly #paths: string[] = []
   readonly #steps: PlanStep[] = []
-  /** Whether it lays content over a file that the session has already. */
+  /** Whether it borrows content that the session or its base has already. */
   readonly borrows: boolean
 
   constructor(core: Core, operations: readonly BatchOperation[]) {
@@ -178,9 +182,9 @@ export class Batch {
 export class SegmentPatch {
   readonly #steps: PlanStep[]
   readonly #paths: string[]
-  /** Numbers of the mutations that were left out. */
+  /** The indexes of the mutations that were skipped. */
   readonly #skipped = new Set<number>()
-  /** As {@link Batch.borrows}. */
+  /** Like {@link Batch.borrows}. */
   readonly borrows: boolean
 
   constructor(core: Core, request: PatchSegmentsRequest) {
@@ -234,7 +238,7 @@ export class SegmentPatch {
   }
 }
 
-/** The segment writes of one request: they are bounded together, and borrow from each other. */
+/** The segment writes of one request. They share one limit, and can borrow from each other. */
 class SegmentSteps {
   readonly staged: StagedBlobs[] = []
   readonly #core: Core

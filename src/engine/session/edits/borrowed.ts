@@ -12,20 +12,22 @@ import type { LiveSession } from '../table/live.js'
 import { treeChanges } from '../states.js'
 
 /**
- * Finds the blobs that a request borrows, and only those of the session's files or its base: knowing a
- * hash is no right to the content. Looked for in the request itself, the file that is written, the files that
- * differ from the base, and at last in the whole base, which costs a pass over its files.
+ * Finds the blobs that a request borrows. It finds only blobs of the session's files or of its base, because
+ * knowing a hash does not give the right to read the content.
+ *
+ * It searches the request itself, then the file that is written, then the files that differ from the base,
+ * and finally the whole base, which costs a pass over its files.
  */
 export class BorrowedBlobs {
   /** Wanted hashes that are not found yet. */
   readonly #missing: Set<string>
   readonly #found = new Map<string, BlobRef>()
   readonly #staged: readonly StagedBlobs[]
-  /** The request's own blobs, until they are searched: all or nothing. */
+  /** The request's own blobs, until they are searched. They are searched all together. */
   #unlooked: readonly StagedBlobs[]
-  /** The file that was looked through last. */
+  /** The file that was searched last. */
   #looked: FileNode | undefined
-  /** Whether the session and its base were looked through. */
+  /** Whether the session and its base were searched. */
   #searched = false
   #brought: ReadonlySet<BlobRef> | undefined
 
@@ -36,7 +38,7 @@ export class BorrowedBlobs {
   }
 
   /**
-   * The blob with this hash. Throws a Fault where it has to be looked for.
+   * The blob with this hash. Throws a Fault if it must be searched for.
    *
    * @throws {EngineError} BLOB_NOT_FOUND when there is none.
    */
@@ -64,7 +66,10 @@ export class BorrowedBlobs {
     )
   }
 
-  /** Whether the event must store a blob, because this request wrote it, even if for a file that is skipped. */
+  /**
+   * Whether the event must store a blob because this request contains it, even if only for a file that is
+   * skipped.
+   */
   brings(blob: BlobRef): boolean {
     this.#brought ??= new Set(this.#staged.flatMap((staged) => staged.toCommit()))
     return this.#brought.has(blob)

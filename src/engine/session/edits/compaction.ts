@@ -15,8 +15,8 @@ export interface Patch {
 }
 
 /**
- * The patch, with each block that would get too many extents rewritten as one blob. Otherwise
- * many small writes would slow down every later read of the block. A Fault where a block has to be read.
+ * The patch, with each block that would get too many extents rewritten as one blob. Otherwise many small
+ * writes would slow down every later read of the block. Throws a Fault if a block must be read first.
  */
 export function compact(core: Core, file: FileNode, patch: Patch, staged: StagedBlobs): Patch {
   const body = core.contentIds.body(file)
@@ -49,7 +49,7 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
   }
 }
 
-/** Blocks that may end up with more extents than a block may have; each piece adds two at most. */
+/** Blocks that may end up with more extents than a block may have. Each piece adds at most two. */
 function denseBlocks(body: LoadedBody, pieces: readonly RedoPiece[]): number[] {
   const counts = new Map<number, number>()
   for (const piece of pieces) {

@@ -16,7 +16,7 @@ export interface CopyFileRequest {
   readonly sourcePath: string
   /** Absolute path of the copy, such as `/src/b.ts`. */
   readonly destinationPath: string
-  /** true: an existing path is ALREADY_EXISTS; false by default. */
+  /** true: fails with ALREADY_EXISTS if the path exists; false by default. */
   readonly exclusive?: boolean
 }
 
@@ -26,7 +26,9 @@ export const copyFileShape = new Shape<CopyFileRequest>({
   exclusive: true,
 })
 
-/** A file with the same content, which both share until one is changed, and the same mode. O(1). */
+/**
+ * Copies the content and mode of a file, in O(1). Both files share the content until one of them is changed.
+ */
 export function planCopyFile(core: Core, live: LiveSession, request: CopyFileRequest): Plan {
   const { sourcePath, destinationPath, exclusive = false } = request
   parsePath(sourcePath, 'sourcePath')

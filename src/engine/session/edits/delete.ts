@@ -17,7 +17,7 @@ export interface DeleteRequest {
 
 export const deleteShape = new Shape<DeleteRequest>({ path: true, expectedHash: true })
 
-/** A file or symlink; the last symlink of the path is not followed. */
+/** Deletes a file or symlink. A symlink at the end of the path is not followed. */
 export function planDelete(
   core: Core,
   live: LiveSession,

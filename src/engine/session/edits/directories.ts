@@ -54,7 +54,7 @@ export function planCreateDirectory(
   return { type: eventTypes.createDirectory, details: { path }, redo }
 }
 
-/** Only an empty directory, unless it is to go with all that is below it. */
+/** Removes an empty directory. If `recursive` is true, removes a directory with everything below it. */
 export function planRemoveDirectory(
   live: LiveSession,
   request: { readonly path: string },

@@ -5,14 +5,17 @@ import type { Core } from '../core.js'
 
 /** The conditions of a guarded operation. */
 export interface HashGuard {
-  /** `sha256:<hex>`: the content of the file must have this hash. '': the path must not exist. Absent: no condition. */
+  /**
+   * `sha256:<hex>`: the content of the file must have this hash. '': the path must not exist. Absent: no
+   * condition.
+   */
   readonly expectedHash?: string
 }
 
 export const guardNames = { expectedHash: true } as const
 
 /**
- * Checks the condition on a content. Throws a Fault where the content has to be hashed first.
+ * Checks the condition on a file's content. Throws a Fault if the content must be hashed first.
  *
  * @throws {EngineError} HASH_MISMATCH when the condition does not hold.
  */
@@ -40,7 +43,7 @@ export function checkGuard(
   )
 }
 
-/** For a deletion, where `''` is no guard. */
+/** Like {@link checkGuard}, for a deletion, for which `''` is no condition. */
 export function checkDeleteGuard(core: Core, path: string, node: Node, guard: string | undefined): void {
   if (guard !== undefined && parseExpectedHash(guard) !== '') checkGuard(core, path, node, guard)
 }

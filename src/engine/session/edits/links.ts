@@ -17,8 +17,8 @@ export interface CreateSymlinkRequest {
   /** Absolute path of the new symlink, such as `/bin/tool`. */
   readonly linkPath: string
   /**
-   * The path that the symlink points to, absolute or relative to its directory, at most 4,095 bytes. It need not
-   * exist, and is resolved on each use, inside the session.
+   * The path that the symlink points to, absolute or relative to its directory, at most 4,095 bytes. It need
+   * not exist, and is resolved on each use, inside the session.
    */
   readonly target: string
 }
@@ -55,7 +55,7 @@ export interface LinkRequest {
 
 export const linkShape = new Shape<LinkRequest>({ srcPath: true, dstPath: true })
 
-/** A further name for a file: content, mode, attributes and locks are the same under each. */
+/** Adds a name to a file. Content, mode, attributes and locks are the same under each name. */
 export function planLink(live: LiveSession, { srcPath, dstPath }: LinkRequest): Plan {
   parsePath(srcPath, 'srcPath')
   parsePath(dstPath, 'dstPath')
@@ -72,7 +72,7 @@ export function planLink(live: LiveSession, { srcPath, dstPath }: LinkRequest): 
       { path: srcPath },
     )
   const details = { srcPath: from.path, dstPath: to.path }
-  // A symlink never changes, so its second name is a second one.
+  // A symlink never changes, so an equal symlink serves as its second name.
   const redo: Redo =
     node instanceof Symlink ? ['s', to.path, node.target, node.ino] : ['h', from.path, to.path]
   return { type: eventTypes.createHardLink, details, redo: [redo] }

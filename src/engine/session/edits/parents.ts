@@ -3,7 +3,10 @@ import type { Core } from '../core.js'
 import type { Redo } from '../../records/event.js'
 import { notFound, type Location } from '../reads/resolve.js'
 
-/** 'create': missing parents are made (0o755); 'require': they are PATH_NOT_FOUND. */
+/**
+ * 'create': missing parents are created, with mode 0o755 by default. 'require': a missing parent is
+ * PATH_NOT_FOUND.
+ */
 export type Parents = 'create' | 'require'
 
 export function makeParents(

@@ -1,7 +1,7 @@
 import type { NewEvent } from '../mutation-queue.js'
 
 /**
- * The result of a planning function: it checks a request against the newest state and returns the event that
- * would carry it out, or nothing where nothing changes; it changes nothing itself.
+ * The result of a planning function: the event that carries out a request, or undefined if nothing changes.
+ * The function checks the request against the newest state, and changes nothing itself.
  */
 export type Plan = NewEvent | undefined

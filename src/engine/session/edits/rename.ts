@@ -14,13 +14,16 @@ import { checkEmpty, notEmpty } from './directories.js'
 export interface RenameRequest {
   /** Absolute path of the file, directory or symlink to move. A symlink at the path is not followed. */
   readonly sourcePath: string
-  /** Absolute path that it gets, such as `/src/b.ts`. A symlink at the path is replaced, not followed. */
+  /** The new absolute path, such as `/src/b.ts`. A symlink at the path is replaced, not followed. */
   readonly destinationPath: string
 }
 
 export const renameShape = new Shape<RenameRequest>({ sourcePath: true, destinationPath: true })
 
-/** As POSIX has it: replaces a file, or an empty directory by a directory; onto itself nothing happens. */
+/**
+ * Renames as in POSIX. It replaces an existing file. A directory may replace an empty directory. If both
+ * paths are the same, nothing happens.
+ */
 export function planRename(live: LiveSession, { sourcePath, destinationPath }: RenameRequest): Plan {
   parsePath(sourcePath, 'sourcePath')
   parsePath(destinationPath, 'destinationPath')
@@ -31,7 +34,7 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
   requireParents(to, destinationPath)
   if (from.path === to.path) return undefined
-  // Two names of one file: POSIX leaves both.
+  // If both paths are names of one file, POSIX keeps both.
   if (from.node instanceof LinkedFile && to.node instanceof LinkedFile && from.node.ino === to.node.ino)
     return undefined
   if (from.node instanceof Dir && from.names.every((name, index) => to.names[index] === name)) {
@@ -52,7 +55,10 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   return { type: eventTypes.rename, details, redo: [['m', from.path, to.path]] }
 }
 
-/** Whether a directory fits at a depth. Its height is an upper bound. Only if that is too high is it measured. */
+/**
+ * Whether a directory fits at a depth. Its `height` is an upper bound, so it is measured only if the bound is
+ * too high.
+ */
 function fits(live: LiveSession, depth: number, dir: Dir): boolean {
   if (depth + dir.height > limits.pathDepth) dir.height = measureHeight(live, dir)
   return depth + dir.height <= limits.pathDepth

@@ -36,7 +36,10 @@ export interface SegmentChunk {
     /** The number of bytes. */
     readonly length: number
   }
-  /** A range that the session or its base has already: the bytes of the blob `hash` from `casOffset` on. */
+  /**
+   * A range whose bytes the session or its base has already: the bytes of the blob `hash` from `casOffset`
+   * on.
+   */
   readonly borrowed?: {
     /** The first byte in the file, counted from 0. */
     readonly offset: number
@@ -49,13 +52,16 @@ export interface SegmentChunk {
   }
 }
 
-/** Changes of ranges of one file. All other bytes keep their values. A missing file is created, with its parents. */
+/**
+ * Changes of ranges of one file. All other bytes keep their values. A missing file is created, with its
+ * parents.
+ */
 export interface SegmentWriteRequest extends HashGuard {
   /** Absolute path in the session, such as `/src/a.ts`. */
   readonly path: string
-  /** In any order; where two overlap, the later one wins. */
+  /** In any order. If two of them overlap, the later one wins. */
   readonly segments: readonly SegmentChunk[]
-  /** The size of the file afterwards, in bytes; absent: as large as before, or as its data needs. */
+  /** The size of the file afterwards, in bytes; absent: its old size, or more if the data needs it. */
   readonly logicalSize?: number
   /** Permission bits, 0 to 0o7777; absent keeps them, and gives a new file 0o644. */
   readonly mode?: number
@@ -79,15 +85,15 @@ const borrowedShape = new Shape<NonNullable<SegmentChunk['borrowed']>>({
   casOffset: true,
 })
 
-/** Small chunks share a blob; from this size on a part is one of its own. */
+/** Parts of this size or more get a blob of their own. Smaller parts share a blob. */
 const ownBlobBytes = 64 * 1024
 
 interface ParsedChunk {
   readonly offset: number
   readonly length: number
-  /** Of data: the blob that holds it. */
+  /** For data: the blob that contains it. */
   readonly blob?: BlobRef
-  /** Of the borrowed content: hex. */
+  /** For a borrowed chunk: the hash of its blob, in hex. */
   readonly hash?: string
   readonly casOffset: number
 }
@@ -95,7 +101,7 @@ interface ParsedChunk {
 /** The chunks of one file, checked, with their data copied and cut into blobs. */
 export class StagedSegments extends StagedBlobs {
   readonly chunks: readonly ParsedChunk[]
-  /** Chunks of the request: where they cross the borders of blocks, `chunks` are more. */
+  /** The number of chunks in the request. If some cross block boundaries, `chunks` has more. */
   readonly requested: number
 
   constructor(request: SegmentWriteRequest, core: Core, field: string) {
@@ -109,7 +115,7 @@ export class StagedSegments extends StagedBlobs {
     this.requested = given.length
   }
 
-  /** Hex of everything that is borrowed. */
+  /** The hashes of all borrowed blobs, in hex. */
   get borrowed(): string[] {
     return this.chunks.flatMap(({ hash }) => hash ?? [])
   }
@@ -194,7 +200,7 @@ class ChunkParser {
   readonly #chunks: { offset: number; length: number; blob?: BlobRef; hash?: string; casOffset: number }[] =
     []
   readonly #blobs: BlobRef[] = []
-  /** Small parts that are to share a blob. */
+  /** Small parts that will share a blob. */
   #pack: { readonly bytes: Uint8Array; readonly chunk: { blob?: BlobRef; casOffset: number } }[] = []
   #packBytes = 0
 
@@ -218,9 +224,9 @@ class ChunkParser {
     const copy = dataShape.readPart(data, field)
     const bytes = toBytes(copy.content, `${field}.content`)
     const { offset, length } = parseRange({ offset: copy.offset, length: bytes.byteLength }, field)
-    // Of no length, it says no more than where the data ends.
+    // A chunk of no length only sets the end of the data.
     if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, casOffset: 0 })
-    // Cut where blocks end, so that a whole block is one blob.
+    // Cut at block boundaries, so that a whole block is one blob.
     forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
       const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
       this.#chunks.push(chunk)

@@ -2,12 +2,12 @@ import { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../core.js'
 import type { ContentToWrite } from './writes.js'
 
-/** A placeholder for a content that has not arrived, in a plan that is only checked. */
+/** A placeholder for content that has not arrived, in a plan that is only checked. */
 export const noContent: ContentToWrite = { size: 0, blobs: () => [], toCommit: () => [] }
 
 /**
- * Stores a content that arrives in pieces, in bounded memory, ahead of the change that names it. The caller notes
- * recent writes until that change is stored. A failure of the pieces is passed on.
+ * Stores content that arrives in pieces, in bounded memory, before the change that refers to it. Until that
+ * change is stored, the caller must hold a pin with `writesSince`. An error of the pieces is passed on.
  *
  * @throws {EngineError} FILE_TOO_LARGE when the content is over `maxFileBytes`.
  */

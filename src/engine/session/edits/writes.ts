@@ -19,7 +19,7 @@ import { eventTime } from '../mutation-queue.js'
 /** Content to write: text, which is stored as UTF-8, or bytes. */
 export type FileContent = string | Uint8Array
 
-/** A content for a plan: its size, its blobs, and the blobs that the commit of the change must hold. */
+/** Content for a plan: its size, its blobs, and the blobs that the commit of the change must contain. */
 export type ContentToWrite = Pick<StagedContent, 'size' | 'blobs' | 'toCommit'>
 
 /** A whole write of one file in a batch. */
@@ -34,18 +34,20 @@ export interface WriteRequest extends HashGuard {
 
 /** The request of `session.files.append`. */
 export interface FileWriteRequest extends WriteRequest {
-  /** false: a missing parent is PATH_NOT_FOUND; true, the default: missing parents are created. */
+  /**
+   * true, the default: missing parents are created. false: fails with PATH_NOT_FOUND if a parent is missing.
+   */
   readonly createParents?: boolean
 }
 
 /** The request of `session.files.write`. */
 export interface FileReplaceRequest extends Omit<FileWriteRequest, 'content'> {
   /**
-   * Text, bytes, or pieces of bytes, such as a stream of Node or of the web. The engine stores pieces as they arrive;
-   * the file changes when all have arrived.
+   * Text, bytes, or pieces of bytes, such as a Node stream or a web stream. The engine stores pieces as they
+   * arrive. The file changes once all have arrived.
    */
   readonly content: FileContent | AsyncIterable<Uint8Array>
-  /** true: an existing path is ALREADY_EXISTS; false by default. */
+  /** true: fails with ALREADY_EXISTS if the path exists; false by default. */
   readonly exclusive?: boolean
 }
 
@@ -61,12 +63,12 @@ export const fileWriteShape = new Shape<FileReplaceRequest>({
   exclusive: true,
 })
 
-/** The options of a plan without any. Every option is set, so that none is read from a prototype. */
+/** The default options. Every option is set, so that none is read from a prototype. */
 const usualOptions: WriteOptions = { parents: 'create', exclusive: false }
 
 export interface WriteOptions {
   readonly parents?: Parents
-  /** true: an existing path is ALREADY_EXISTS. */
+  /** true: fails with ALREADY_EXISTS if the path exists. */
   readonly exclusive?: boolean
 }
 
@@ -129,7 +131,7 @@ export function planAppend(
 /** A file, by path or as an open file. */
 export type WriteTarget = { readonly path: string } | HeldFile
 
-/** Bytes from a position on; what lies between the end of the file and the position becomes a hole. */
+/** Writes bytes from a position on. The range between the end of the file and the position becomes a hole. */
 export function planWriteAt(
   core: Core,
   live: LiveSession,
@@ -144,7 +146,7 @@ export function planWriteAt(
   return planPatch(core, live, target, compact(core, file, patch, staged))
 }
 
-/** Cut off, or made longer by a hole. */
+/** Truncates a file, or extends it with a hole. */
 export function planResize(core: Core, live: LiveSession, target: WriteTarget, size: number): Plan {
   fileOf(live, target)
   checkFileSize(size, core.maxFileBytes)

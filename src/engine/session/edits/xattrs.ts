@@ -30,7 +30,7 @@ export const xattrShape = new Shape<XattrRequest>({ path: true, name: true })
 
 export const setXattrShape = new Shape<SetXattrRequest>({ path: true, name: true, value: true })
 
-/** The value as it goes into an event: copied from the caller. */
+/** Copies the caller's value, for an event. */
 export function parseXattrValue(value: unknown): BlobRef {
   const bytes = toBytes(value, 'value')
   if (bytes.byteLength > limits.xattrValueBytes) throw tooLarge('value', 'bytes', limits.xattrValueBytes)
