@@ -8,14 +8,15 @@ import type { Tree } from '../tree/tree.js'
 import { withXattr } from '../tree/xattrs.js'
 import type { FileTarget, Redo, RedoPiece } from '../records/event.js'
 
-/** The inputs of applying in addition to the tree: bodies of files that are not loaded. */
+/** The inputs of `apply` in addition to the tree. They load the bodies of files. */
 export interface ApplyContext {
   readonly contentIds: ContentIds
 }
 
 /**
- * The only mutator of a tree, for live operations and replay alike. Deterministic and without policy: it
- * follows no symlink, knows no default, guard or limit. Restores are up to the caller, which has the old roots.
+ * Applies one effect to the tree of a session. It is the only code that edits such a tree, both in live
+ * operations and in replay. It is deterministic and makes no decisions: it follows no symlinks and has no
+ * defaults, guards or limits. The caller handles restores, because it has the earlier roots.
  */
 export function apply(
   tree: Tree,
@@ -66,7 +67,7 @@ export function apply(
   }
 }
 
-/** The file after pieces were laid over its content. */
+/** The file after pieces were written over its content. */
 export function patched(
   file: FileNode,
   [, , size, pieces]: readonly ['p', FileTarget, number, readonly RedoPiece[]],

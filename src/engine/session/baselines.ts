@@ -10,7 +10,7 @@ import type { Baseline } from '../records/baseline.js'
 import { emptyDirectory, TreeBuilder } from './tree-builder.js'
 import type { FileContent } from './edits/writes.js'
 
-/** The empty tree, one for all blank sessions of an engine. */
+/** The empty tree that all blank sessions of an engine share. */
 export class BlankBaseline {
   #saved: Promise<[Baseline, Dir]> | undefined
 
@@ -19,7 +19,7 @@ export class BlankBaseline {
       const root = emptyDirectory(core)
       core.pins.pin({ roots: [root] })
       this.#saved = saveBaseline(core, root)
-      // A tree that was not stored is built again.
+      // If the tree could not be stored, the next call builds it again.
       this.#saved.catch(() => {
         this.#saved = undefined
       })
@@ -28,7 +28,7 @@ export class BlankBaseline {
   }
 }
 
-/** A tree made from paths and contents; missing parents are created. */
+/** Stores a tree of paths and contents as a baseline. Missing parents are created. */
 export async function filesBaseline(core: Core, files: readonly CopiedFile[]): Promise<[Baseline, Dir]> {
   await core.store.counted?.()
   const placed = await placeFiles(core, files, 'files')
@@ -41,9 +41,9 @@ export async function filesBaseline(core: Core, files: readonly CopiedFile[]): P
 export type CopiedFile = readonly [path: string, content: string | Uint8Array]
 
 /**
- * Paths and contents, with bytes as they are at the call; text cannot change.
+ * Copies paths and contents, so that later changes to the caller's bytes have no effect.
  *
- * @throws {EngineError} INVALID_ARGUMENT when they have the wrong form.
+ * @throws {EngineError} INVALID_ARGUMENT when the files have the wrong form.
  */
 export function copyFiles(files: Readonly<Record<string, FileContent>>, field: string): CopiedFile[] {
   const expected = 'must be an object of paths and contents, such as { "/a.txt": "hello" }'
@@ -56,9 +56,9 @@ export function copyFiles(files: Readonly<Record<string, FileContent>>, field: s
 }
 
 /**
- * Files whose paths form a tree, in normal form.
+ * Checks that the paths of files form a tree. Returns the files with their paths in normal form.
  *
- * @throws {EngineError} INVALID_ARGUMENT when their paths cannot form a tree.
+ * @throws {EngineError} INVALID_ARGUMENT when the paths cannot form a tree.
  * @throws {EngineError} NAME_TOO_LONG when a path or name is too long.
  */
 export async function placeFiles(
@@ -75,7 +75,7 @@ export async function placeFiles(
     const names = parsePath(given, field)
     if (names.length === 0) throw invalid(field, 'the root is a directory')
     const path = joinPath(names)
-    // If a directory is known, all its parents are.
+    // If a directory is known, all its parents are known too.
     for (let depth = names.length - 1; depth > 0; depth--) {
       const parent = joinPath(names.slice(0, depth))
       if (directories.has(parent)) break
@@ -90,7 +90,7 @@ export async function placeFiles(
   return placed
 }
 
-/** Puts files into an empty tree; missing parents are created. */
+/** Adds files to an empty tree. Missing parents are created. */
 export async function addFiles(core: Core, builder: TreeBuilder, files: Iterable<CopiedFile>): Promise<void> {
   const mtimeMs = core.environment.wallClockMs()
   const slice = new TimeSlice(core.environment)

@@ -56,7 +56,10 @@ export interface CheckpointPage {
   readonly nextPageToken: string
 }
 
-/** Names the current state; O(1) for a tree of any size. A label is unique within its session. */
+/**
+ * Creates a checkpoint of the current state, in O(1) for a tree of any size. A label is unique within its
+ * session.
+ */
 export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)
@@ -89,7 +92,7 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
   })
 }
 
-/** A page of the checkpoints, oldest first; the request is a copy. */
+/** A page of the checkpoints, oldest first. The request is already a copy. */
 export async function listCheckpoints(
   core: Core,
   live: LiveSession,
@@ -111,7 +114,7 @@ export async function listCheckpoints(
   return { checkpoints: page, nextPageToken: '' }
 }
 
-/** In order of creation. Throws a Fault if they must be read first. */
+/** All checkpoints in order of creation. Throws a Fault if they must be read first. */
 export function allCheckpoints(core: Core, live: LiveSession): CheckpointRecord[] {
   return [...loadedIndex(core, live).values()]
 }
@@ -125,7 +128,10 @@ export async function findCheckpoint(
   return mustFind(present(live.checkpoints, 'the index of checkpoints'), reference)
 }
 
-/** Changes the tree back to its state at the checkpoint; history goes on, so another restore can undo it. */
+/**
+ * Restores the tree to its state at the checkpoint. The history continues, so another restore can undo this
+ * one.
+ */
 export function restoreCheckpoint(
   core: Core,
   live: LiveSession,
@@ -156,7 +162,10 @@ export function deleteCheckpoint(
   return mutate(core, live, () => removeCheckpoint(core, live, mustFind(loadedIndex(core, live), reference)))
 }
 
-/** Deletes all but the newest `keepLast` checkpoints, whether they have a label or not, each by an event of its own. */
+/**
+ * Deletes all but the newest `keepLast` checkpoints, with or without a label. Each deletion is an event of
+ * its own.
+ */
 export function pruneCheckpoints(
   core: Core,
   live: LiveSession,
@@ -167,7 +176,7 @@ export function pruneCheckpoints(
     const old = [...index.values()].slice(0, Math.max(0, index.size - keepLast))
     let committed = live.acknowledged
     for (const checkpoint of old) committed = removeCheckpoint(core, live, checkpoint)
-    // Commits are one queue: the newest one's fate is known last.
+    // Commits form one queue, so the newest one settles last.
     return committed.then(() => ({ deletedCount: old.length }))
   })
 }
@@ -206,13 +215,13 @@ export function pin(core: Core, live: LiveSession, seq: number, root: Dir): void
   live.pinnedBytes += Math.max(0, live.tree.madeBytes - live.pinnedAt) + rootBytes
   live.pinnedAt = live.tree.madeBytes
   if (!core.table.residency.hasTooManyPins(live)) return
-  // The older half; the newest is wanted now.
+  // Drops the older half, because the newest root is needed now.
   let surplus = pins.size >> 1
   for (const oldest of pins.keys()) if (surplus-- > 0) pins.delete(oldest)
   live.pinnedBytes /= 2
 }
 
-/** The rough memory of a root by itself. */
+/** The approximate memory of a root itself, in bytes. */
 const rootBytes = 500
 
 function mustFind(index: CheckpointIndex, reference: CheckpointReference): CheckpointRecord {
@@ -257,7 +266,7 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
     gte = `${itemAt(found, -1)[0]}\0`
   }
   if (live.checkpoints !== undefined) return
-  // By seq: ids only grow within one process.
+  // By seq, because ids increase only within one process.
   live.checkpoints = new CheckpointIndex()
   for (const record of records.toSorted((a, b) => a.seq - b.seq)) live.checkpoints.add(record)
 }

@@ -21,9 +21,9 @@ import type { SessionTable } from './table/session-table.js'
 /** One engine: its clocks, store and caches, the same for every caller. */
 export interface EngineContext {
   readonly storeOf: (tenantKey: string) => MeteredStore
-  /** The store's record of changes. */
+  /** Stores the changes of sessions. */
   readonly journal: Journal
-  /** Whether the store takes commits. */
+  /** Knows whether the store accepts commits. */
   readonly fence: Fence
   readonly environment: Environment
   /** The times of the clocks when the engine was opened. */
@@ -35,25 +35,31 @@ export interface EngineContext {
   readonly loader: NodeLoader
   readonly roots: RootStore
   readonly maxFileBytes: number
-  /** To be awaited before a session that was read from the store is used. */
+  /** Called for each session that was read from the store. Await it before the session is used. */
   readonly onOpen: ((core: Core, live: LiveSession) => Promise<void>) | undefined
-  /** Bytes that the changes of a session may write; absent: without limit. */
+  /** The number of bytes that the changes of a session may write. Undefined: no limit. */
   readonly sessionBytes: number | undefined
-  /** Asked for each operation; without it everything is allowed. */
+  /** Called for each operation. Undefined: everything is allowed. */
   readonly authorize: Authorize | undefined
-  /** Sessions without a lifetime of their own are deleted after this long without use; absent: never. */
+  /**
+   * The time to live of sessions that have none of their own. They are deleted after this long without use.
+   * Undefined: never.
+   */
   readonly sessionTtlSeconds: number | undefined
-  /** Deletes a session, with all that belongs to it. */
+  /** Deletes a session and everything that belongs to it. */
   readonly expire: (core: Core, sessionId: string) => Promise<void>
-  /** What collections leave although no record in the store leads to it. */
+  /** Objects that collections must keep although no record in the store refers to them. */
   readonly pins: Pins
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }
 
-/** A caller: an operation finds the tenant's sessions and sources, and its changes are the principal's. */
+/**
+ * The caller. Operations find only the sessions and sources of the tenant. Events record the principal as the
+ * author of changes.
+ */
 export interface TenantScope extends Caller {
-  /** The tenant in keys, of fixed width. */
+  /** The form of the tenant in keys. It has a fixed width. */
   readonly tenantKey: string
   /** The store as the tenant uses it. */
   readonly store: MeteredStore
@@ -73,19 +79,24 @@ export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
   return { ...core, tenant, principal, tenantKey, store: core.storeOf(tenantKey) }
 }
 
-/** Keeps frozen trees from collection while something is read of them. */
+/** Protects frozen trees from collection while `read` runs. */
 export async function reading<T>(core: Core, roots: readonly Dir[], read: () => Promise<T>): Promise<T> {
   using _ = core.pins.pin({ roots })
   return await read()
 }
 
-/** A state that collections leave until it is disposed of. */
+/** A state that is protected from collections until it is disposed of. */
 export interface HeldState extends Disposable {
-  /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
+  /**
+   * Resolves once the whole state is stored. Rejects if a change in it failed, with the error of that change.
+   */
   readonly state: Promise<Dir>
 }
 
-/** The state of a session after the changes called before: it stays when memory does not. */
+/**
+ * Takes the state of a session after all changes that were called before, and protects it from collections.
+ * The state remains valid even if the session leaves memory.
+ */
 export function heldState(core: Core, live: LiveSession): HeldState {
   let pin: Disposable | undefined
   let isReleased = false
@@ -96,7 +107,7 @@ export function heldState(core: Core, live: LiveSession): HeldState {
     return root
   }
   const state = live.tail?.then(take) ?? take()
-  // The caller may be waiting for its turn when the state fails.
+  // The state may fail before the caller awaits it, which must not be an unhandled rejection.
   state.catch(() => undefined)
   return {
     state,
@@ -107,7 +118,7 @@ export function heldState(core: Core, live: LiveSession): HeldState {
   }
 }
 
-/** Runs something that `close()` waits for; its failure is its own to report. */
+/** Runs work that `close()` waits for. If it fails, the error is only logged. */
 export function inBackground(core: Core, work: Promise<void>): void {
   const settled = work
     .catch((error: unknown) => {
@@ -119,7 +130,7 @@ export function inBackground(core: Core, work: Promise<void>): void {
   core.background.add(settled)
 }
 
-/** SESSION_NOT_FOUND; INVALID_ARGUMENT for an invalid id. */
+/** The error SESSION_NOT_FOUND, or INVALID_ARGUMENT if the id is not a string. */
 export function sessionNotFound(sessionId: unknown): EngineError {
   if (typeof sessionId !== 'string')
     return invalid('sessionId', `must be a string; it is ${given(sessionId)}`)

@@ -7,14 +7,17 @@ import { FileNode, LinkedFile, type Dir, type Node } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from '../records/event.js'
 
-/** A file or directory in use by an open file or a lock. It is followed through renames, and learns of its removal. */
+/**
+ * A file or directory that an open file or a lock uses. It is followed through renames, and its holder is
+ * informed of its removal.
+ */
 export class HeldFile {
   readonly ino: number
   /** The name by which it is held. '' if that name was removed but the file has or may have others. */
   path: string
-  /** Set once it has no name. */
+  /** Set once the file has no name. */
   gone = false
-  /** Set while an event is applied that may take its name: its place must be checked afterwards. */
+  /** Set while an event that may remove its name is applied. Its place must be checked afterwards. */
   touched = false
   /** The latest known state of a file. For a removed file, the state that only its holder sees. */
   last: FileNode | undefined
@@ -48,7 +51,7 @@ export function holdFile(live: Holder, path: string, node: Node, onGone?: () => 
   return held
 }
 
-/** Needs no session: that may be gone. */
+/** Does not need the session, which may be gone. */
 export function releaseFile(held: HeldFile): void {
   held.among?.delete(held)
   held.pin?.[Symbol.dispose]()
@@ -70,7 +73,7 @@ function include(live: Holder, held: HeldFile): void {
   held.among.add(held)
 }
 
-/** The place of a held file in the tree. Undefined if it was removed. */
+/** The place of a held file in the tree. Undefined if the file was removed. */
 export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
   currentFile(live, held)
   if (held.gone) return undefined
@@ -82,7 +85,7 @@ export function beforeEffect(live: Holder, redo: Redo): void {
   if (live.held === undefined || !takesNames(redo)) return
   // The effect may still be undone, so no file counts as removed yet.
   for (const held of live.held) {
-    // A hard-linked file may have already lost the one by which it is held in this event.
+    // During this event, a hard-linked file may already have lost the name by which it is held.
     const elsewhere = held.touched && held.last instanceof LinkedFile
     if (!elsewhere && !mayTake(redo, held.path)) continue
     held.touched = true
@@ -91,7 +94,7 @@ export function beforeEffect(live: Holder, redo: Redo): void {
 }
 
 /**
- * Call this when the effects of an event are applied for good; `restored`, the trees before and after a
+ * Call this after the effects of an event were applied for good. `restored` has the trees before and after a
  * restore. Nodes that are not loaded are checked when the holder asks.
  */
 export function afterEvent(
@@ -170,7 +173,7 @@ function look(tree: Tree, held: HeldFile): boolean {
   return node !== undefined
 }
 
-/** A move may have made a path longer than paths may be; then nothing is known to be there. */
+/** A move may have made a path longer than the limit. Then the node at that path is unknown. */
 function nodeAt(tree: Tree, path: string): Node | undefined {
   if (path === '') return undefined
   try {

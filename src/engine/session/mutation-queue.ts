@@ -19,10 +19,12 @@ import { admitChange, countChange } from './usage/session-bytes.js'
 import { writeSnapshot } from './history/snapshot.js'
 
 /**
- * Runs a mutation. The operation plans on the newest state, applies and queues its commit, all at once; its
- * promise is the commit's. If something is not loaded, the operation runs again after the load: it has no effect
- * before its last fault. Mutations of a session take effect in the order of the calls, so while one waits,
- * later ones queue up. Reads do not.
+ * Runs a mutation. Synchronously, the operation makes its plan from the newest state, applies it and queues
+ * its commit. The returned promise settles with the commit.
+ *
+ * If the operation needs data that is not loaded, it runs again after the load, so it must have no effect
+ * before its last fault. Mutations of a session take effect in call order: while one waits, later ones queue
+ * up. Reads do not queue up.
  */
 export function mutate<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.tail !== undefined) return enqueue(live, () => attempt(core, live, operation))
@@ -35,9 +37,9 @@ export function mutate<T>(core: Core, live: LiveSession, operation: () => Promis
 }
 
 /**
- * Looks at a session in the order of the calls, as {@link mutate} changes it.
+ * Reads the session in call order, after all mutations that were called before.
  *
- * @throws {EngineError} SESSION_NOT_FOUND when it was deleted.
+ * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted.
  */
 export function lookInOrder<T>(live: LiveSession, look: () => T): Promise<T> {
   const run = (): Promise<T> => Promise.resolve(lookNow(live, look))
@@ -56,17 +58,23 @@ function lookNow<T>(live: LiveSession, look: () => T): T {
 }
 
 /**
- * As {@link mutate}, at once or not at all. The promise is that of the commit.
+ * Like {@link mutate}, but runs synchronously, or throws WOULD_BLOCK. The returned promise is that of the
+ * commit.
  *
- * @throws {EngineError} WOULD_BLOCK when mutations are waiting already, or data has to be loaded that this store
- * cannot read synchronously.
+ * @throws {EngineError} WOULD_BLOCK when earlier mutations are waiting, or when the operation needs data that
+ * this store cannot read synchronously.
  */
 export function mutateSync<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
   if (live.tail !== undefined) throw wouldBlock('earlier operations of the session are not finished')
   return loadedNow(() => attempt(core, live, operation))
 }
 
-/** The result of `look`, where everything that it needs is loaded or can be read synchronously. */
+/**
+ * Returns the result of `look`, without waiting.
+ *
+ * @throws {EngineError} WOULD_BLOCK when `look` needs data that is not loaded and that this store cannot read
+ * synchronously.
+ */
 export function loadedNow<T>(look: () => T): T {
   try {
     return look()
@@ -84,7 +92,8 @@ function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Pr
   const before = live.tail
   const turn = async (): Promise<{ committed: Promise<T> }> => {
     await before
-    // The promise of the commit is wrapped: the next in the queue waits for the effect, not for the store.
+    // The promise of the commit is wrapped in an object, so that the next operation in the queue waits for
+    // the effect and not for the store.
     return whenLoaded(() => ({ committed: run() }), fault)
   }
   const started = turn()
@@ -108,7 +117,7 @@ function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>):
   return withRollback(live, operation)
 }
 
-/** For an operation whose session was dropped from memory before its turn. */
+/** The error STORE_FAILED for an operation whose session was dropped from memory before its turn. */
 export function readAgain(): EngineError {
   return new EngineError(
     'STORE_FAILED',
@@ -117,7 +126,7 @@ export function readAgain(): EngineError {
   )
 }
 
-/** Puts the tree back when `change` throws. */
+/** Restores the tree if `change` throws. */
 export function withRollback<T>(live: LiveSession, change: () => T): T {
   const before = live.tree.freeze()
   try {
@@ -137,33 +146,37 @@ export interface NewEvent {
   readonly type: EventType
   readonly details: object
   readonly redo: readonly Redo[]
-  /** Its {@link eventTime}, where a record of the same commit holds it too; by default that of the commit. */
+  /**
+   * The {@link eventTime} of the event, if a record of the same commit also contains it. By default, the time
+   * of the commit.
+   */
   readonly at?: number
   readonly blobs?: readonly BlobRef[]
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
-  /** The session's record from here on. */
+  /** The new record of the session. */
   readonly session?: SessionRecord | undefined
 }
 
 /**
- * Applies an event's redo and commits it. Without an event, because nothing changes, the current state
- * must still be acknowledged.
+ * Applies an event's redo and commits the event. If there is no event, because nothing changes, waits until
+ * the current state is acknowledged.
  */
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   if (core.store.admit !== undefined) admitChange(core, live, event)
   const at = event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
-  // Followers compare it with the next state, and pin it themselves from the event on.
+  // Followers compare this state with the next one. They pin it themselves once they receive the event.
   const pin =
     before !== undefined && live.followers !== undefined ? core.pins.pin({ roots: [before] }) : undefined
   try {
     for (const redo of event.redo) applyLive(core, live, redo, at)
   } catch (thrown) {
     pin?.[Symbol.dispose]()
-    // A read that failed halfway leaves a tree that no event explains: the session is read again from the store.
+    // If a read fails halfway, no event explains the state of the tree. The session is then read again from
+    // the store.
     if (!(thrown instanceof Fault)) core.table.discard(live, 'failed')
     throw thrown
   }
@@ -181,7 +194,7 @@ export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number)
   else apply(live.tree, redo, at, core)
 }
 
-/** Commits an event whose redo is applied already. */
+/** Commits an event whose redo is already applied. */
 export function commitEvent(
   core: Core,
   live: LiveSession,
@@ -193,7 +206,7 @@ export function commitEvent(
   let { session } = event
   afterEvent(live, redo, restored)
   const isSetBack = at < live.lastEventAt
-  // The clock was ahead, perhaps at a read, and was set right: so are the kept times.
+  // The clock was ahead, perhaps during a read, and has been corrected. The recorded times are corrected too.
   const wasAhead = isSetBack || live.lastActivityAt - at > limits.clockHoldMs
   if (isSetBack) session = withSetBack(session ?? live.record, live.seq + 1, at)
   if (wasAhead) {
@@ -225,13 +238,13 @@ export function commitEvent(
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
     const notify = (): void =>
       notifyFollowers(live, restored === undefined ? committed : { ...committed, restored })
-    // Its followers learn of a failure when the session is discarded.
+    // If the commit fails, the session is discarded, and that informs the followers.
     live.acknowledged.then(notify, () => undefined)
   }
   return live.acknowledged
 }
 
-/** Gives a session another record, which is to be stored. */
+/** Replaces the record of a session. Returns the key and the record for the commit. */
 function sessionEntry(core: Core, live: LiveSession, session: SessionRecord): [string, SessionRecord] {
   live.record = session
   return [keys.session(core.tenantKey, live.id), session]
@@ -242,7 +255,7 @@ export function commitSession(core: Core, live: LiveSession, session: SessionRec
   return commitRecords(core, live, { put: [sessionEntry(core, live, session)] })
 }
 
-/** Commits records, and blobs that they name, without an event: the change is not in the history. */
+/** Commits records, and the blobs that they refer to, without an event. The change is not in the history. */
 export function commitRecords(
   core: Core,
   live: LiveSession,
@@ -256,9 +269,9 @@ export function commitRecords(
 }
 
 /**
- * The outcome of a commit. After a failure all sessions are read again.
+ * Waits for a commit. After a failure, all sessions are read again.
  *
- * @throws {EngineError} STORE_FAILED when it was not stored.
+ * @throws {EngineError} STORE_FAILED when the commit was not stored.
  */
 export async function acknowledged(
   core: Core,
@@ -272,7 +285,7 @@ export async function acknowledged(
   try {
     stored = await pending
   } catch (error) {
-    // An earlier failure has dropped all already.
+    // An earlier failure has already dropped all sessions.
     if (live.discarded !== 'failed') core.table.discardAll(core.log)
     throw error
   } finally {
@@ -286,6 +299,7 @@ export async function acknowledged(
   if (core.table.residency.wantsSnapshot(live) && live.snapshotting === undefined)
     inBackground(core, writeSnapshot(core, live))
   evictWhenDue(core)
-  // A writer faster than the storing of the tree waits for it, or memory would have to hold the whole tree.
+  // A writer that is faster than the storage of its tree waits here. Otherwise memory would have to hold the
+  // whole tree.
   if (live.snapshotting !== undefined && core.table.residency.isOverdue(live)) await live.snapshotting
 }

@@ -34,17 +34,24 @@ import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
 export interface SessionInfo {
   /** The id of the session. */
   readonly id: string
-  /** Hex digest of the session's base; a fork has its parent's. '' for a handle that may not read files. */
+  /**
+   * Hex digest of the session's base. A fork has the digest of its parent. '' for a handle that may not read
+   * files.
+   */
   readonly baseFingerprint: string
   /**
-   * `ACTIVE`, `PENDING_APPROVAL` while an approval is pending, or `CONFLICT` after a commit failed with BRANCH_MOVED.
+   * `ACTIVE`, `PENDING_APPROVAL` while an approval is pending, or `CONFLICT` after a commit failed with
+   * BRANCH_MOVED.
    */
   readonly status: SessionStatus
   /** Tags by their keys. They never change after the creation. */
   readonly tags: StringMap
   /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
-  /** The time of the last change, or of a later read while the session is in memory: RFC 3339, UTC, milliseconds. */
+  /**
+   * The time of the last change, or of a later read while the session is in memory: RFC 3339, UTC,
+   * milliseconds.
+   */
   readonly lastActivityAt: string
   /** The rights of the caller on this session. */
   readonly capabilities: {
@@ -71,7 +78,7 @@ export interface SessionPage {
   readonly nextPageToken: string
 }
 
-/** Opens a session on a baseline whose root is held in memory. */
+/** Creates a session on a baseline whose root is held in memory. */
 export async function createSession(
   core: Core,
   baseline: Baseline,
@@ -108,7 +115,7 @@ export interface ForkRequest {
   readonly newTags?: StringMap
 }
 
-/** Whether a fork is asked for of an earlier state. */
+/** Whether the request forks an earlier state. */
 export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
   return checkpointLabel !== ''
 }
@@ -116,7 +123,7 @@ export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
 const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
 
 /**
- * A copy that later changes of the caller's objects do not reach.
+ * Copies a request, so that later changes to the caller's objects have no effect.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the request has the wrong form.
  */
@@ -127,17 +134,17 @@ export function parseFork(request: ForkRequest): ForkRequest {
 }
 
 /**
- * A new session on the parent's current state or on one of its checkpoints. One small record and a pointer
- * copy, for a tree of any size; from then on neither side sees the other's writes.
+ * Creates a session from the parent's current state or from one of its checkpoints. The cost is one small
+ * record and one pointer copy, for a tree of any size. Afterwards, neither session sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  // The session may be deleted meanwhile: its data stays until the fork is stored.
+  // The parent may be deleted meanwhile. Its data is kept until the fork is stored.
   return core.pins.whileReading(forkNow(core, parent, request))
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   const { checkpointLabel, newTags } = request
-  // Changes called before the fork are in it.
+  // The fork includes all changes that were called before it.
   if (parent.tail !== undefined) await parent.tail
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
   let seq = parent.seq
@@ -150,10 +157,10 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     checkpointId = checkpoint.id
     seq = checkpoint.seq
     root = await rootAt(core, parent, seq)
-    // The checkpoint may have been deleted meanwhile: then nothing keeps its state.
+    // The checkpoint may have been deleted meanwhile. Then nothing keeps its state, so this throws.
     await findCheckpoint(core, parent, { checkpointId })
     pin(core, parent, seq, root)
-    // The distance from there to a snapshot is unknown.
+    // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }
   if (parent.discarded === 'failed') throw readAgain()
@@ -172,7 +179,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)
 }
 
-/** The cost of opening a fork for each session that it goes back to, in events. */
+/** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
 const forkEvents = 8
 
 async function start(
@@ -223,7 +230,7 @@ export function describeSession(
 
 export const sessionListShape = new Shape<SessionListRequest>({ filter: true, ...pageNames })
 
-/** Pages of stored sessions in order of creation. */
+/** Lists stored sessions in order of creation, in pages. */
 export async function listSessions(
   core: Core,
   permissions: Permissions,
@@ -265,14 +272,14 @@ export async function listSessions(
 }
 
 /**
- * Hides a session at once; its id is unknown from then on. Forks of it stay whole: the data they rest on is kept
- * until collection has made them independent.
+ * Deletes a session. It is hidden immediately, and its id is unknown from then on. Forks of it stay intact:
+ * the data that they depend on is kept until a collection has made them independent.
  */
 export async function deleteSession(core: Core, sessionId: string): Promise<void> {
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
-  // Changes called before the deletion are carried out.
+  // Changes that were called before the deletion are carried out first.
   if (live.tail !== undefined) await live.tail
-  // Meanwhile the session may have been deleted, or dropped and need another read.
+  // Meanwhile, the session may have been deleted, or dropped from memory so that it must be read again.
   if (live.discarded !== undefined) return deleteSession(core, sessionId)
   core.fence.check()
   const { followers } = live
@@ -282,7 +289,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   try {
     await acknowledged(core, live, core.store.commit(deletion))
   } catch (error) {
-    // The session is still there and must be read again, as all others.
+    // The session still exists. Like all others, it must be read again.
     live.discarded = 'failed'
     if (live.held !== undefined) core.table.dropped.set(sessionId, live)
     throw error
@@ -290,7 +297,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
     core.table.deleting.delete(sessionId)
   }
   if (core.store.forget === undefined) return
-  // Followers read to its end first.
+  // Let followers read to the end of the session first.
   if (followers !== undefined) await nextTurn()
   core.store.forget(sessionId)
 }
@@ -298,7 +305,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
 function deletionOf(core: Core, live: LiveSession): StoreCommit {
   const at = eventTime(core, live)
   const key = keys.session(core.tenantKey, live.id)
-  // Its record stays: usage counts deleted sessions too.
+  // The record stays, because usage counts deleted sessions too.
   const record: SessionRecord = { ...live.record, deletedAt: at }
   const event = [at, eventTypes.deleteSession, {}, core.principal] as const
   return core.journal.deletion(live, { key, record, event })

@@ -13,7 +13,7 @@ import type { LiveSession } from './table/live.js'
 import { openUsed, usedNow } from './table/expiry.js'
 import { rootAt } from './history/replay.js'
 
-/** Names one state: a session's newest, one of its checkpoints, or its base. */
+/** Identifies one state: the newest state of a session, one of its checkpoints, or its base. */
 export interface StateReference extends CheckpointReference {
   /** The id of the session. */
   readonly sessionId: string
@@ -21,7 +21,7 @@ export interface StateReference extends CheckpointReference {
   readonly base?: boolean
 }
 
-/** Whether a request names an earlier state of a session, not its newest or its base. */
+/** Whether a request identifies a checkpoint, and not the newest state or the base. */
 export function namesCheckpoint({ checkpointId, checkpointLabel }: CheckpointReference): boolean {
   return checkpointId !== undefined || checkpointLabel !== undefined
 }
@@ -30,21 +30,24 @@ export const stateNames = { ...checkpointNames, base: true } as const
 
 export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateNames })
 
-/** A state that collections keep until it is released or freed from memory. */
+/**
+ * A state that is protected from collections until its pin is disposed of, or until JavaScript frees the
+ * root.
+ */
 interface FoundState {
   readonly root: Dir
   readonly pin: Disposable
 }
 
 async function findState(core: Core, reference: StateReference): Promise<FoundState> {
-  // Without an await in between, the state is that of the call.
+  // If the session is in memory, nothing is awaited, so the state is that at the time of the call.
   const live = usedNow(core, reference.sessionId) ?? (await openUsed(core, reference.sessionId))
   touch(core, live)
   const root = await stateOf(core, live, reference)
   return { root, pin: core.pins.pin({ roots: [root], owner: root }) }
 }
 
-/** A state of a session; without a name for it, that of the call. */
+/** The state of a session that a reference identifies. By default, the state at the time of the call. */
 export async function stateOf(
   core: Core,
   live: LiveSession,
@@ -60,7 +63,7 @@ export async function stateOf(
   return rootAt(core, live, checkpoint.seq)
 }
 
-/** The changes between two states, both as of now; errors in a reference appear when the diff is read. */
+/** The changes between two states, as they are now. An error in a reference appears when the diff is read. */
 export function diffOf(core: Core, from: () => StateReference, to: () => StateReference): Diff {
   const before = (async () => findState(core, from()))()
   const after = (async () => findState(core, to()))()
@@ -72,8 +75,8 @@ export interface Change {
   /** Absolute path, such as `/src/a.ts`. */
   readonly path: string
   /**
-   * `added`: only the second state has the path. `removed`: only the first one. `modified`: its content, target or
-   * mode differs.
+   * `added`: only the second state has the path. `removed`: only the first one. `modified`: its content,
+   * target or mode differs.
    */
   readonly change: 'added' | 'removed' | 'modified'
   /** `'file'`, `'directory'` or `'symlink'`, in the second state if it has the path. */
@@ -81,11 +84,14 @@ export interface Change {
 }
 
 /**
- * The changes from one state to another, in manifest order, computed during the read: equal subtrees
- * cost nothing. The states are those of the call, without later writes.
+ * The changes from one state to another, in manifest order.
  *
- * It can be read several times, so `engine.collect()` keeps the contents of both states until the diff is disposed of, or
- * until JavaScript's garbage collection frees it. `using diff = session.diff()` disposes of it at the end of the block.
+ * They are computed while they are read, and equal subtrees cost nothing. The states are those at the time of
+ * the call, without later writes.
+ *
+ * A diff can be read several times. `engine.collect()` therefore keeps the contents of both states until the
+ * diff is disposed of, or until JavaScript's garbage collection frees it. `using diff = session.diff()`
+ * disposes of it at the end of the block.
  */
 export class Diff implements AsyncIterable<Change>, Disposable {
   readonly #core: Core
@@ -101,9 +107,10 @@ export class Diff implements AsyncIterable<Change>, Disposable {
   }
 
   /**
-   * The changes one by one, in the order of the manifest. Each iteration computes them anew.
+   * The changes one by one, in the order of the manifest. Each iteration computes them again.
    *
-   * @throws {EngineError} INVALID_ARGUMENT when a reference has the wrong form, or after the diff was disposed of.
+   * @throws {EngineError} INVALID_ARGUMENT when a reference has the wrong form, or after the diff was
+   * disposed of.
    * @throws {EngineError} SESSION_NOT_FOUND when a session does not exist.
    * @throws {EngineError} CHECKPOINT_NOT_FOUND when a session has no such checkpoint.
    *
@@ -136,8 +143,8 @@ export class Diff implements AsyncIterable<Change>, Disposable {
   }
 
   /**
-   * Releases both states, so that `engine.collect()` can free their contents. A running iteration goes on to its end;
-   * a later one rejects with INVALID_ARGUMENT. Further calls do nothing.
+   * Releases both states, so that `engine.collect()` can free their contents. A running iteration continues
+   * to its end. A later one rejects with INVALID_ARGUMENT. Further calls do nothing.
    *
    * @example
    * using diff = session.diff()
@@ -159,7 +166,10 @@ export interface ChangePage {
   readonly nextPageToken: string
 }
 
-/** A page of a diff, which ends it. Each page is of the states as they are then, counted from their first change. */
+/**
+ * A page of a diff, which this disposes of. Each page is computed from the states at the time of its request,
+ * and its position counts from their first change.
+ */
 export async function listChanges(diff: Diff, name: string, request: PageRequest): Promise<ChangePage> {
   try {
     const pageSize = parsePageSize(request.pageSize)

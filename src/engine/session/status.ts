@@ -1,15 +1,18 @@
 import type { LiveSession } from './table/live.js'
 import { SessionStatus, type SessionRecord } from '../records/session.js'
 
-/** The session's record when a commit met a moved branch; undefined when its status is that already. */
+/**
+ * The session's record after a commit failed because the branch had moved. Undefined if the status is already
+ * `CONFLICT`.
+ */
 export function conflicting(live: LiveSession): SessionRecord | undefined {
   return changed(live, SessionStatus.CONFLICT, live.record.pendingApprovals)
 }
 
 /**
- * The record of a session that nothing else holds back: active, or waiting for an approval. `approvals` is how
- * many more of them are pending now. It takes effect with the event that it belongs to; undefined when nothing
- * changes.
+ * The record of a session without a conflict: active, or waiting for an approval. `approvals` is the change
+ * in the number of pending approvals. The record takes effect with the event that it belongs to. Undefined if
+ * nothing changes.
  */
 export function settled(live: LiveSession, approvals = 0): SessionRecord | undefined {
   const pending = (live.record.pendingApprovals ?? 0) + approvals

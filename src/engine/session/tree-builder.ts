@@ -16,23 +16,26 @@ export interface EntryAttributes {
 }
 
 /**
- * A tree in the making that no session sees yet, of an import or an object of files. Paths are absolute and
- * normal. Missing parents are created, and a new node replaces an existing one at its path.
- * A promise is to be awaited before the next call.
+ * Builds the tree of an import or of an object of files. No session sees it yet. Paths are absolute and in
+ * normal form. Missing parents are created, and a new node replaces an existing one at its path. If a method
+ * returns a promise, await it before the next call.
  */
 export class TreeBuilder {
   readonly writer: ContentWriter
-  /** Files and symlinks that were given, and the bytes of these files. */
+  /** The number of files, hard links and symlinks added so far, and the bytes of the files. */
   readonly given = { files: 0, bytes: 0 }
   readonly #core: Core
   readonly #tree: Tree
   readonly #start: Dir
-  /** Times of given directories, since nodes added to them later change their times. */
+  /**
+   * The times that directories were added with. Nodes that are added later change these times, so `finish`
+   * sets them again.
+   */
   readonly #times = new Map<string, number>()
   /** The last parent path known to exist. */
   #parent = ''
 
-  /** On top of a frozen tree, or from nothing. */
+  /** Starts from a frozen tree, or from an empty directory. */
   constructor(core: Core, start?: Dir, writer: ContentWriter = new ContentWriter(core)) {
     this.#core = core
     this.writer = writer
@@ -40,7 +43,7 @@ export class TreeBuilder {
     this.#start = this.#tree.freeze()
   }
 
-  /** Whether nothing was changed so far. */
+  /** Whether nothing has changed so far. */
   get untouched(): boolean {
     return this.#tree.root === this.#start
   }
@@ -68,7 +71,7 @@ export class TreeBuilder {
     return this.writer.takeLong(content).then((blobs) => this.fileOf(path, blobs, attributes, size))
   }
 
-  /** A file whose content the writer has taken, or that is stored already. */
+  /** Adds a file whose content the writer has taken, or the store already has. */
   fileOf(
     path: string,
     blobs: readonly BlobRef[],
@@ -83,7 +86,7 @@ export class TreeBuilder {
     const changed = attempt(() => {
       let existing = this.#makeRoom(names, mtime, FileNode)
       if (existing instanceof LinkedFile) {
-        // Its other names keep their content.
+        // The other names of the file keep their content.
         this.#remove(names, mtime)
         existing = undefined
       }
@@ -123,7 +126,7 @@ export class TreeBuilder {
     })
   }
 
-  /** Resolves when every content is stored. */
+  /** Resolves to the finished tree when all contents are stored. */
   async finish(): Promise<Dir> {
     const slice = new TimeSlice(this.#core.environment)
     for (const [path, mtime] of this.#times) {
@@ -139,7 +142,7 @@ export class TreeBuilder {
   }
 
   /**
-   * Removes a node of another kind; returns one of the same kind. Parents are made.
+   * Creates missing parents and removes a node of another kind. Returns an existing node of the same kind.
    */
   #makeRoom<Kind extends typeof Dir | typeof FileNode>(
     names: PathNames,
@@ -187,7 +190,10 @@ export class TreeBuilder {
     this.#whole(() => this.#tree.remove(names, at))
   }
 
-  /** Removals and links change several places, and a node that is not loaded may be noticed in between. */
+  /**
+   * Runs a step that changes several places, such as a removal or a link. If it throws a fault halfway,
+   * because a node is not loaded, the tree is reset.
+   */
   #whole(step: () => void): void {
     this.#parent = ''
     if (this.#core.store.capabilities.syncReads) return step()
@@ -201,7 +207,7 @@ export class TreeBuilder {
   }
 }
 
-/** Runs a step now, and again where something had to be loaded first. */
+/** Runs a step. If something must be loaded first, loads it and runs the step again. */
 function attempt(step: () => void): void | Promise<void> {
   try {
     return step()
