@@ -28,7 +28,9 @@ export interface Baseline {
     readonly git?: {
       readonly commitId: string
       readonly treeId: string
-      /** The tree of that commit, where the revision is a state that was promoted on top of it. */
+      /**
+       * The tree of that commit. Present if the revision is a state that was promoted on top of the commit.
+       */
       readonly root?: EncodedNode
     }
   }
@@ -53,7 +55,7 @@ export const baselineChecks: Checks<Baseline> = {
   ),
 }
 
-/** The trees of a baseline: its own, and that of its git commit if it differs. */
+/** Reports the trees of a baseline: its own tree, and the tree of its git commit if the two differ. */
 export function baselineReferences({ root, revision }: Baseline, to: RecordReferences): void {
   to.root(root)
   if (revision?.git?.root !== undefined) to.root(revision.git.root)

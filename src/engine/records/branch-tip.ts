@@ -2,8 +2,7 @@ import { isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** The commit that a session made last on a branch. */
-/** The last commit of a session on a branch ('' without one). */
+/** The last commit that a session made on a branch; '' if there is none. */
 export interface BranchTip {
   readonly commitId: string
 }

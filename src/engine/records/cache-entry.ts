@@ -9,11 +9,11 @@ export type EncodedContent = string | readonly (BlobRef | EncodedBlob)[]
 /** An entry as stored, as JSON. Times are by the wall clock, in milliseconds since the epoch. */
 export interface CacheRecord {
   readonly key: string
-  /** Of the last write: the higher, the later. */
+  /** The order of the last write. A higher number is a later write. */
   readonly order: number
   readonly createdAt: number
   readonly updatedAt: number
-  /** 0: never. */
+  /** 0: the entry never expires. */
   readonly expiresAt: number
   readonly ttlSeconds: number
   readonly value: EncodedContent

@@ -7,7 +7,10 @@ import { isRoot } from './tree-root.js'
 /** A directory of the host that a session was written to. */
 export interface CheckoutRecord {
   readonly sessionId: string
-  /** The tree that was written there last; several when a write was interrupted: each path is as in one of them. */
+  /**
+   * The tree that was written there last. After an interrupted write, there are several trees. Each path is
+   * then as in one of them.
+   */
   readonly trees: readonly EncodedNode[]
 }
 
@@ -23,8 +26,9 @@ export const checkoutKind = new RecordKind<CheckoutRecord>({
 })
 
 /**
- * The files of one directory of the host as they were last seen. Scans of sources and checkouts share these keys, each in
- * places of its own: a scan's value is the host adapter's, a checkout's is of one of the two kinds below.
+ * The files of one directory of the host, as the last scan found them. Scans of sources and checkouts share
+ * this key prefix, but each uses places of its own. For a scan, the host adapter defines the value. For a
+ * checkout, the value is of one of the two kinds below.
  */
 export const seenDirectoryKind = new RecordKind<unknown>({
   name: 'seen directory',
@@ -36,7 +40,7 @@ export const seenDirectoryKind = new RecordKind<unknown>({
 
 export type SeenFileLine = readonly [name: string, stamp: string, content: string]
 
-/** The first of the records of a directory, and how many there are. */
+/** The first record of a directory, and the number of its records. */
 export interface SeenFiles {
   readonly texts: number
   readonly files: readonly SeenFileLine[]

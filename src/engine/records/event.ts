@@ -9,7 +9,7 @@ export const eventTypes = {
   restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
   deleteCheckpoint: 'v1.PersistenceService.DeleteCheckpoint',
   commit: 'v1.PersistenceService.Commit',
-  /** Replaces lost events in a repaired store, and carries the newest state that was left. */
+  /** Replaces lost events in a repaired store, and carries the newest state that remains. */
   repair: 'v1.PersistenceService.Repair',
   createDirectory: 'v1.FileSystemService.CreateDirectory',
   removeDirectory: 'v1.FileSystemService.RemoveDirectory',
@@ -48,36 +48,37 @@ export type EventType = (typeof eventTypes)[keyof typeof eventTypes]
 
 type BlobIn = BlobRef | EncodedBlob
 
-/** A path, or the number of a hard-linked file that is reached by none of them. */
+/** A path, or the inode number of a hard-linked file that no path reaches. */
 export type FileTarget = string | number
 
-/** offset, length, blob (0 = a hole), the blob's offset */
+/** Puts `length` bytes at `offset` of a file, from `casOffset` of the blob on. Blob 0 is a hole. */
 export type RedoPiece = readonly [offset: number, length: number, blob: BlobIn | 0, casOffset: number]
 
 /**
- * Effects, not requests: paths are resolved, parents exist, modes and inode numbers are drawn. Their times
- * are the event's. This is disk format: the meaning of a letter never changes.
+ * The effects of a change, not the request for it. Paths are resolved, parents exist, and modes and inode
+ * numbers are chosen. The time of an effect is the time of its event. This is disk format: the meaning of a
+ * letter never changes.
  */
 export type Redo =
   /** A new file with its whole content (0 = empty). */
   | readonly ['w', path: string, mode: number, ino: number, blob: BlobIn | 0]
-  /** A whole new content for a file, which stays the same file. */
+  /** The whole new content of an existing file. The file stays the same node. */
   | readonly ['o', file: FileTarget, blob: BlobIn | 0]
-  /** Pieces laid over a file, which then has this size. */
+  /** Pieces that replace ranges of a file. `size` is the size of the file afterwards. */
   | readonly ['p', file: FileTarget, size: number, pieces: readonly RedoPiece[]]
-  /** The content of another file for a file, which stays the same file. */
+  /** Copies the content of the file `from` to the file `to`, which stays the same node. */
   | readonly ['k', from: string, to: string]
   /** Permission bits of a file or directory. */
   | readonly ['c', node: FileTarget, mode: number]
   /** The time of the last change of content, in milliseconds. */
   | readonly ['t', node: FileTarget, mtime: number]
-  /** An extended attribute of a file or directory; 0 takes it away. */
+  /** An extended attribute of a file or directory; the value 0 removes it. */
   | readonly ['x', path: string, name: string, value: BlobIn | 0]
   /** A new directory. */
   | readonly ['d', path: string, mode: number, ino: number]
   /** A new symlink. */
   | readonly ['s', path: string, target: string, ino: number]
-  /** A further name for a file. */
+  /** Another name for a file: a hard link. */
   | readonly ['h', from: string, to: string]
   /** Deletes the entry at the path, with everything below it. */
   | readonly ['u', path: string]
@@ -86,17 +87,20 @@ export type Redo =
   /** Resets the whole tree to the state after event `seq` of this session. */
   | readonly ['R', seq: number]
 
-/** The part of an event that its readers see. */
+/** The part of an event that readers of the history see. */
 export type PublicPart = readonly [at: number, type: EventType, details: object, principal: string]
 
 /**
- * A stored event. Its public part says what happened, and by which principal. On durable stores its link to the
- * event before it (see `chain.ts`) and its redo follow. A dropped redo leaves its hash in its place:
- * the link still holds, and the event cannot be replayed.
+ * A stored event. Its public part records what happened, and which principal caused it. On durable stores,
+ * the link to the previous event (see `chain.ts`) and the redo follow. If the redo was dropped, its hash
+ * replaces it. The link is then still valid, but the event cannot be replayed.
  */
 export type EventBody = readonly [...event: PublicPart, link?: string, redo?: readonly Redo[] | string]
 
-/** The contents that replaying stored effects needs, each with the path of its file where an effect names it. */
+/**
+ * The contents that a replay of these effects needs, each with the path of its file if the effect contains
+ * one.
+ */
 export function* contentsOf(
   effects: readonly Redo[],
 ): Generator<readonly [hash: string, length: number, path: string | undefined], void> {
@@ -125,7 +129,7 @@ function valuesOf(effect: Redo): readonly (BlobIn | 0)[] {
   }
 }
 
-/** The pieces that put blobs one after the other, from `start` on. */
+/** Makes the pieces that put blobs one after the other, from offset `start` on. */
 export function piecesFrom(start: number, blobs: readonly BlobRef[]): RedoPiece[] {
   let offset = start
   return blobs.map((blob) => {

@@ -1,4 +1,4 @@
-/** Every kind of record. Collection, check, repair and the deletion of sessions go over this list. */
+/** Every kind of record. Collection, check, repair and the deletion of sessions process this list. */
 import { annotationKind } from './annotation.js'
 import { approvalKind } from './approval.js'
 import { branchTipKind } from './branch-tip.js'
@@ -57,10 +57,13 @@ export const recordKinds: readonly AnyRecordKind[] = [
   usageRollupKind,
 ]
 
-/** The kinds that are deleted with a session, each below its prefix and the id. */
+/**
+ * The kinds whose records are deleted with their session. Their keys start with the prefix and the session's
+ * id.
+ */
 export const sessionRecordKinds = recordKinds.filter(({ scope }) => scope === 'session')
 
-/** The kind of a record; undefined for a key of a later version. */
+/** The kind of a record, from its key. It is undefined for a key that a later version wrote. */
 export function kindOf(key: string): AnyRecordKind | undefined {
   return recordKinds.find((kind) => kind.isKey(key))
 }

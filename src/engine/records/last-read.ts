@@ -2,7 +2,7 @@ import { isNumber } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** When a session was last read, in milliseconds since the epoch. */
+/** The time of the last read of a session, in milliseconds since the epoch. */
 export const lastReadKind = new RecordKind<number>({
   name: 'last read',
   prefix: keyPrefixes.lastRead,

@@ -14,7 +14,7 @@ export interface RecordReferences {
   record(key: string): void
 }
 
-/** The owner of the records of a kind: deleting a session deletes its records. */
+/** The owner of the records of a kind. Deleting a session deletes the records that it owns. */
 export type RecordScope = 'tenant' | 'session'
 
 /**
@@ -25,19 +25,19 @@ export type InBundle =
   | { readonly text: 'checkpoints' | 'annotations' | 'approvals' }
   | { readonly absent: string; readonly madeAnew?: true }
 
-/** A kind of records that belong to a session says whether they go with it into a bundle. */
+/** A kind whose records belong to a session states whether a bundle includes them. */
 type Owner = { readonly scope: 'tenant' } | { readonly scope: 'session'; readonly bundle: InBundle }
 
 type Form<R> = Fields<R> & Owner
 
 interface Fields<R> {
-  /** In the singular, as messages say it: `checkpoint`. */
+  /** In the singular, as in messages: `checkpoint`. */
   readonly name: string
   /** The letter that its keys start with. */
   readonly prefix: string
-  /** Of two kinds with one letter, whether a key is of this one. */
+  /** Whether a key is of this kind. Needed if two kinds have the same prefix. */
   readonly isKey?: (key: string) => boolean
-  /** true: the value is a text and no JSON. */
+  /** true: the value is plain text, not JSON. */
   readonly isPlain?: true
   /** The fields of an object, or the form of another value. */
   readonly checks: Checks<R> | Check
@@ -54,7 +54,7 @@ export class RecordKind<R> {
   readonly prefix: string
   readonly scope: RecordScope
   readonly isDerived: boolean
-  /** Undefined of a kind whose records belong to the tenant. */
+  /** undefined for a kind whose records belong to the tenant. */
   readonly bundle: InBundle | undefined
   readonly #form: Form<R>
 

@@ -33,7 +33,7 @@ export const revisionLabelKind = new RecordKind<RevisionLabel>({
   references: ({ revisionId }, key, to) => to.record(key.slice(0, sourceEnd) + revisionId),
 })
 
-/** Where the id of the source ends in a key. */
+/** The index at which the id of the source ends in a key. */
 const sourceEnd = 1 + tenantKeyLength + idLength
 
 function isLabel(key: string): boolean {

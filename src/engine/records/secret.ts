@@ -10,24 +10,24 @@ export const SecretScope = {
 /** One of the values of {@link SecretScope}. */
 export type SecretScope = (typeof SecretScope)[keyof typeof SecretScope]
 
-/** Whose secret it is, and which: its ciphertext is of no use anywhere else. */
+/** The owner, name and version of a secret. The ciphertext can be decrypted only with these values. */
 export interface SecretPlace {
   readonly tenantKey: string
   readonly sessionId: string
   readonly secretName: string
-  /** From 1, one more with each value; from 1 again after a deletion. */
+  /** Starts at 1 and grows by one with each value. After a deletion, it starts at 1 again. */
   readonly version: number
 }
 
 /** A secret as kept in memory and, as JSON, in storage. */
 export interface SecretRecord extends Omit<SecretPlace, 'sessionId'> {
   readonly scope: SecretScope
-  /** The master key that `dataKey` is wrapped with. */
+  /** The id of the master key that wraps `dataKey`. */
   readonly keyId: string
   readonly keyPrint: string
-  /** A key of this version alone, sealed with the master key. */
+  /** The data key, encrypted with the master key. Each version has a data key of its own. */
   readonly dataKey: string
-  /** The value, sealed with the data key. */
+  /** The value, encrypted with the data key. */
   readonly value: string
 }
 

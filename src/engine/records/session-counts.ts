@@ -2,7 +2,7 @@ import { isCount, isNumber } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** The events of a session up to one, counted; stored as JSON. */
+/** Counts of the events of a session up to event `seq`. Stored as JSON. */
 export interface Counted {
   readonly seq: number
   readonly mutations: number

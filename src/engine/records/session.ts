@@ -38,24 +38,27 @@ export const SessionStatus = {
 export type SessionStatus = (typeof SessionStatus)[keyof typeof SessionStatus]
 
 /**
- * Events that are older than the event before them, because the clock had been ahead and was corrected. Both numbers
- * increase.
+ * Events that are older than the event before them, because the clock was ahead and has then been corrected.
+ * Both numbers increase.
  */
 export type SetBacks = readonly (readonly [seq: number, at: number])[]
 
 export interface SessionRecord {
   readonly id: string
   readonly baseline: Baseline
-  /** Where a fork's own history starts: state `seq` of another session; absent: at the baseline. */
+  /**
+   * The start of a fork's own history: state `seq` of another session. If absent, the history starts at the
+   * baseline.
+   */
   readonly base?: readonly [sessionId: string, seq: number]
   readonly status: SessionStatus
   readonly tags: StringMap
   readonly createdAt: number
-  /** Approvals that are not decided on; absent: none. */
+  /** The number of undecided approvals; absent if there are none. */
   readonly pendingApprovals?: number
-  /** After how long without use it is deleted; absent: as the engine has it. */
+  /** The time without use after which the session is deleted. If absent, the engine's setting applies. */
   readonly ttlSeconds?: number
-  /** Where the clock was found to be set right; absent: nowhere. */
+  /** The events at which the clock was found to be corrected; absent if there are none. */
   readonly setBacks?: SetBacks
   /** A deleted session is hidden. Forks may still depend on its history. */
   readonly deletedAt?: number

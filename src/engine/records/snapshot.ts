@@ -4,13 +4,13 @@ import type { EncodedNode } from '../tree/encoded.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 
-/** A cached state: the tree after event `seq`, which happened at `at` and has the link `chain`. */
+/** A cached state: the tree after event `seq`. `at` is the time of that event, and `chain` is its link. */
 export interface SnapshotRecord {
   readonly seq: number
   readonly at: number
   readonly chain: string
   readonly root: EncodedNode
-  /** The redo of events up to this one is not kept: this state is where replay starts. */
+  /** true: the redo of the events up to this one was deleted, so replay starts from this state. */
   readonly pruned?: true
 }
 

@@ -33,7 +33,7 @@ export const SourceStatus = {
 /** One of the values of {@link SourceStatus}. */
 export type SourceStatus = (typeof SourceStatus)[keyof typeof SourceStatus]
 
-/** The location of a git repository. Exactly one of the first two is set; neither is for a bundle. */
+/** The location of a git repository. Exactly one of the first two fields is set; for a bundle, neither is. */
 export interface StoredRemote {
   readonly remoteUrl?: string
   readonly repositoryPath?: string
@@ -44,9 +44,9 @@ export interface SourceRecord {
   readonly sourceId: string
   readonly displayName: string
   readonly kind: SourceKind
-  /** Of the kinds that are repositories. */
+  /** Set for the kinds that are repositories. */
   readonly remote?: StoredRemote
-  /** Of a host path. */
+  /** Set for a host path. */
   readonly path?: string
   readonly defaultRef: string
   readonly status: SourceStatus
@@ -55,7 +55,7 @@ export interface SourceRecord {
   readonly updatedAt: number
   readonly createdBy: string
   readonly labels: StringMap
-  /** The revision that the host path was scanned into last. */
+  /** The revision that the last scan of the host path led to. */
   readonly scannedRevisionId?: string
   /** A deleted source is hidden; its revisions stay. */
   readonly deletedAt?: number
