@@ -1,4 +1,4 @@
-/** Nodes as JSON, both ways; `encoded.ts` has its form. */
+/** Converts nodes to JSON and back. `encoded.ts` defines the format. */
 import { itemAt, onlyItem, present } from '../base/present.js'
 import { BlobRef } from '../cas/blob.js'
 import {
@@ -30,7 +30,7 @@ import {
 import { Dir, FileNode, Link, LinkedFile, Page, Symlink, type Attributes, type Entry } from './node.js'
 import type { Xattrs } from './xattrs.js'
 
-/** Gives written nodes their addresses. */
+/** Takes the JSON of a node, and returns the node's address. */
 export type Put = (json: string) => string
 
 export function encodePage(page: Page, put: Put): EncodedEntry[] {
@@ -38,7 +38,7 @@ export function encodePage(page: Page, put: Put): EncodedEntry[] {
   return page.nodes.map((node, index) => [itemAt(names, index), encodeNode(node, put)])
 }
 
-/** The directory's content as JSON; its pages must have addresses when there are several. */
+/** The directory's content as JSON. If it has several pages, all of them must have addresses. */
 export function encodeContent(dir: Dir, put: Put): string {
   const pages = present(dir.pages, 'a loaded directory')
   const only = onlyItem(pages)
@@ -51,7 +51,7 @@ function encodePlace({ last, address, hash }: Page): EncodedPage {
   return [last, present(address, 'the address of a page'), hash ?? 0]
 }
 
-/** A node in the form its parent stores; a directory must have its address. */
+/** A node in the form that its parent stores. A directory must have an address. */
 export function encodeNode(node: Entry, put: Put): EncodedNode {
   if (node instanceof Link) return ['h', node.ino]
   if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]

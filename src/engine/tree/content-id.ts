@@ -8,11 +8,11 @@ import type { ContentStore } from '../cas/content.js'
 import type { FileNode } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 
-/** Hashes of contents, each computed once per content, on first use. */
+/** Hashes of contents. Each hash is computed once per content, on first use. */
 export class ContentIds {
   readonly #content: ContentStore
   readonly #loader: NodeLoader
-  /** By {@link #signature}; the oldest go first. */
+  /** Hashes by {@link #signature}. The oldest ones are dropped first. */
   readonly #hashes = new Map<string, string>()
   readonly #numbers = new WeakMap<BlobRef, number>()
   #lastNumber = 0
@@ -29,13 +29,13 @@ export class ContentIds {
     return present(body.body, 'a loaded body')
   }
 
-  /** The SHA-256 of the whole content, hex, where it is known without reading. */
+  /** The SHA-256 of the whole content, hex; undefined if it is not known without reading the content. */
   knownHash(file: FileNode): string | undefined {
     if (file.size === 0) return emptyHash
     return file.body instanceof BlobRef ? file.body.hash : file.hash
   }
 
-  /** The SHA-256 of the whole content, hex; a Fault where the file must be read for it. */
+  /** The SHA-256 of the whole content, hex. Throws a Fault if the content must be read first. */
   contentHash(file: FileNode): string {
     const known = this.knownHash(file)
     if (known !== undefined) return known
@@ -51,7 +51,10 @@ export class ContentIds {
     })
   }
 
-  /** Equal for bodies with the same ranges of the same blobs. A batch that runs again creates new bodies of this kind. */
+  /**
+   * A key that is equal for bodies with the same ranges of the same blobs. A batch that runs again creates
+   * new bodies, and finds their hashes by this key.
+   */
   #signature(body: LoadedBody, size: number): string {
     const numbers: number[] = [size]
     forEachExtent(body, { from: 0, to: size }, (offset, length, blob, casOffset) => {
@@ -63,8 +66,9 @@ export class ContentIds {
   }
 
   /**
-   * The content's part in manifestHash: its SHA-256 up to one block, above that a hash over the hashes of
-   * its blocks, so that a patch of a large file costs one block. A hole and a block of zeros are the same.
+   * The content's part of manifestHash. Up to one block, it is the SHA-256 of the content. Above that, it is
+   * a hash over the hashes of the blocks, so that a patch of a large file costs only one block. A hole and a
+   * block of zeros have the same hash.
    */
   contentId(file: FileNode): string {
     if (file.size <= limits.blockBytes) return this.contentHash(file)
@@ -108,7 +112,7 @@ export class ContentIds {
   }
 }
 
-/** The number of the first block from `block` on that may hold data; infinity when none does. */
+/** The number of the first block from `block` on that may hold data; infinity if there is none. */
 function nextData(body: LoadedBody, block: number): number {
   if (!(body instanceof BlockBody)) return body !== undefined && block === 0 ? 0 : Number.POSITIVE_INFINITY
   for (const [index, chunkNumber] of body.chunkNumbers.entries()) {

@@ -9,13 +9,13 @@ import { findName, lowerBound, pageIndex } from './page.js'
 
 /** A range of a tree in manifest order: depth first, names by their UTF-8 bytes, a directory before its children. */
 export interface TreeRange {
-  /** A literal prefix of the whole path; '' and '/' are everything. */
+  /** A literal prefix of the whole path. '' and '/' select everything. */
   readonly prefix: string
   /** Only paths after this one. */
   readonly after: string | undefined
 }
 
-/** Calls `visit` for each path of the range, the root not included, until it returns false. */
+/** Calls `visit` for each path of the range except the root, until it returns false. */
 export function visitPaths(
   root: Dir,
   range: TreeRange,
@@ -32,7 +32,7 @@ export function visitPaths(
   const after = range.after === undefined ? undefined : splitPath(range.after)
   const base = dirNames.length === 0 ? '' : `/${dirNames.join('/')}`
   if (after !== undefined) {
-    // A token from outside the range is before or after all of it.
+    // A token from outside the range comes before or after the whole range.
     const order = compareToRange(after, dirNames)
     if (order > 0) return
     if (order < 0) return void walk(dir, base, undefined, 0, namePrefix)
@@ -70,7 +70,10 @@ export function visitPaths(
   }
 }
 
-/** Calls `visit` for each name in a directory of the tree, or those after one, until it returns false. */
+/**
+ * Calls `visit` for each name in a directory of the tree, or for each name after `after`, until it returns
+ * false.
+ */
 export function visitNames(
   dir: Dir,
   { root, after = '' }: { readonly root: Dir; readonly after: string | undefined },
@@ -87,7 +90,7 @@ export function visitNames(
   }
 }
 
-/** '' or a literal prefix of absolute paths. */
+/** Checks a prefix: '' or a literal prefix of absolute paths. */
 export function parsePrefix(prefix: unknown): string {
   if (prefix === '') return ''
   if (typeof prefix !== 'string' || !prefix.startsWith('/'))
@@ -103,7 +106,7 @@ function splitPrefix(prefix: string): { dirNames: PathNames; namePrefix: string 
   return { dirNames: splitPath(prefix.slice(0, cut) || '/'), namePrefix: prefix.slice(cut + 1) }
 }
 
-/** 0 when `names` is below `dirNames`, else the side of it that `names` is on. */
+/** 0 if `names` is below `dirNames`, negative if it comes before that range, positive if it comes after. */
 function compareToRange(names: PathNames, dirNames: PathNames): number {
   for (const [i, dirName] of dirNames.entries()) {
     const name = names[i]

@@ -10,7 +10,7 @@ export interface NodeDescription {
   readonly mode: number
   /** Stable through renames, forks and restores. */
   readonly inode: number
-  /** How many names a file has; 1 for everything else. */
+  /** The number of names of a file; 1 for everything else. */
   readonly nlink: number
   /** The last change of the content, in milliseconds since 1970, with fractions. */
   readonly mtimeMs: number

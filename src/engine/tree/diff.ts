@@ -7,20 +7,22 @@ import { Dir, FileNode, Link, Symlink, type Entry, type Node, type Page } from '
 import type { NodeLoader } from './node-loader.js'
 import { sameXattrs } from './xattrs.js'
 
-/** One path that differs: it was added, removed, or both sides have it with another content or mode. */
+/** A path that differs. It was added or removed, or its content or attributes changed. */
 export interface TreeChange {
   readonly path: string
   readonly before: Node | undefined
   readonly after: Node | undefined
 }
 
-/** A step of a diff: a change, or a promise to await first. */
+/**
+ * A step of a diff: a change, a promise that the caller must await, or undefined, where the caller may pause.
+ */
 export type DiffStep = TreeChange | Promise<void> | undefined
 
 /**
- * The paths that differ between two frozen trees, in manifest order. Subtrees that are known to be equal are
- * skipped without a look inside, so the cost is that of the changes. Times are not compared. A path whose
- * kind changed is removed, then added.
+ * Finds the paths that differ between two frozen trees, in manifest order. It skips subtrees that are known
+ * to be equal without reading them, so the cost is that of the changes. It does not compare times. If the
+ * kind of a path changed, the path is reported as removed, then as added.
  */
 export class TreeDiff {
   readonly #ids: ContentIds
@@ -47,7 +49,7 @@ export class TreeDiff {
     yield undefined
     for (;;) {
       skipEqual(left, right)
-      // While one side is loaded, the other may be unloaded.
+      // Loading one side may unload the other.
       while (!left.settled || !right.settled) {
         yield* loaded(() => left.settle(this.#loader))
         yield* loaded(() => right.settle(this.#loader))
@@ -94,7 +96,7 @@ export class TreeDiff {
     }
   }
 
-  /** A node that only one side has, and everything below it. */
+  /** Reports a node that only one side has, and everything below it. */
   *#whole(path: string, entry: Entry, side: Side): Generator<DiffStep, void, void> {
     const node = yield* loaded(() => resolveEntry(entry, side.root, this.#loader))
     yield side.name === 'before'
@@ -121,7 +123,7 @@ interface Side {
   readonly root: Dir
 }
 
-/** The two trees, and whether a link means the same in both. */
+/** The two trees, and whether each link has the same meaning in both. */
 class Sides {
   readonly before: Side
   readonly after: Side
@@ -134,7 +136,7 @@ class Sides {
     this.sameLinks = a === b || (a !== undefined && b !== undefined && sameStored(a, b))
   }
 
-  /** Whether both are known to have equal content. Ignores attributes of the directory itself. */
+  /** Whether both directories are known to have equal content. Ignores their own attributes. */
   sameDir(a: Dir, b: Dir): boolean {
     return (a === b || sameStored(a, b)) && (this.sameLinks || !(a.linked || b.linked))
   }
@@ -150,7 +152,7 @@ class Sides {
   }
 }
 
-/** Skips pages known to be equal and loaded, without a step for each entry. */
+/** Skips loaded pages and entries that are known to be equal, without a step for each entry. */
 function skipEqual(left: EntryCursor, right: EntryCursor): void {
   for (;;) {
     if (left.atEqualPages(right)) {
@@ -165,7 +167,7 @@ function skipEqual(left: EntryCursor, right: EntryCursor): void {
   }
 }
 
-/** A place in a directory's entries. When settled, it is on an entry or at the end. */
+/** A position in the entries of a directory. A settled cursor is on an entry or at the end. */
 class EntryCursor {
   readonly #pages: readonly Page[]
   #pageIndex = 0
@@ -186,7 +188,7 @@ class EntryCursor {
     return this.#pages[this.#pageIndex]!.nodes[this.#entry]!
   }
 
-  /** Past the last entry of a loaded page. */
+  /** Whether the cursor is after the last entry of a loaded page. */
   get atPageEnd(): boolean {
     const names = this.#pages[this.#pageIndex]?.names
     return names !== undefined && names !== null && this.#entry >= names.length

@@ -1,7 +1,8 @@
 /**
- * Nodes as they are stored, and the checked parse of their JSON. A directory of one page is one node,
- * `[0, entries]`; a larger one is `[1, [[last, address], …]]` with a node of entries for each page. A directory's
- * attributes are in its parent's entry, so that stat and manifest of a directory need not load it.
+ * The stored form of nodes, and a checked parser for their JSON. A directory of one page is one node: `[0,
+ * entries]`. A larger directory is `[1, [[last, address, hash], …], wide]`, and each of its pages is a node
+ * with its entries. The attributes of a directory are in its parent's entry, so that stat and manifest need
+ * not load the directory.
  */
 import { isNumber, isObject, isText } from '../base/checks.js'
 import { EngineError, messageOf } from '../base/errors.js'
@@ -18,7 +19,10 @@ export type EncodedBlock = 0 | [hash: string, length: number] | { e: EncodedExte
 export type EncodedBlocks = [chunkNumber: number, blocks: EncodedBlock[]][]
 export type EncodedBody = 0 | string | EncodedBlocks | { address: string }
 
-/** Rare fields of a node: extended attributes, links below, the root's table of links, the number of names. */
+/**
+ * Rare fields of a node: extended attributes (`x`), whether a directory has links below it (`l`), the root's
+ * table of links (`t`), the number of names of a file (`n`).
+ */
 export interface EncodedExtra {
   readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
   readonly l?: 1
@@ -49,34 +53,34 @@ export type EncodedEntry = [name: string, node: EncodedNode]
 export type EncodedPage = [last: string, address: string, hash: string | 0]
 export type EncodedContent = [0, EncodedEntry[]] | [1, EncodedPage[], wide: 0 | 1]
 
-/** The text of a node, and its address. */
+/** The JSON of a node, and its address. */
 export interface StoredNode {
   readonly address: string
   readonly json: string
 }
 
 /**
- * The entries or pages of a directory.
+ * Parses the entries or pages of a directory.
  *
- * @throws {EngineError} DATA_LOSS when the node is damaged.
+ * @throws {EngineError} DATA_LOSS if the node is damaged.
  */
 export function parseContent(node: StoredNode): EncodedContent {
   return parseNode(node, 'directory', isContent)
 }
 
 /**
- * The entries in one of several pages of a directory.
+ * Parses the entries of one page of a directory with several pages.
  *
- * @throws {EngineError} DATA_LOSS when the node is damaged.
+ * @throws {EngineError} DATA_LOSS if the node is damaged.
  */
 export function parsePage(node: StoredNode): EncodedEntry[] {
   return parseNode(node, 'page', isEntries)
 }
 
 /**
- * The blocks of a file.
+ * Parses the blocks of a file.
  *
- * @throws {EngineError} DATA_LOSS when the node is damaged.
+ * @throws {EngineError} DATA_LOSS if the node is damaged.
  */
 export function parseBlocks(node: StoredNode): EncodedBlocks {
   return parseNode(node, 'list of blocks', isBlocks)
@@ -93,7 +97,7 @@ function parseNode<T>({ address, json }: StoredNode, form: string, is: (value: u
   return value
 }
 
-/** A required node is missing. */
+/** The error for a required node that is missing. */
 export function missingNode(address: string): EngineError {
   return new EngineError('DATA_LOSS', `the stored tree node ${address} is missing`, { address })
 }
@@ -119,7 +123,7 @@ function isPage(value: unknown): boolean {
   return Array.isArray(value) && isText(value[0]) && isText(value[1]) && isHash(value[2])
 }
 
-/** A node in the form its parent stores. */
+/** Whether a value is a node in the form that its parent stores. */
 export function isEncodedNode(value: unknown): value is EncodedNode {
   if (!Array.isArray(value)) return false
   switch (value[0]) {
@@ -143,7 +147,9 @@ export function isEncodedNode(value: unknown): value is EncodedNode {
   }
 }
 
-/** A directory in the form its parent stores, and a root in a record. */
+/**
+ * Whether a value is a directory in the form that its parent stores. A root in a record has the same form.
+ */
 export function isEncodedDir(value: unknown): value is EncodedDir {
   return (
     Array.isArray(value) &&
@@ -161,7 +167,7 @@ function hasAttributes(node: readonly unknown[]): boolean {
   return true
 }
 
-/** 0 or nothing: unknown. */
+/** Whether a value is a hash, or 0 or undefined for an unknown one. */
 function isHash(value: unknown): boolean {
   return value === 0 || value === undefined || isText(value)
 }

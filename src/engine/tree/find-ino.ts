@@ -4,8 +4,8 @@ import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
 /**
- * The paths in `after` of nodes with these numbers. Searches only its differences from `before`: directories that
- * both share are skipped. A number that is not found there keeps its path.
+ * Finds the paths in `after` of the nodes with these inode numbers. It searches only the differences from
+ * `before`, and skips directories that both trees share. A node that is not found there keeps its path.
  */
 export function findInos(
   before: Dir,

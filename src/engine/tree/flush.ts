@@ -23,8 +23,9 @@ export interface Flushed {
 }
 
 /**
- * Gives every node of a frozen tree an address, children first, and hands the JSON of the new ones to
- * `write`. Nodes that have an address are skipped, so the cost is that of the changes since the last time.
+ * Gives every node of a frozen tree an address, children first, and passes the JSON of the new nodes to
+ * `write`. It skips nodes that already have an address, so the cost is that of the changes since the last
+ * flush.
  */
 export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
   if (root.address !== undefined) return
@@ -34,7 +35,7 @@ export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
     yield* addressNodes(root, sink)
     complete = true
   } finally {
-    // An address says that the node is handed over; a flush that stops in the middle hands over nothing.
+    // An address means that the node has been handed over. A flush that stops halfway hands over nothing.
     if (!complete) for (const { node } of sink.addressed) node.address = undefined
   }
 }
@@ -45,7 +46,7 @@ function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Step
     write(address, json)
     return address
   }
-  // Not recursive: a tree may be as deep as paths allow.
+  // Not recursive, because a tree may be as deep as paths allow.
   const stack: { dir: Dir; dirty: Dir[] }[] = [{ dir: root, dirty: dirtyChildren(root) }]
   for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
     const child = top.dirty.pop()
@@ -64,7 +65,7 @@ function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Step
       }
     }
     const only = onlyItem(pages)
-    // It may have an address, and be unloaded, as a page of another state of the directory.
+    // Another state of the directory may have the same page, so the page may have an address and be unloaded.
     if (only?.names === null) yield* loaded(() => only.names ?? loader.loadPage(only))
     const json = encodeContent(top.dir, put)
     top.dir.address = put(json)

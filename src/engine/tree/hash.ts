@@ -7,23 +7,24 @@ import { Dir, FileNode, Link, type Entry, type Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import { hashXattrs } from './xattrs.js'
 
-/** A file from this size on is a step of its own. */
+/** A file of at least this size is a step of its own. */
 const ownStepBytes = 16 * 1024
 
 /**
- * The canonical hash of a frozen root: over mode, extended attributes and pages of each directory, a page over
- * kind, mode, attributes, content and name of its entries. Content only: no times, no inode numbers, no layout
- * of extents, and a hard-linked file counts once for each. The same tree has the same hash for any
- * history. Memoised per page and directory, so the cost is that of the changes.
+ * The canonical hash of a frozen root. The hash of a directory covers its mode, its extended attributes and
+ * its pages. The hash of a page covers the kind, mode, extended attributes, content and name of each entry.
+ * Times, inode numbers and the layout of extents have no effect. A hard-linked file counts once for each of
+ * its names. Equal trees have equal hashes, whatever their histories. Hashes are memoised per page and
+ * directory, so the cost is that of the changes.
  */
 export function hashTree(root: Dir, ids: ContentIds, loader: NodeLoader): Steps<string> {
   return new TreeHash(root, ids, loader).run()
 }
 
-/** The hash of a directory with links in it, and the table of links that it was computed with. */
+/** Hashes of directories that have links in them, each with the table of links that it was computed with. */
 const linkedHashes = new WeakMap<Dir, { readonly links: Dir | undefined; readonly hash: string }>()
 
-/** The content of a page, held during the work on it, since the page itself may be unloaded. */
+/** The content of a page. It is held while the page is hashed, because the page itself may be unloaded. */
 interface Content {
   readonly names: readonly string[]
   readonly nodes: readonly Entry[]
@@ -33,7 +34,7 @@ interface Content {
 interface Frame {
   readonly dir: Dir
   pages: readonly Page[] | undefined
-  /** Of the first pages. */
+  /** The hashes of the first pages, as far as they are computed. */
   readonly hashes: string[]
 }
 
@@ -42,8 +43,9 @@ class TreeHash {
   readonly #ids: ContentIds
   readonly #loader: NodeLoader
   /**
-   * Hashes of this run, by directory or page and by address. A directory's memo may meanwhile be that of another
-   * tree. A page that is unloaded and read again is a new object without a memo.
+   * Hashes of this run, by directory or page and by address. They are needed in addition to the memos: the
+   * memo of a directory may meanwhile be that of another tree, and a page that is unloaded and read again is
+   * a new object without a memo.
    */
   readonly #hashes = new Map<Dir | Page | string, string>()
 
@@ -102,7 +104,10 @@ class TreeHash {
     return memo.hash
   }
 
-  /** The hash of a page without links is the same in every tree. */
+  /**
+   * Hashes a page. The hash is memoised in the page only if the page has no links, because it is then the
+   * same in every tree.
+   */
   *#hashPage(page: Page, { names, nodes }: Content): Steps<string> {
     for (const entry of nodes) {
       const node =
@@ -131,13 +136,16 @@ class TreeHash {
   }
 }
 
-/** The directory's own part in its hash. */
+/** The line that a directory's own attributes add to its hash. */
 function ownLine({ mode, xattrs }: Dir): string {
   const octal = mode.toString(8)
   return xattrs === undefined ? `dir ${octal}` : `dir+ ${octal} ${hashXattrs(xattrs)}`
 }
 
-/** An address names the entries of a directory, and not the directory's own attributes. */
+/**
+ * The key of a directory in the hashes. An address covers only the entries of a directory, so its own
+ * attributes are added.
+ */
 function keyOf(dir: Dir): Dir | string {
   return dir.address === undefined ? dir : `${dir.address} ${ownLine(dir)}`
 }

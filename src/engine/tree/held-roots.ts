@@ -4,7 +4,7 @@ import type { EncodedNode } from './encoded.js'
 import type { Dir } from './node.js'
 import { RootStore } from './roots.js'
 
-/** For a store that is not durable: a root lasts for as long as something holds it. */
+/** The roots of a store that is not durable. A root lasts as long as something holds it. */
 export class HeldRoots extends RootStore {
   readonly #ids: IdSource
   readonly #retained = new Set<Dir>()

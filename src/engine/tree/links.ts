@@ -3,7 +3,7 @@ import { Dir, Link, linkKey, LinkedFile, type Entry, type Node } from './node.js
 import type { NodeLoader } from './node-loader.js'
 import { findName } from './page.js'
 
-/** The node of a directory's entry, in the tree of this root. */
+/** The node of a directory's entry, in the tree with this root. */
 export function resolveEntry(entry: Entry, root: Dir, loader: NodeLoader): Node
 export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined
 export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLoader): Node | undefined {
@@ -18,7 +18,7 @@ export function resolveEntry(entry: Entry | undefined, root: Dir, loader: NodeLo
   return file
 }
 
-/** The hard-linked file that has this number. */
+/** The hard-linked file with this inode number. */
 export function findLinked(root: Dir, ino: number, loader: NodeLoader): LinkedFile | undefined {
   const file = root.links === undefined ? undefined : findName(root.links, linkKey(ino), loader)
   return file instanceof LinkedFile ? file : undefined
@@ -29,7 +29,7 @@ export function isLinked(entry: Entry): boolean {
   return entry instanceof Link || (entry instanceof Dir && entry.linked)
 }
 
-/** Calls `visit` with the number of each link in an entry and below it. */
+/** Calls `visit` with the inode number of an entry that is a link, or of each link below it. */
 export function forEachLink(entry: Entry, loader: NodeLoader, visit: (ino: number) => void): void {
   if (entry instanceof Link) return visit(entry.ino)
   if (!(entry instanceof Dir) || !entry.linked) return

@@ -11,7 +11,7 @@ import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 import type { Pins } from './pins.js'
 
-/** Loads tree nodes from a store: at once where it reads synchronously, by a Fault elsewhere. */
+/** Loads tree nodes from a store: synchronously if the store can, otherwise by throwing a Fault. */
 export class StoreLoader implements NodeLoader {
   readonly pins: Pins | undefined
   readonly #store: Store
@@ -25,7 +25,7 @@ export class StoreLoader implements NodeLoader {
 
   loadDir(dir: Dir): Page[] {
     return this.#load(present(dir.address, 'the address of a directory'), (json) => {
-      // Two faults on one node may both resolve; the second must not undo changes made after the first.
+      // Two faults on one node may both resolve. The second must not undo changes made after the first.
       if (dir.pages !== null) return dir.pages
       const pages = decodeContentInto(dir, json)
       this.#nodes.add(dir, json.length)

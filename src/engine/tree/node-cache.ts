@@ -1,14 +1,15 @@
 import { itemAt } from '../base/present.js'
 import type { Dir, Page } from './node.js'
 
-/** The rough memory of a loaded node: for each character of its JSON, and in addition to those. */
+/** The rough memory of a loaded node: bytes for each character of its JSON, and bytes for the node itself. */
 const bytesPerCharacter = 3
 const entryBytes = 200
 
 /**
- * The tree nodes in memory that the store has, within a budget: the oldest are unloaded, and read again on the next
- * use. Nothing is unloaded before the event loop has a turn, so that synchronous work finds the nodes it loaded; nor
- * while an operation waits for a node, since it needs the earlier ones too.
+ * The stored tree nodes in memory, within a budget. The oldest ones are unloaded, and read again on the next
+ * use. Unloading waits for a turn of the event loop, so that synchronous work finds the nodes that it loaded.
+ * Nothing is unloaded while an operation waits for a node, because it also needs the nodes that it loaded
+ * earlier.
  */
 export class NodeCache {
   readonly #budgetBytes: number
@@ -22,12 +23,15 @@ export class NodeCache {
     this.#budgetBytes = budgetBytes
   }
 
-  /** The loaded nodes that could be unloaded, roughly. */
+  /** The rough memory of the loaded nodes that could be unloaded. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Call it with each node that has an address, its content in memory and, as JSON of this length, in the store. */
+  /**
+   * Call this with each node that has an address and a loaded content. `length` is that of the node's JSON in
+   * the store.
+   */
   add(node: Dir | Page, length: number): void {
     if (this.#budgetBytes === Number.POSITIVE_INFINITY) return
     const bytes = length * bytesPerCharacter + entryBytes
@@ -57,7 +61,7 @@ export class NodeCache {
     })
   }
 
-  /** Oldest first, down to three quarters, so that it seldom happens. */
+  /** Unloads the oldest nodes, down to three quarters of the budget, so that this seldom happens. */
   #unload(): void {
     let count = 0
     for (; this.#bytes > this.#budgetBytes * 0.75; count++) {

@@ -1,21 +1,27 @@
 import type { Body } from '../cas/body.js'
 import type { Xattrs } from './xattrs.js'
 
-/** The holder of the token may change a directory or page in place; others copy it first. */
+/**
+ * A token. Its holder may change a directory or page that carries it in place; others must copy the node
+ * first.
+ */
 export class Owner {
-  /** The size of everything made under it, roughly. */
+  /** The rough size in bytes of everything made with this token. */
   bytes = 0
 }
 
 /** The target of a path. */
 export type Node = FileNode | Dir | Symlink
 
-/** An entry of a directory: the node, or for a hard-linked file its number in the root's table. */
+/**
+ * An entry of a directory: the node, or a link with the inode number of a hard-linked file in the root's
+ * table.
+ */
 export type Entry = Node | Link
 
 /**
  * A directory: pages of names in UTF-8 order, copied on write. `pages` is null until it is loaded from
- * `address`. Only a frozen directory has `address` and `hash`; one with an owner has neither.
+ * `address`. Only a frozen directory has `address` and `hash`; a directory with an owner has neither.
  */
 export class Dir {
   readonly owner: Owner | undefined
@@ -25,17 +31,20 @@ export class Dir {
   ctime: number
   readonly birthtime: number
   pages: Page[] | null
-  /** Whether a name in here needs the slower comparison by UTF-8 bytes; once set, it stays. */
+  /** Whether one of the names needs the slower comparison by UTF-8 bytes. Once set, it stays set. */
   wide = false
-  /** An upper bound of the levels below it: removals do not lower it. Limits the depth that a move may build. */
+  /**
+   * An upper bound for the number of levels below. Removals do not lower it. It limits the depth that a move
+   * may build.
+   */
   height = 0
   /**
-   * Whether a {@link Link} is in here or below; once set, it stays. The content of such a directory, its hash
-   * included, is known only together with the root's table of links, so its `hash` is never set.
+   * Whether a {@link Link} is in this directory or below. Once set, it stays set. The content of such a
+   * directory depends on the root's table of links, and so does its hash. Its `hash` is therefore never set.
    */
   linked = false
   xattrs: Xattrs | undefined
-  /** Of a root only: the hard-linked files by {@link linkKey}. */
+  /** Set only in a root: the hard-linked files, by {@link linkKey}. */
   links: Dir | undefined
   address: string | undefined
   hash: string | undefined
@@ -72,7 +81,7 @@ export class Page {
   }
 }
 
-/** A file. Immutable: every change makes a new one. */
+/** A file. It is immutable: every change makes a new node. */
 export class FileNode {
   readonly ino: number
   readonly mode: number
@@ -82,9 +91,9 @@ export class FileNode {
   readonly size: number
   readonly xattrs: Xattrs | undefined
   body: Body
-  /** Memo of the SHA-256 of a content of several blobs, hex. */
+  /** The memoised SHA-256 of a content with several blobs, hex. */
   hash: string | undefined
-  /** Memo of the part in manifestHash of a content above one block. */
+  /** The memoised part in manifestHash of a content above one block. */
   contentId: string | undefined
 
   constructor(attributes: Attributes, size: number, body: Body) {
@@ -100,7 +109,7 @@ export class FileNode {
     this.contentId = undefined
   }
 
-  /** The same content under other attributes. */
+  /** The same content with other attributes. */
   with(attributes: Attributes): FileNode {
     const copy = new FileNode(attributes, this.size, this.body)
     copy.hash = this.hash
@@ -109,9 +118,9 @@ export class FileNode {
   }
 }
 
-/** A hard-linked file. It is in the root's table; its names are {@link Link}s. */
+/** A hard-linked file. It is in the root's table of links; each of its names is a {@link Link}. */
 export class LinkedFile extends FileNode {
-  /** How many names it has. */
+  /** The number of its names. */
   readonly nlink: number
 
   constructor(file: FileNode, nlink: number, ctime = file.ctime) {
@@ -122,7 +131,7 @@ export class LinkedFile extends FileNode {
   }
 }
 
-/** One of the names of a file that has several. */
+/** One of the names of a hard-linked file. */
 export class Link {
   readonly ino: number
 
@@ -131,7 +140,7 @@ export class Link {
   }
 }
 
-/** The name of a file in the table of links. */
+/** The name of a hard-linked file in the root's table of links. */
 export function linkKey(ino: number): string {
   return ino.toString(36)
 }

@@ -4,9 +4,9 @@ import { Page, type Dir, type Entry, type Owner } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 
 /**
- * The list of pages of one directory. Where a page ends depends on the names alone, so equal directories
- * have equal pages whatever their history: a name whose hash has seven zero bits ends its page; a run
- * without such a name is cut at every 1,024 names from the start of the run.
+ * Whether a name ends its page. The ends of pages depend only on the names, so equal directories have equal
+ * pages, whatever their history. A name ends its page if its hash ends in seven zero bits. A run of names
+ * without such a name is cut after every 1,024 names, counted from the start of the run.
  */
 export function endsPage(name: string): boolean {
   let hash = 0x811c9dc5
@@ -15,7 +15,7 @@ export function endsPage(name: string): boolean {
   return ((hash ^ (hash >>> 12)) & 127) === 0
 }
 
-/** The first index whose name is not below `name`. */
+/** The index of the first name that is not below `name`. */
 export function lowerBound(names: readonly string[], name: string, wide: boolean): number {
   let low = 0
   let high = names.length
@@ -27,7 +27,7 @@ export function lowerBound(names: readonly string[], name: string, wide: boolean
   return low
 }
 
-/** The index of the page that holds `name`, or would hold it. */
+/** The index of the page that has `name`, or would have it. */
 export function pageIndex(pages: readonly Page[], name: string, wide: boolean): number {
   let low = 0
   let high = pages.length - 1
@@ -47,7 +47,7 @@ export function findName(dir: Dir, name: string, loader: NodeLoader): Entry | un
   return names[index] === name ? page.nodes[index] : undefined
 }
 
-/** Sets a node under a name and returns whether the name is new; the directory must be owned by `owner`. */
+/** Sets a node under a name, and returns whether the name is new. `owner` must own the directory. */
 export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loader: NodeLoader): boolean {
   if (!dir.wide && needsUtf8Order(name)) dir.wide = true
   const pages = dir.pages!
@@ -59,7 +59,7 @@ export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loade
     return false
   }
   if (at === names.length && names.length > 0 && isClosed(pages[i]!)) {
-    // Only the last page can get a name above its own last one.
+    // Only the last page can get a name above its last one.
     pages.push(new Page(owner, [name], [node], name))
     return true
   }
@@ -73,7 +73,7 @@ export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loade
   return true
 }
 
-/** Removes a name; the directory must be owned by `owner`, the name must be there. */
+/** Removes an existing name. `owner` must own the directory. */
 export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoader): void {
   const pages = dir.pages!
   const i = pageIndex(pages, name, dir.wide)
@@ -81,7 +81,7 @@ export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoa
   const wasFull = names.length === limits.namesPerPage
   const hadEnd = endsPage(pages[i]!.last)
   if (hadEnd ? names.at(-1) === name : wasFull) loadRun(pages, i + 1, loader)
-  // The page that stays may become the only one, and the only page of a directory is always loaded.
+  // The remaining page may become the only one, and the only page of a directory must always be loaded.
   if (pages.length === 2 && pages[1 - i]!.names === null) loader.loadPage(pages[1 - i]!)
   const page = writablePage(pages, i, owner, loader)
   const at = lowerBound(page.names!, name, dir.wide)
@@ -94,12 +94,14 @@ export function removeName(dir: Dir, name: string, owner: Owner, loader: NodeLoa
   }
   if (page.names!.length === 0 && pages.length > 1) {
     pages.splice(i, 1)
-    // The only page of a directory is stored with it, and not by an address of its own.
+    // The only page of a directory is stored with the directory, and must not have an address of its own.
     if (pages.length === 1) writablePage(pages, 0, owner)
   }
 }
 
-/** Loads the pages from `first` to the end of their run: a load that fails must not leave a change half done. */
+/**
+ * Loads the pages from `first` to the end of their run, so that no failed load can leave a change half done.
+ */
 function loadRun(pages: readonly Page[], first: number, loader: NodeLoader): void {
   for (let i = first; i < pages.length; i++) {
     const page = pages[i]!
@@ -112,7 +114,7 @@ export function emptyPages(owner: Owner): Page[] {
   return [new Page(owner, [], [], '')]
 }
 
-/** The rough memory of a page, and of each name in it, without the nodes. */
+/** The rough memory of a page, and of each of its names, without the nodes. */
 const pageBytes = 200
 const entryBytes = 16
 
@@ -131,7 +133,7 @@ function writablePage(pages: Page[], index: number, owner: Owner, loader?: NodeL
   return copy
 }
 
-/** A page of a run got one name too many: each page of the run hands its last name to the next. */
+/** One page of a run has one name too many. Each page of the run passes its last name to the next page. */
 function pushOn(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
   for (let i = first; ; i++) {
     const page = pages[i]!
@@ -150,7 +152,7 @@ function pushOn(pages: Page[], first: number, owner: Owner, loader: NodeLoader):
   }
 }
 
-/** A full page of a run lost a name: each page of the run takes the first name of the next. */
+/** A full page of a run lost a name. Each page of the run takes the first name of the next page. */
 function pullUp(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
   for (let i = first; i + 1 < pages.length; i++) {
     const page = pages[i]!
@@ -164,7 +166,7 @@ function pullUp(pages: Page[], first: number, owner: Owner, loader: NodeLoader):
   }
 }
 
-/** Cuts the names from page `first` to the end of its run again. */
+/** Divides the names from page `first` to the end of its run into pages again. */
 function repage(pages: Page[], first: number, owner: Owner, loader: NodeLoader): void {
   const names: string[] = []
   const nodes: Entry[] = []

@@ -1,11 +1,11 @@
-/** Looks at a tree without keeping the nodes loaded for that in it. */
+/** Reads a tree without keeping the nodes that this loads in the tree. */
 import { present } from '../base/present.js'
 import { whenLoaded } from '../base/fault.js'
 import { UnloadedBody, type LoadedBody } from '../cas/body.js'
 import { Dir, FileNode, Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 
-/** The pages of a directory, perhaps without names. */
+/** The pages of a directory; their names may be unloaded. */
 export async function peekPages(dir: Dir, loader: NodeLoader): Promise<readonly Page[]> {
   if (dir.pages !== null) return dir.pages
   const copy = new Dir(undefined, dir, null)
@@ -13,7 +13,7 @@ export async function peekPages(dir: Dir, loader: NodeLoader): Promise<readonly 
   return whenLoaded(() => copy.pages ?? loader.loadDir(copy))
 }
 
-/** A page with its names. */
+/** A page with loaded names. */
 export async function peekPage(page: Page, loader: NodeLoader): Promise<Page> {
   if (page.names !== null) return page
   const copy = new Page(undefined, null, [], page.last)

@@ -4,32 +4,35 @@ import type { Store, StoreCommit } from '../storage/store.js'
 import { wrapped } from '../storage/wrapped-store.js'
 import type { Dir, FileNode } from './node.js'
 
-/** A frozen directory, or an open file, which may be another one by the time a collection looks. */
+/** A frozen directory, or an open file, whose newest node may change before a collection reads it. */
 export type PinnedNode = Dir | { readonly last: FileNode | undefined }
 
 /** States of one session. */
 export interface PinnedStates {
   readonly sessionId: string
-  /** States after these events can be read again from the store; so can the newest one. */
+  /** The states after these events can be read again from the store, and so can the newest one. */
   readonly seqs: readonly number[]
 }
 
-/** Everything that a pin keeps from collection until it is disposed of. */
+/** The objects that a pin protects from collection until it is disposed of. */
 export interface PinRequest {
   /** Trees and files in memory, with everything below them. */
   readonly roots?: readonly PinnedNode[]
   readonly contents?: readonly Body[]
-  /** Blobs and tree nodes that are written before a record refers to them. */
+  /** Protects blobs and tree nodes that are written before a record refers to them. */
   readonly writesSince?: WrittenSince
-  /** Kept even if the session is deleted meanwhile. Pin them while it exists and the states can be named. */
+  /**
+   * States to keep even if the session is deleted meanwhile. Pin them while the session exists and they can
+   * be named.
+   */
   readonly states?: PinnedStates
-  /** A session that is stored in part. It counts as deleted until it is whole. */
+  /** A partially stored session. It counts as deleted until it is complete. */
   readonly arrivingSession?: string
-  /** The states that forks start from, from now on. */
+  /** Notes the states that forks start from, from now on. */
   readonly forks?: boolean
   /**
-   * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin.
-   * Its `roots` count for as long as they are in memory.
+   * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Its
+   * `roots` are then protected only as long as they are in memory.
    */
   readonly owner?: object
 }
@@ -59,17 +62,20 @@ export class Pins {
   readonly #writes = new RecentWrites()
   readonly #arriving = new Set<string>()
   readonly #reads = new Set<Promise<unknown>>()
-  /** By parent; undefined while no pin asks for forks. */
+  /** States by parent session; undefined while no pin notes forks. */
   #forks: Map<string, Set<number>> | undefined
   readonly #sessionTrees: () => Iterable<Dir>
 
-  /** `sessionTrees`: the trees of the sessions in memory. */
+  /** `sessionTrees` yields the trees of the sessions in memory. */
   constructor({ durable, sessionTrees }: { durable: boolean; sessionTrees: () => Iterable<Dir> }) {
     this.#durable = durable
     this.#sessionTrees = sessionTrees
   }
 
-  /** Protects from this turn of the event loop on. Where memory is the truth, only sessions are collected. */
+  /**
+   * Protects objects from this turn of the event loop on. Without a durable store, only sessions are
+   * collected.
+   */
   pin(request: PinRequest): Disposable {
     const { writesSince, arrivingSession, forks } = request
     const ends: (() => void)[] = []
@@ -86,7 +92,7 @@ export class Pins {
     }
   }
 
-  /** Notes a read of stored history; the collector waits for it. */
+  /** Registers a read of stored history, so that the collector waits for it. */
   whileReading<T>(read: Promise<T>): Promise<T> {
     const settled: Promise<unknown> = read.then(ignore, ignore).then(() => this.#reads.delete(settled))
     this.#reads.add(settled)
@@ -101,7 +107,7 @@ export class Pins {
     else seqs.add(seq)
   }
 
-  /** The store, with everything that is written to it noted. */
+  /** The same store, with a note of everything that is written to it. */
   watching(store: Store): Store {
     if (!this.#durable) return store
     return wrapped(store, {
@@ -112,12 +118,12 @@ export class Pins {
     })
   }
 
-  /** Whether a pin keeps a blob or a tree node as a written one; has rare false positives. */
+  /** Whether a pin protects a blob or a tree node because it was written. There are rare false positives. */
   isWritten(digest: string): boolean {
     return this.#writes.has(digest)
   }
 
-  /** Trees and files in memory: the frozen trees of sessions, and pinned ones. */
+  /** The trees and files in memory: the frozen trees of sessions, and pinned nodes. */
   *roots(): Generator<PinnedNode> {
     yield* this.#sessionTrees()
     for (const { roots } of this.#pins) {
@@ -132,7 +138,7 @@ export class Pins {
     for (const { contents } of this.#pins) yield* contents
   }
 
-  /** The pinned states of a session; undefined without any. */
+  /** The pinned states of a session; undefined if there are none. */
   statesOf(sessionId: string): readonly number[] | undefined {
     for (const pin of this.#states.get(sessionId) ?? []) if (isOver(pin)) this.#release(pin)
     const pins = this.#states.get(sessionId)
@@ -143,18 +149,18 @@ export class Pins {
     return this.#arriving.has(sessionId)
   }
 
-  /** The states that forks of a session started from since the pin for forks; undefined without any. */
+  /** The states of a session that forks started from since the pin for forks; undefined if there are none. */
   forksOf(sessionId: string): ReadonlySet<number> | undefined {
     return this.#forks?.get(sessionId)
   }
 
-  /** Resolves when the current reads have ended; later ones find the store in its current state. */
+  /** Resolves when all current reads have ended. Later reads find the store in its current state. */
   async readsEnded(): Promise<void> {
     if (this.#reads.size > 0) await Promise.all(this.#reads)
   }
 
   #hold({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
-    // Where memory is the truth, its objects need no pin.
+    // Without a durable store, objects in memory need no pin.
     if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
     const pin: Pin = {
       roots: owner === undefined ? roots : roots.map((root) => new WeakRef(root)),
@@ -188,7 +194,7 @@ export class Pins {
     return () => this.#arriving.delete(sessionId)
   }
 
-  /** One caller at a time: collections take turns. */
+  /** Only one caller may use this at a time. Collections take turns. */
   #noteForks(): () => void {
     this.#forks = new Map()
     return () => {

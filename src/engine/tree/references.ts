@@ -11,20 +11,20 @@ import {
 } from './encoded.js'
 import { Dir, FileNode, Link, Symlink, type Entry } from './node.js'
 
-/** The kind of a stored node: a directory, one of the pages of a large one, or the blocks of a file. */
+/** The kind of a stored node: a directory, one page of a large directory, or the blocks of a file. */
 export type StoredKind = 'directory' | 'page' | 'blocks'
 
 /** Receives the references of a node. */
 export interface References {
   node(address: string, kind: StoredKind): void
-  /** `length`: how many bytes of it at least, where that is known. */
+  /** `length`: the number of bytes that the blob has at least, if known. */
   blob(hash: string, length?: number): void
 }
 
 /**
- * The references of a stored node, without making objects of it.
+ * Reports the references of a stored node, without making node objects.
  *
- * @throws {EngineError} DATA_LOSS when the node is damaged.
+ * @throws {EngineError} DATA_LOSS if the node is damaged.
  */
 export function storedReferences(kind: StoredKind, node: StoredNode, references: References): void {
   if (kind === 'blocks') return blockReferences(parseBlocks(node), references)
@@ -35,9 +35,9 @@ export function storedReferences(kind: StoredKind, node: StoredNode, references:
 }
 
 /**
- * Names and nodes of a directory or page; undefined for a directory whose entries are in pages.
+ * The names and nodes of a directory or page; undefined for a directory whose entries are in pages.
  *
- * @throws {EngineError} DATA_LOSS when the node is damaged.
+ * @throws {EngineError} DATA_LOSS if the node is damaged.
  */
 export function nodeEntries(
   kind: 'directory' | 'page',
@@ -52,7 +52,7 @@ function entryReferences(entries: readonly EncodedEntry[], references: Reference
   for (const [, node] of entries) encodedReferences(node, references)
 }
 
-/** The references of a node in the form that its parent or a record stores. */
+/** Reports the references of a node in the form that its parent or a record stores. */
 export function encodedReferences(node: EncodedNode, references: References): void {
   if (node[0] === 'd') {
     references.node(node[6], 'directory')
@@ -78,7 +78,7 @@ function blockReferences(chunks: EncodedBlocks, references: References): void {
   }
 }
 
-/** The references of a file in memory; of blocks that are not loaded, their node. */
+/** Reports the references of a file in memory. For blocks that are not loaded, this is their node. */
 export function fileReferences({ body, xattrs }: FileNode, references: References): void {
   for (const [, value] of xattrs ?? []) references.blob(value.hash)
   bodyReferences(body, references)
@@ -99,7 +99,7 @@ export function bodyReferences(body: Body, references: References): void {
   }
 }
 
-/** The direct references of a directory or page in memory: directories are given as they are. */
+/** Reports the direct references of a directory or page in memory. Directories are passed as objects. */
 export function memoryReferences(
   entries: readonly Entry[],
   references: References & { directory(dir: Dir): void },

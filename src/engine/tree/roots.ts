@@ -6,23 +6,24 @@ import { Dir } from './node.js'
 import { sameXattrs } from './xattrs.js'
 
 /**
- * Frozen roots that outlast their session: baselines, revisions, snapshots. A durable store has their nodes, and a
- * root is found again by its address ({@link StoredRoots}); elsewhere the root itself is kept ({@link HeldRoots}).
+ * Frozen roots that outlast their session: baselines, revisions, snapshots. A durable store has their nodes,
+ * and a root can be loaded again from its address ({@link StoredRoots}). Otherwise, the root itself is kept
+ * ({@link HeldRoots}).
  */
 export abstract class RootStore {
-  /** Roots in memory by address, so that sessions of one revision share the nodes below it. */
+  /** Roots in memory by address. They let sessions of one revision share the nodes below it. */
   readonly #loaded = new Map<string, WeakRef<Dir>>()
   readonly #cleared = new FinalizationRegistry<string>((address) => {
     if (this.#loaded.get(address)?.deref() === undefined) this.#loaded.delete(address)
   })
 
-  /** Resolves when the root can be loaded again by the result, which represents it in records. */
+  /** Resolves when the root can be loaded again from the result, which represents the root in records. */
   abstract save(root: Dir): Promise<EncodedNode>
 
-  /** Holds a root for as long as the engine, where nothing else does. */
+  /** Holds a root until the engine ends, if nothing else stores it. */
   abstract retain(root: Dir): void
 
-  /** As {@link retain}, for the roots that one record names: they replace the ones it named before. */
+  /** Like {@link retain}, for the roots in one record. They replace the earlier roots of that record. */
   abstract retainFor(key: string, roots: readonly Dir[]): void
 
   load(encoded: EncodedNode): Dir {
@@ -32,7 +33,7 @@ export abstract class RootStore {
     const known = this.#loaded.get(address)?.deref()
     if (known !== undefined && sameAttributes(known, decoded)) return known
     if (known !== undefined) {
-      // The address names the directory's entries; its own attributes are outside.
+      // The address covers the directory's entries, but not its own attributes.
       decoded.pages = known.pages
       decoded.wide = known.wide
       return decoded
@@ -45,11 +46,11 @@ export abstract class RootStore {
   /**
    * Checks a root that is not in memory.
    *
-   * @throws {EngineError} DATA_LOSS when memory alone has the nodes.
+   * @throws {EngineError} DATA_LOSS if the nodes were only in memory.
    */
   protected abstract checkLoadable(address: string): void
 
-  /** For a root that has its address by now. */
+  /** Remembers a root that already has its address. */
   protected saved(root: Dir): EncodedNode {
     const address = present(root.address, 'the address of a root')
     this.#remember(root, address)

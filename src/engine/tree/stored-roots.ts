@@ -11,16 +11,18 @@ import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 import { RootStore } from './roots.js'
 
-/** For a durable store: the nodes of a root are written, and read again from its address. */
+/**
+ * The roots of a durable store. It writes the nodes of a root, and reads them again from the root's address.
+ */
 export class StoredRoots extends RootStore {
   readonly #store: Store
   readonly #environment: Environment
   readonly #nodes: NodeCache
   readonly #loader: NodeLoader
 
-  /** One flush at a time: an address says that the node is in the store's queue, or stored. */
+  /** One flush at a time, because an address means that the node is stored or in the store's queue. */
   #flushing: Promise<void> = Promise.resolve()
-  /** Flushes whose commits failed. */
+  /** The number of flushes whose commits failed. */
   #failures = 0
 
   constructor(
@@ -34,32 +36,35 @@ export class StoredRoots extends RootStore {
     this.#loader = parts.loader
   }
 
-  /** Resolves when its new nodes are stored, and all others are stored or queued before. */
+  /**
+   * Resolves when the new nodes of the root are stored. All its other nodes are stored or were queued
+   * earlier.
+   */
   async save(root: Dir): Promise<EncodedNode> {
     const turn = this.#flushing.then(() => this.#flush(root))
     this.#flushing = turn.then(
       () => undefined,
       () => undefined,
     )
-    // The next flush may start: its commits come after these in the store's queue.
+    // The next flush may start, because its commits follow these in the store's queue.
     const { stored } = await turn
     await stored
     return this.saved(root)
   }
 
   retain(): void {
-    // The store has it.
+    // The store has the root.
   }
 
   retainFor(): void {
-    // The store has them.
+    // The store has the roots.
   }
 
   protected checkLoadable(): void {
-    // Loading its nodes shows whether they are there.
+    // Loading the nodes shows whether they exist.
   }
 
-  /** Resolves when the nodes are handed to the store; `stored` when it has them. */
+  /** Resolves when the nodes are in the store's queue. `stored` resolves when they are stored. */
   async #flush(root: Dir): Promise<{ stored: Promise<void> }> {
     const failures = this.#failures
     const flushed: Flushed[] = []
@@ -86,9 +91,10 @@ export class StoredRoots extends RootStore {
     return { stored }
   }
 
-  /** Hands everything to the store at once. */
+  /** Passes all nodes to the store synchronously. */
   async #commit(nodes: readonly [string, string][], failures: number): Promise<void> {
-    // Nodes that were skipped, because an earlier flush had handed them over, are not stored.
+    // An earlier flush failed. Nodes that this flush skipped, because the earlier one had written them, are
+    // not stored.
     if (this.#failures !== failures)
       throw new EngineError(
         'STORE_FAILED',

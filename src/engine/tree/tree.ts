@@ -18,16 +18,16 @@ import {
 import type { NodeLoader } from './node-loader.js'
 import { emptyPages, findName, removeName, setName } from './page.js'
 
-/** The rough memory of a directory and of a file. */
+/** The rough memory in bytes of a directory, a file and a pointer. */
 const dirBytes = 200
 const fileBytes = 350
 const pointerBytes = 8
 
 /**
  * A mutable view of a tree of immutable nodes. Directories and pages that carry this tree's owner token are
- * changed in place, all others are copied on the way down. Freezing hands out the root and takes a new
- * token: the frozen root never changes again. Symlinks are never followed here; a hard-linked file is
- * the same file under each of them.
+ * changed in place; all others are copied on the way down. Freezing returns the root and takes a new token,
+ * so the frozen root never changes again. The tree never follows symlinks. A hard-linked file is the same
+ * file under each of its names.
  */
 export class Tree {
   readonly loader: NodeLoader
@@ -40,31 +40,31 @@ export class Tree {
     this.loader = loader
   }
 
-  /** A root that will not change; O(1). */
+  /** Returns a root that will never change; O(1). */
   freeze(): Dir {
     this.#disown()
     return this.#root
   }
 
-  /** Continues from a frozen root; O(1). */
+  /** Continues with a frozen root; O(1). */
   reset(root: Dir): void {
     this.#disown()
     this.#root = root
   }
 
   #disown(): void {
-    // A node with this token is always below a root with it.
+    // No node has this token unless the root has it.
     if (this.#owner.bytes === 0) return
     this.#madeBytes += this.#owner.bytes
     this.#owner = new Owner()
   }
 
-  /** The size of all nodes made here, roughly, in bytes; much of it may be gone. */
+  /** The rough size in bytes of all nodes made here. Many of these nodes may no longer exist. */
   get madeBytes(): number {
     return this.#madeBytes + this.#owner.bytes
   }
 
-  /** The current root, for reading at once. */
+  /** The current root. Read it synchronously, because the next change may modify it in place. */
   get root(): Dir {
     return this.#root
   }
@@ -78,19 +78,22 @@ export class Tree {
     return resolveEntry(entry, this.#root, this.loader)
   }
 
-  /** The hard-linked file that has this number. */
+  /** The hard-linked file with this inode number. */
   findLinked(ino: number): LinkedFile | undefined {
     return findLinked(this.#root, ino, this.loader)
   }
 
-  /** Puts a node at a path whose parent exists; `at` becomes the parent's time when the name is new. */
+  /** Puts a node at a path whose parent exists. If the name is new, `at` becomes the parent's time. */
   put(names: PathNames, node: Node, at: number): void {
     const { parent, name } = this.#writableParent(names, heightOf(node))
     if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
     this.#owner.bytes += fileBytes
   }
 
-  /** Another state of the file at a path. A hard-linked file changes under all of them. */
+  /**
+   * Replaces the file at a path with another version of it. A hard-linked file changes under all of its
+   * names.
+   */
   replace(names: PathNames, file: FileNode, at: number): void {
     const linked = this.findLinked(file.ino)
     if (linked === undefined) this.put(names, file, at)
@@ -101,7 +104,7 @@ export class Tree {
     setName(this.#writableLinks(), linkKey(file.ino), file, this.#owner, this.loader)
   }
 
-  /** Gives the file at `from` a further name, whose parent exists. */
+  /** Gives the file at `from` another name. The parent of the new name must exist. */
   link(from: PathNames, to: PathNames, at: number): void {
     const file = this.find(from)
     if (!(file instanceof FileNode)) throw new EngineError('INTERNAL', `no file at ${joinPath(from)}`)
@@ -120,7 +123,7 @@ export class Tree {
     this.put(names, new Dir(this.#owner, attributes, emptyPages(this.#owner)), attributes.mtime)
   }
 
-  /** Removes the node at a path from the tree, with everything below it. */
+  /** Removes the node at a path, with everything below it. */
   remove(names: PathNames, at: number): void {
     this.#forget(this.#detach(names, at), at)
   }
@@ -135,12 +138,12 @@ export class Tree {
     if (replaced !== undefined) this.#forget(replaced, at)
   }
 
-  /** Changes the attributes of a directory, the root included. */
+  /** Changes the attributes of a directory, which may be the root. */
   changeDir(names: PathNames, change: Partial<Omit<Attributes, 'ino' | 'birthtime'>>): void {
     Object.assign(this.#writableDir(names, names.length), change)
   }
 
-  /** The entry with `at` as its ctime. A symlink has one time only and stays as it is. */
+  /** Sets the ctime of an entry. A symlink has only one time, and stays as it is. */
   #changedAt(entry: Entry, ctime: number): Entry {
     if (entry instanceof FileNode) return entry.with({ ...attributesOf(entry), ctime })
     if (entry instanceof Dir) {
@@ -170,7 +173,7 @@ export class Tree {
     forEachLink(entry, this.loader, (ino) => {
       gone.set(ino, (gone.get(ino) ?? 0) + 1)
     })
-    // Once for each file: a node that must be loaded first makes all of this run again.
+    // Each file is changed once, because loading a missing node runs all of this again.
     for (const [ino, names] of gone) {
       const file = this.findLinked(ino)
       if (file === undefined) continue
@@ -179,7 +182,7 @@ export class Tree {
     }
   }
 
-  /** `below` is the depth of the node that comes to the path; `linked`, whether it is or holds a link. */
+  /** `below` is the depth of the node that is put at the path. `linked`: whether it is or contains a link. */
   #writableParent(names: PathNames, below = 0, linked = false): { parent: Dir; name: string } {
     const parent = this.#writableDir(names, names.length - 1, { height: names.length + below, linked })
     return { parent, name: itemAt(names, -1) }

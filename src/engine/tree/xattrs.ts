@@ -1,7 +1,7 @@
 import { sha256 } from '../base/hash.js'
 import type { BlobRef } from '../cas/blob.js'
 
-/** Extended attributes in the order of their names' code units; never empty, never changed. */
+/** Extended attributes, in the order of their names' code units. A list is never empty and never changes. */
 export type Xattrs = readonly Xattr[]
 
 export type Xattr = readonly [name: string, value: BlobRef]
@@ -10,7 +10,7 @@ export function findXattr(xattrs: Xattrs | undefined, name: string): BlobRef | u
   return xattrs?.find(([known]) => known === name)?.[1]
 }
 
-/** With another value under a name; without a value, without the name. */
+/** Sets the value of a name, or removes the name if `value` is undefined. */
 export function withXattr(
   xattrs: Xattrs | undefined,
   name: string,
@@ -22,7 +22,7 @@ export function withXattr(
   return next.length === 0 ? undefined : next
 }
 
-/** Hex; their part in manifestHash. */
+/** The hash of the attributes in hex: their part in manifestHash. */
 export function hashXattrs(xattrs: Xattrs): string {
   return sha256(xattrs.map(([name, value]) => `${value.hash} ${name}\0`).join(''))
 }
