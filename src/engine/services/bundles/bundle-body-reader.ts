@@ -15,7 +15,7 @@ import {
 import { asAddress, asHash, asInteger, asList, asObject, damaged } from './bundle-checks.js'
 import type { NodeVault } from './bundle-nodes.js'
 
-/** Takes the contents of files of a bundle, checked in full. */
+/** Reads the contents of files from the blocks of a bundle, and checks them completely. */
 export class BodyReader {
   readonly #vault: NodeVault
   readonly #slice: TimeSlice
@@ -25,13 +25,13 @@ export class BodyReader {
     this.#slice = slice
   }
 
-  /** A block of a bundle that is the whole of a body, or a part of one. */
+  /** Takes a block of a bundle that has the blocks of a file, or a part of them. */
   takeBlocks(address: string, list: readonly unknown[]): void {
     if (list.length === 0) throw damaged('a list of blocks is empty')
     this.#vault.keepBody(address, this.#blockBody(list), { ...plain, kind: 'blocks' })
   }
 
-  /** A block of a bundle that lists the parts of a body. */
+  /** Takes a block of a bundle that lists the parts of a file's blocks. */
   async takeLists(address: string, parts: readonly string[]): Promise<void> {
     const blocks: [number, Block][] = []
     for (const part of parts) {
@@ -68,7 +68,7 @@ export class BodyReader {
     return blob
   }
 
-  /** Data past the end of a file would come to light when the file grows. */
+  /** Rejects data after the end of a file. It would become visible when the file grows. */
   #within(body: BlockBody, size: number): BlockBody {
     forEachExtent(body, { from: size, to: Number.MAX_SAFE_INTEGER }, () => {
       throw damaged('a file has data past its size')

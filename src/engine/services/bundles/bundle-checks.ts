@@ -1,4 +1,4 @@
-/** Reads untrusted values: each is checked for its type and bounds. */
+/** Reads untrusted values. The type and bounds of each value are checked. */
 import { Buffer, isUtf8 } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
 import { parseText } from '../../base/input.js'
@@ -14,7 +14,7 @@ export function damaged(message: string, options?: ErrorOptions): EngineError {
   )
 }
 
-/** Turns errors of `check` into INVALID_BUNDLE. */
+/** Runs `check`, and converts its errors to INVALID_BUNDLE. */
 export function checked<T>(check: () => T): T {
   try {
     return check()
@@ -50,7 +50,7 @@ export function asNumber(value: unknown): number {
   return value
 }
 
-/** The latest time that can be shown, in milliseconds. */
+/** The latest time that can be formatted, in milliseconds. */
 const lastTime = 8.64e15
 
 export function asTime(value: unknown): number {

@@ -14,7 +14,7 @@ import type { BodyReader } from './bundle-body-reader.js'
 import { asAddress, asInteger, asList, asNumber, asObject, asText, damaged } from './bundle-checks.js'
 import type { NodeVault } from './bundle-nodes.js'
 
-/** Reads the entries of a bundle's directories, name by name. */
+/** Reads the entries of a bundle's directories, one entry at a time. */
 export class EntryReader {
   readonly #vault: NodeVault
   readonly #bodies: BodyReader

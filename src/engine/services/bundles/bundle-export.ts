@@ -27,22 +27,27 @@ import type { BundleBlock } from './bundle-ports.js'
 import { cutLines } from './bundle-text.js'
 import { TreeWriter } from './bundle-tree-writer.js'
 
-/** A session as it was at one moment. */
+/** A session at the moment when its export began. */
 export interface OpenedExport {
   readonly live: LiveSession
   readonly seq: number
   readonly root: Dir
   readonly checkpoints: readonly CheckpointRecord[]
-  /** Those of the checkpoints: to be read from the store, or the only ones there are. */
+  /**
+   * The states of the checkpoints. On a durable store they are read later; otherwise, these are the only
+   * copies.
+   */
   readonly states: 'stored' | readonly Dir[]
   readonly facts: Partial<Record<TextName, readonly object[]>>
-  /** Keeps a tree from collection for as long as the states stay. */
+  /** Protects a tree from collection as long as the states are protected. */
   readonly keep: (root: Dir) => void
-  /** Call when it is no longer needed: until then, or until it is garbage-collected, its states stay. */
+  /**
+   * Call this at the end. Until then, or until this object is garbage-collected, the states are protected.
+   */
   readonly close: () => void
 }
 
-/** Includes all earlier calls and no later ones. Resolves when it is stored. */
+/** Opens an export that includes all earlier calls and no later ones. Resolves when that state is stored. */
 export async function openExport(
   core: Core,
   live: LiveSession,
@@ -90,8 +95,8 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
 }
 
 /**
- * The blocks of a bundle, the root first. The root has the hashes of all others. The export therefore makes two passes:
- * one to compute the hashes, without reading contents, and one to return the blocks.
+ * The blocks of a bundle, the root first. The root has the hashes of all others. The export therefore makes
+ * two passes: the first computes the hashes without reading contents, and the second returns the blocks.
  */
 export async function exportBlocks(
   core: Core,
@@ -108,7 +113,7 @@ export async function exportBlocks(
       const step = await blocks.next()
       signal?.throwIfAborted()
       if (step.done !== true) continue
-      // The baseline's is known.
+      // The hash of the baseline is already known.
       const hash = encoded.length === 0 ? baseline.fingerprint : await manifestHash(core, root)
       encoded.push({ manifestHash: hash, root: step.value })
       break
@@ -194,11 +199,11 @@ function changed(): EngineError {
   )
 }
 
-/** The states of a session: its baseline, its checkpoints in their order, the newest. */
+/** The states of a session: its baseline, then its checkpoints in order, then the newest state. */
 class States {
   readonly #core: Core
   readonly #opened: OpenedExport
-  /** Of the checkpoints, where they are not too many to be held from one time to the next. */
+  /** The states of the checkpoints, held between the two passes if there are few enough. */
   #held: Dir[] | undefined
 
   constructor(core: Core, opened: OpenedExport) {
@@ -224,11 +229,11 @@ class States {
   }
 }
 
-/** The events of a session, each with its link, and the hash of its redo in place of the redo. */
+/** The events of a session. Each has its link, and the hash of its redo in place of the redo. */
 class Log {
   readonly #core: Core
   readonly #opened: OpenedExport
-  /** The link of the newest event, once all were read. */
+  /** The link of the newest event, once all events have been read. */
   head: string = chainStart
 
   constructor(core: Core, opened: OpenedExport) {
@@ -257,7 +262,7 @@ class Log {
 
   #lost(seq: number): EngineError {
     const { live } = this.#opened
-    // Its events may be gone with it.
+    // The deletion of the session may have deleted its events.
     if (live.discarded === 'deleted') return sessionNotFound(live.id)
     return logChanged(live.id, seq)
   }

@@ -6,11 +6,11 @@ import type { Dir } from '../../tree/node.js'
 import type { factNames } from './bundle-format.js'
 import type { BundleFiles } from './bundle-ports.js'
 
-/** What bundles take from elsewhere. */
+/** The parts of the engine that bundles need. */
 export interface BundleParts {
   readonly files: () => Promise<BundleFiles>
   readonly facts: readonly BundleFacts[]
-  /** A revision as a session starts from it; undefined when there is none of this name. */
+  /** The baseline and tree of a revision; undefined if there is no revision with this id. */
   readonly revision: (
     core: Core,
     sourceId: string,
@@ -18,22 +18,22 @@ export interface BundleParts {
   ) => Promise<readonly [Baseline, Dir] | undefined>
 }
 
-/** Records of a service that go with a session into a bundle. */
+/** The records of a service that bundles include. */
 export interface BundleFacts {
-  /** Their name in the bundle. */
+  /** The name of the records in the bundle. */
   readonly name: (typeof factNames)[number]
-  /** The permission that a caller needs to get them. */
+  /** The permission that a caller needs to read the records. */
   readonly action: Action
   readonly maxCount: number
-  /** In order of creation, without the id of their session. */
+  /** The records in order of creation, without the id of their session. */
   list(core: Core, live: LiveSession): Promise<readonly object[]>
   /**
-   * The record of another session that one from a bundle becomes.
+   * Converts a value from a bundle to a record of a new session.
    *
    * @throws {EngineError} INVALID_BUNDLE when the value is damaged
    */
   revive(value: unknown, sessionId: string): BundleFact
-  /** Takes the records of a session that was just made, on a store that is not durable. */
+  /** Adds the records to a new session in memory, if the store is not durable. */
   adopt(core: Core, live: LiveSession, facts: readonly BundleFact[]): void
 }
 
@@ -43,7 +43,7 @@ export interface BundleFact {
   readonly record: object
 }
 
-/** Which session it is of is not in the bundle. */
+/** Removes the id of the session, which bundles do not include. */
 export function withoutSession(record: { readonly sessionId: string }): object {
   const rest: { sessionId?: string } = { ...record }
   delete rest.sessionId

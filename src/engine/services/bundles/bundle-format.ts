@@ -1,11 +1,13 @@
 /**
- * The contents of a bundle. Its root is the {@link Manifest}, as JSON. Then come the trees of all states, contents
- * and lists before the blocks that name them. Texts of one record a line, cut into raw blocks, follow: checkpoints,
- * annotations, approvals, events. Each block occurs once, but for pieces of text that are a content as well.
+ * The contents of a bundle. Its root is the {@link Manifest}, as JSON. The trees of all states follow. In
+ * them, contents and lists come before the blocks that refer to them. Then come texts with one record on each
+ * line, cut into raw blocks: checkpoints, annotations, approvals, events. Each block occurs once, except for
+ * a piece of text that is also a content.
  *
- * JSON blocks have the codec `json`, not `dag-json`: they refer to others by plain hexadecimal hashes, as
- * records in storage do, and not by CIDs. A tree block is named by the first 40 digits of its SHA-256, all others
- * by all 64. So the root's CID fixes every byte, and equal sessions have equal bundles.
+ * JSON blocks have the codec `json`, not `dag-json`, because they refer to others by plain hexadecimal
+ * hashes, like the records in storage, and not by CIDs. The name of a tree block is the first 40 digits of
+ * its SHA-256; the name of any other block is all 64 digits. The root's CID therefore determines every byte,
+ * and equal sessions have equal bundles.
  */
 import { Buffer } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
@@ -17,15 +19,15 @@ import type { BundleBlock } from './bundle-ports.js'
 export const bundleFormat = 'forkspace-session'
 export const bundleVersion = 1
 
-/** Tree blocks are `[kind, list]`. */
+/** A tree block is `[kind, list]`. */
 export const treeKinds = {
-  /** A whole directory: `[name, node]` in order of the names. */
+  /** A complete directory: a list of `[name, node]` in order of the names. */
   directory: 'd',
-  /** Entries of a directory that others follow, or that follow others. */
+  /** Some of the entries of a directory that has several parts. */
   part: 'p',
-  /** `[number, block]` of the blocks of a file that are no holes. */
+  /** A list of `[number, block]` for the blocks of a file that are not holes. */
   blocks: 'b',
-  /** Addresses of parts of one directory, or of blocks of one file. */
+  /** The addresses of the parts of one directory, or of the lists of blocks of one file. */
   list: 'l',
 } as const
 
@@ -39,7 +41,10 @@ export type BundleExtent = readonly [
 ]
 export type BundleBlockEntry = readonly [number: number, block: BundleBlob | readonly BundleExtent[]]
 
-/** Nothing, the whole content, its blocks, or the address of their list. */
+/**
+ * 0 for an empty content, the hash of the whole content, its blocks, or the address of the list of its
+ * blocks.
+ */
 export type BundleBody = 0 | string | readonly BundleBlockEntry[] | { readonly b: string }
 
 type Attributes = readonly [ino: number, mode: number, mtime: number, ctime: number, birthtime: number]
@@ -47,9 +52,9 @@ type Attributes = readonly [ino: number, mode: number, mtime: number, ctime: num
 export interface BundleExtra {
   /** Extended attributes. */
   readonly x?: readonly (readonly [name: string, hash: string, length: number])[]
-  /** Of a file in the table of hard-linked files: how many they are. */
+  /** In a file in the table of hard-linked files: the number of its names. */
   readonly n?: number
-  /** Of a root: that table. */
+  /** In a root: the address of that table. */
   readonly t?: string
 }
 
@@ -60,34 +65,36 @@ export type BundleNode =
   | readonly ['h', ino: number]
 export type BundleDirectory = readonly ['d', ...Attributes, content: string, extra?: BundleExtra]
 
-/** A tree, and the hash of it that has to come out. */
+/** A tree, and the manifest hash that it must have. */
 export interface BundleState {
   readonly manifestHash: string
   readonly root: unknown
 }
 
-/** Lines, and the blocks that they are cut into. */
+/** The number of lines in a text, and the hashes of the blocks that the text is cut into. */
 export interface BundleText {
   readonly count: number
   readonly blocks: readonly string[]
 }
 
-/** The texts of records that services have, in their order. */
+/** The names of the texts with the records of services, in order. */
 export const factNames = ['annotations', 'approvals'] as const
-/** The names of the texts, in their order. Each kind of record of a session says whether it is in one of them. */
+/**
+ * The names of all texts, in order. Each kind of record of a session states whether one of them includes it.
+ */
 export const textNames = ['checkpoints', ...factNames, 'events'] as const
 export type TextName = (typeof textNames)[number]
 
-/** Fields that are not known here are ignored. */
+/** An import ignores fields that it does not know. */
 export interface Manifest {
   readonly tags: StringMap
   readonly baseline: BundleState & {
-    /** The revision of a source that the baseline is, where it is one. */
+    /** The revision of a source, if the baseline is one. */
     readonly revision?: { readonly sourceId: string; readonly revisionId: string }
   }
   /** The newest state. */
   readonly state: BundleState
-  /** How many blocks the trees have, contents included. */
+  /** The number of blocks of the trees, contents included. */
   readonly treeBlocks: number
   /** The link of the newest event. */
   readonly head: string
@@ -174,7 +181,7 @@ function parseTextIndex(value: unknown, maxCount: number = Number.MAX_SAFE_INTEG
 
 const linkPattern = /^[A-Za-z0-9_-]{43}$/
 
-/** A link of the chain of events, or the hash of a redo. */
+/** Checks a link of the chain of events, or the hash of a redo. */
 export function asLink(value: unknown): string {
   if (typeof value !== 'string' || !linkPattern.test(value)) throw damaged('a link is malformed')
   return value

@@ -39,14 +39,14 @@ import { TreeReader } from './bundle-tree-reader.js'
 
 interface ImportParts {
   readonly facts: readonly BundleFacts[]
-  /** A revision that the session may build on. */
+  /** Finds a revision that the session may build on. */
   readonly revision: (sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir] | undefined>
 }
 
 /**
- * A new session from the blocks of a bundle. It is invisible until its last commit. An interrupted import may
- * leave contents and tree nodes without references in the store, and events of a session that counts
- * as deleted.
+ * Makes a new session from the blocks of a bundle. The session is invisible until its last commit. An
+ * interrupted import may leave contents and tree nodes without references in the store, and events of a
+ * session that counts as deleted.
  */
 export async function importBlocks(
   core: Core,
@@ -68,7 +68,7 @@ export async function importBlocks(
   }
 }
 
-/** A checkpoint, with its state: the one in its record, or where there are no records, itself. */
+/** A checkpoint and its state: the root in its record, or, if the store is not durable, the tree itself. */
 interface ImportedCheckpoint {
   readonly record: CheckpointRecord
   readonly root: Dir | EncodedNode
@@ -99,7 +99,9 @@ class BundleImport {
     this.#slice = new TimeSlice(core.environment)
   }
 
-  /** An error of the bundle names the part that was being read. */
+  /**
+   * Imports the session. If the bundle is damaged, the error contains the part in which the damage was found.
+   */
   async session(): Promise<LiveSession> {
     try {
       return await this.#session()
@@ -185,8 +187,8 @@ class BundleImport {
   }
 
   /**
-   * A revision only where the tenant has it and it is the same tree: a session's own store alone knows its
-   * revisions. Elsewhere the baseline is just a tree.
+   * Uses the revision from the manifest only if the tenant has it and its tree is equal, because other stores
+   * have other revisions. Otherwise, the baseline is a tree without a revision.
    */
   async #baseline({ revision, ...state }: Manifest['baseline']): Promise<readonly [Baseline, Dir]> {
     const core = this.#core
@@ -242,7 +244,10 @@ class BundleImport {
     return facts
   }
 
-  /** Stores the events; later states build on the snapshots, as the effects of the events are unknown. */
+  /**
+   * Stores the events. Makes the snapshots that later states build on, because the effects of the events are
+   * unknown.
+   */
   async #events(
     { texts, head }: Manifest,
     session: SessionRecord,
@@ -261,7 +266,7 @@ class BundleImport {
     let seq = 0
     let at = 0
     let setBacks: SetBacks | undefined
-    // Data stored before the session's record belongs to a deleted session.
+    // Until the final record of the session is stored, its data belongs to a session that counts as deleted.
     const hidden = { ...session, tags: {}, deletedAt: session.createdAt }
     let put: NonNullable<StoreCommit['put']> =
       core.journal.kept(() => [[keys.session(core.tenantKey, session.id), hidden] as const]) ?? []
@@ -274,7 +279,7 @@ class BundleImport {
     for await (const value of this.#lines(texts, 'events')) {
       const event = asEvent(value)
       if (event[0] < at) {
-        // Times go back only when the clock was set back by more than this.
+        // Times decrease only if the clock was set back by more than this.
         if (at - event[0] <= limits.clockHoldMs) throw damaged('events are not in order')
         setBacks = addSetBack(setBacks, seq + 1, event[0])
       }
@@ -295,7 +300,7 @@ class BundleImport {
     return { at, snapshots, setBacks }
   }
 
-  /** The records of a text, parsed. */
+  /** Reads the records of a text. */
   async *#lines(texts: Manifest['texts'], name: TextName): AsyncGenerator<unknown, void> {
     const { count, blocks } = texts[name]
     let found = 0
@@ -323,7 +328,7 @@ function encodeRoot(root: Dir): EncodedNode {
 
 const eventTypePattern = /^v1\.[A-Za-z]+\.[A-Za-z]+$/
 
-/** An event whose redo is a hash. */
+/** Checks an event. Its redo is a hash. */
 function asEvent(value: unknown): EventBody & { readonly 4: string } {
   const [at, type, details, principal, link, redo] = asList(value)
   const name = asText(type, limits.labelBytes)
@@ -338,7 +343,7 @@ function asEvent(value: unknown): EventBody & { readonly 4: string } {
   ]
 }
 
-/** Texts, numbers, and lists of texts: callers can read these details. */
+/** Checks the details, which callers can read: texts, numbers, flags and lists of texts. */
 function asDetails(value: unknown): object {
   const details = asObject(value)
   for (const detail of Object.values(details)) {

@@ -7,11 +7,14 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { peekPage, peekPages } from '../../tree/peek.js'
 import { damaged } from './bundle-checks.js'
 
-/** Checks the hard-linked files of trees: it skips parts that it has seen in an earlier tree. */
+/** Checks the hard-linked files of trees. It skips parts that it has already seen in an earlier tree. */
 export class LinkCheck {
   readonly #loader: NodeLoader
   readonly #slice: TimeSlice
-  /** Directories without a file of one of the linked numbers, by their addresses in storage or themselves. */
+  /**
+   * Directories without links, and without a file that has one of the numbers in `inos`. They are kept by
+   * their addresses in storage, or as objects if they have none.
+   */
   #unlinked = { inos: '', dirs: new Set<Dir | string>() }
 
   constructor(loader: NodeLoader, slice: TimeSlice) {
@@ -19,7 +22,10 @@ export class LinkCheck {
     this.#slice = slice
   }
 
-  /** Checks that each link refers to a file in the table, that its link count is right, and that its number is unique. */
+  /**
+   * Checks that each link refers to a file in the table, that link counts are right, and that inode numbers
+   * are unique.
+   */
   async check(root: Dir): Promise<void> {
     const expected = await this.#table(root.links)
     const inos = [...expected.keys()].toSorted((a, b) => a - b).join(' ')

@@ -22,41 +22,42 @@ import { peekBody, peekPage } from '../../tree/peek.js'
 /** Facts about a received part of a tree. */
 export interface NodeFacts {
   readonly kind: 'directory' | 'part' | 'blocks' | 'file'
-  /** How many names deep it goes. */
+  /** The number of levels of names in it. */
   readonly height: number
   /** Whether it contains a link, at any depth. */
   readonly linked: boolean
   readonly wide: boolean
-  /** Whether it is, or is of, a table of hard-linked files. */
+  /** Whether it is a table of hard-linked files, or a part of one. */
   readonly table: boolean
 }
 
 /**
- * The contents and parts of trees received with a bundle, by their hashes and addresses there. It finds only
- * received parts, even if the store has others: knowing a hash is no right to a content.
+ * The contents and parts of trees received with a bundle, by their hashes and addresses in the bundle. It
+ * finds only received parts, even if the store has others, because knowing a hash gives no right to the
+ * content.
  */
 export interface NodeVault {
   addBlob(hash: string, bytes: Uint8Array): void
   blob(hash: string, length: number): BlobRef | undefined
   facts(address: string): NodeFacts | undefined
-  /** A directory, with or without its pages; its content has come. */
+  /** A directory that was received, with or without its pages. */
   directory(address: string, attributes: Attributes): Dir
-  /** A part of a directory, with its names. */
+  /** A part of a directory, with loaded names. */
   part(address: string): Promise<Page>
   body(address: string): Promise<BlockBody>
-  /** The body in the form that a file has it. */
+  /** The body in the form that a file stores. */
   bodyOf(address: string, body: BlockBody): BlockBody | UnloadedBody
-  /** The page in the form that a directory of several has it. */
+  /** The page in the form that a directory with several pages stores. */
   keepPage(page: Page): Page
-  /** Its pages are kept already where there are several. */
+  /** Keeps a directory. If it has several pages, they must have been kept before. */
   keepDirectory(address: string, dir: Dir, facts: NodeFacts): void
   keepPart(address: string, page: Page, facts: NodeFacts): void
   keepBody(address: string, body: BlockBody, facts: NodeFacts): void
-  /** A whole tree in the form to keep: without the parts loaded to check it. */
+  /** A whole tree in the form to keep, without the parts that were loaded to check it. */
   unloaded(root: Dir): Dir
-  /** To be asked after each block. */
+  /** Call this after each block. If it returns a promise, wait for it. */
   backpressure(): Promise<void> | undefined
-  /** Resolves when everything so far is stored. */
+  /** Resolves when everything received so far is stored. */
   flush(): Promise<void>
 }
 
@@ -69,7 +70,7 @@ interface HeldNode {
   readonly value: Dir | Page | BlockBody
 }
 
-/** For a store that is not durable: the trees themselves. */
+/** Keeps the trees themselves, for a store that is not durable. */
 class HeldNodes implements NodeVault {
   readonly #writer: ContentWriter
   readonly #blobs = new Map<string, BlobRef>()
@@ -155,14 +156,17 @@ class HeldNodes implements NodeVault {
 const kinds = ['directory', 'part', 'blocks', 'file'] as const
 const addressBytes = 20
 const hashBytes = 32
-/** Its length, and the digits of its hash that the table does not compare. */
+/** The length of a blob, and the digits of its hash that the table does not compare. */
 const blobRecordBytes = 4 + hashBytes - addressBytes
-/** Kind, flags, height, where it is stored, and the hash of the only page of a directory. */
+/**
+ * The kind, flags, height, address in the store, and for a directory with only one page the hash of that
+ * page.
+ */
 const recordBytes = 1 + 1 + 2 + addressBytes + hashBytes
 const storedAt = 4
 const flags = { linked: 1, wide: 2, table: 4, hashed: 8 }
 
-/** For a durable store: tree nodes there, and in memory where they are. */
+/** Stores the tree nodes in a durable store, and keeps their addresses in memory. */
 class StoredNodes implements NodeVault {
   readonly #core: Core
   readonly #writer: ContentWriter
@@ -206,7 +210,7 @@ class StoredNodes implements NodeVault {
   directory(address: string, attributes: Attributes): Dir {
     const { height, linked, wide } = present(this.facts(address), 'a directory')
     const hash = this.#pageHash(address)
-    // The hash can be computed without its names.
+    // The hash of the directory can be computed without the names in its page.
     const page = hash === undefined ? undefined : new Page(undefined, null, [], '')
     if (page !== undefined) page.hash = hash
     const dir = new Dir(undefined, attributes, page === undefined ? null : [page])

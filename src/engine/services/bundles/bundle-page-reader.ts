@@ -14,7 +14,10 @@ import { asList, asText, checked, damaged } from './bundle-checks.js'
 import type { EntryReader } from './bundle-entry-reader.js'
 import type { NodeFacts, NodeVault } from './bundle-nodes.js'
 
-/** Takes the directories of a bundle: the order of their names, their pages and hashes are worked out. */
+/**
+ * Reads the directories of a bundle. Checks the order of their names, rebuilds their pages and computes their
+ * hashes.
+ */
 export class PageReader {
   readonly #core: Core
   readonly #vault: NodeVault
@@ -28,7 +31,7 @@ export class PageReader {
     this.#slice = slice
   }
 
-  /** A block of a bundle that is a whole directory, or a part of one. */
+  /** Takes a block of a bundle that is a whole directory, or a part of one. */
   async takePage(address: string, list: readonly unknown[], isWhole: boolean): Promise<void> {
     if (list.length > limits.namesPerPage || (list.length === 0 && !isWhole))
       throw damaged('a directory is split into the wrong pages')
@@ -54,7 +57,10 @@ export class PageReader {
     else this.#vault.keepPart(address, page, facts)
   }
 
-  /** A directory of several parts: its pages end where they have to, and parts where they may. */
+  /**
+   * Takes a directory of several parts. A part may end anywhere within a page, so the parts of a page are
+   * joined.
+   */
   async takeParts(address: string, parts: readonly string[]): Promise<void> {
     let pages: Page[] = []
     const all: NodeFacts[] = []
@@ -100,7 +106,7 @@ export class PageReader {
     this.#vault.keepDirectory(address, dir, facts)
   }
 
-  /** The page's hash, or if it has links the hashes of everything else. */
+  /** Computes the hash of a page. If the page has links, computes the hashes of everything else in it. */
   async #hashPage(page: Page, { linked, table }: NodeFacts): Promise<void> {
     const { contentIds, loader } = this.#core
     if (page.nodes.some(mustBeRead)) await this.#vault.flush()
@@ -137,7 +143,7 @@ function factsOf({ names, nodes }: Page, kind: NodeFacts['kind']): NodeFacts {
   }
 }
 
-/** Whether the page's hash needs more than the page itself. */
+/** Whether the hash of a page needs stored nodes in addition to the page itself. */
 function mustBeRead(node: Entry): boolean {
   if (node instanceof Dir) return node.pages === null
   return node instanceof FileNode && (node.body instanceof BlockBody || node.body instanceof UnloadedBody)

@@ -1,4 +1,4 @@
-/** The port of the files that bundles are. */
+/** The port that writes and reads the files of bundles. */
 
 /** One block of a bundle: bytes, or JSON. */
 export interface BundleBlock {
@@ -8,12 +8,16 @@ export interface BundleBlock {
   readonly bytes: Uint8Array
 }
 
-/** Writes and reads files of blocks, of any length in bounded memory. */
+/** Writes and reads files of blocks. Files can have any length; the memory is bounded. */
 export interface BundleFiles {
-  /** The first block is the root, and has this hash. The caller owns the resulting bytes. */
+  /**
+   * Writes a file. The first block is the root, with the hash `rootHash`. The caller owns the resulting
+   * bytes.
+   */
   write(rootHash: string, blocks: AsyncIterable<BundleBlock>): AsyncIterable<Uint8Array>
   /**
-   * The blocks of a file, the root first, each checked against its hash. Errors of the content itself are passed on.
+   * Reads the blocks of a file, the root first. Each is checked against its hash. Errors of `content` are
+   * passed on.
    *
    * @throws {EngineError} INVALID_BUNDLE when the file is damaged
    */

@@ -6,7 +6,8 @@ import { damaged } from './bundle-checks.js'
 const lineEnd = 0x0a
 
 /**
- * Lines, as pieces of equal size but for the last; where they are cut says nothing.
+ * Joins lines, and cuts them into pieces of equal size, except for the last one. A cut can be anywhere in a
+ * line.
  *
  * @throws {EngineError} LIMIT_EXCEEDED when a record is too large
  */
@@ -35,7 +36,7 @@ export async function* cutLines(lines: AsyncIterable<string>): AsyncGenerator<Bu
   if (used > 0) yield piece.subarray(0, used)
 }
 
-/** The lines of pieces, without their ends. */
+/** The lines in the pieces, without line ends. */
 export async function* joinLines(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void> {
   let begun: Uint8Array[] = []
   let begunBytes = 0

@@ -15,8 +15,9 @@ import type { BundleBlock } from './bundle-ports.js'
 const addressDigits = 40
 
 /**
- * Reads the trees of a bundle. A block may refer to earlier blocks only, so there are no cycles and nothing is
- * missing. Derived values (hashes, heights, pages, order) are computed, never taken from the bundle.
+ * Reads the trees of a bundle. A block may refer only to earlier blocks, so there are no cycles and no
+ * missing blocks. Derived values (hashes, heights, pages, order) are computed, and never taken from the
+ * bundle.
  */
 export class TreeReader {
   readonly #core: Core
@@ -49,12 +50,12 @@ export class TreeReader {
     if (this.#slice.over) await this.#slice.next()
   }
 
-  /** Resolves once all nodes read so far are stored. */
+  /** Resolves when all nodes read so far are stored. */
   flush(): Promise<void> {
     return this.#vault.flush()
   }
 
-  /** A state, checked in full; the resulting tree is frozen. */
+  /** Reads a state and checks it completely. The resulting tree is frozen. */
   async state({ root: encoded, manifestHash: expected }: BundleState): Promise<Dir> {
     const value = asList(encoded)
     if (value[0] !== 'd') throw damaged('a tree has no root')

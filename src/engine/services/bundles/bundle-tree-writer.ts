@@ -21,7 +21,7 @@ import {
   type BundleNode,
 } from './bundle-format.js'
 
-/** A content, whose bytes are not read yet, or a list of a tree. */
+/** A content whose bytes have not been read yet, or a node of a tree. */
 export type TreeBlock = BlobRef | { readonly hash: string; readonly bytes: Buffer }
 
 interface PageContent {
@@ -29,32 +29,36 @@ interface PageContent {
   readonly nodes: readonly Entry[]
 }
 
-/** A directory in progress; everything below it comes first. */
+/** A directory in progress. Everything below it is written first. */
 interface Frame {
   readonly dir: Dir
   readonly pages: readonly Page[]
   index: number
   /** The page at `index`, with its names. */
   page: PageContent | undefined
-  /** Directories in that page that may not have been written. */
+  /** Directories in that page that may not have been written yet. */
   waiting: Dir[]
-  /** Addresses of its parts written so far. */
+  /** The addresses of the parts written so far. */
   readonly parts: string[]
 }
 
 /**
- * Turns frozen trees into the blocks of a bundle, each block once, however many of the trees have it. The blocks
- * of a tree depend on its contents alone, not on its history, its place in storage or its loaded parts.
+ * Converts frozen trees to the blocks of a bundle. Each block is written once, even if several trees have it.
+ * The blocks of a tree depend only on its contents, not on its history, its place in storage or its loaded
+ * parts.
  */
 export class TreeWriter {
   readonly #core: Core
   readonly #nodes = new DigestTable()
   readonly #blobs = new DigestTable()
-  /** Addresses of written directories: by the address in storage, or by the directory itself where it has none. */
+  /**
+   * Addresses in the bundle of written directories, by the address in storage, or by the directory if it has
+   * none.
+   */
   readonly #directories = new Map<Dir | string, string>()
   readonly #pages = new Map<Page | string, readonly string[]>()
   readonly #slice: TimeSlice
-  /** Made, and not given out yet. */
+  /** Blocks that have been made and not yet yielded. */
   #made: TreeBlock[] = []
 
   constructor(core: Core) {
@@ -62,12 +66,12 @@ export class TreeWriter {
     this.#slice = new TimeSlice(core.environment)
   }
 
-  /** How many blocks there were so far. */
+  /** The number of blocks so far. */
   get count(): number {
     return this.#nodes.size + this.#blobs.size
   }
 
-  /** Yields the blocks of a tree that were not yielded yet, and returns the entry for its root. */
+  /** Yields the blocks of a tree that have not been yielded before, and returns the entry for its root. */
   async *write(root: Dir): AsyncGenerator<TreeBlock, BundleDirectory> {
     if (root.links !== undefined) yield* this.#directory(root.links)
     yield* this.#directory(root)
@@ -77,7 +81,7 @@ export class TreeWriter {
   }
 
   async *#directory(root: Dir): AsyncGenerator<TreeBlock, void> {
-    // Not recursive: a tree may be as deep as paths allow.
+    // Not recursive, because a tree may be as deep as paths allow.
     const stack: Frame[] = []
     if (!this.#directories.has(keyOf(root))) stack.push(await this.#open(root))
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
@@ -107,14 +111,14 @@ export class TreeWriter {
     return frame
   }
 
-  /** Goes on to the next page that was not written before. */
+  /** Moves to the next page that has not been written before. */
   async #nextPage(frame: Frame): Promise<void> {
     for (; frame.index < frame.pages.length && frame.page === undefined; frame.index++) {
       const page = itemAt(frame.pages, frame.index)
       const known = frame.pages.length === 1 ? undefined : this.#pages.get(page.address ?? page)
       if (known === undefined) {
         const { names, nodes } = await peekPage(page, this.#core.loader)
-        // The page itself may be unloaded before its turn.
+        // The page itself may be unloaded before it is written.
         frame.page = { names: present(names, 'a loaded page'), nodes }
         frame.waiting = frame.page.nodes.filter((node) => node instanceof Dir)
         return
@@ -218,7 +222,7 @@ export class TreeWriter {
         else if (block !== undefined) {
           const extents: BundleExtent[] = []
           for (const { offset, length, blob, casOffset } of block.extents) {
-            // Perhaps its hash has to be computed.
+            // The next line may have to compute the hash of the blob.
             if (this.#slice.over) await this.#slice.next()
             extents.push([offset, length, this.#blob(blob), blob.length, casOffset])
           }
@@ -257,7 +261,7 @@ export class TreeWriter {
 
 const addressDigits = 40
 
-/** Directories with the same address have the same contents. */
+/** Directories with the same address have the same contents, so the address is the key. */
 function keyOf(dir: Dir): Dir | string {
   return dir.address ?? dir
 }

@@ -18,7 +18,7 @@ export interface BundleOptions {
   readonly signal?: AbortSignal
 }
 
-/** Sessions with their history as files. */
+/** Exports and imports sessions with their history, as files. */
 export class Bundles {
   readonly #parts: BundleParts
   readonly #closing = new AbortController()
@@ -27,12 +27,12 @@ export class Bundles {
     this.#parts = parts
   }
 
-  /** Ends the imports that wait for more of their bundle. */
+  /** Aborts the imports that wait for more of their bundle. */
   close(): void {
     this.#closing.abort(engineClosed())
   }
 
-  /** The session as of now. `allowed` decides which parts the caller may read. */
+  /** Exports the current state of the session. `allowed` decides which parts the caller may read. */
   async export(
     core: Core,
     live: LiveSession,
@@ -45,7 +45,7 @@ export class Bundles {
     return writing(core, files, opened, signal)
   }
 
-  /** `mayUse` says whether the caller may have sessions on a source. */
+  /** Imports a session. `mayUse` decides whether the caller may have sessions on a source. */
   async import(
     core: Core,
     content: ContentIn,
@@ -98,7 +98,7 @@ export function parseBundleOptions(options: BundleOptions): BundleOptions {
 }
 
 /**
- * Bytes as they are at the call, or a stream.
+ * Returns a copy of the bytes at the call, or the stream.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the content is neither
  */
