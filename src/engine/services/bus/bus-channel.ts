@@ -9,14 +9,16 @@ import type { BusQuery, Publication } from './bus-requests.js'
 import type { Subscription } from './bus-subscription.js'
 import { checkQuota } from '../quota.js'
 
-/** The channels of a subscriber; a letter precedes the name of a topic or pattern. */
+/** The channels of a subscriber. A letter precedes a topic or pattern. */
 type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
-/** Signs of patterns times characters of a topic that are matched without a look at the clock. */
+/**
+ * The work of matching up to which no clock is read: characters in patterns times characters of the topic.
+ */
 const quickMatches = 2 ** 18
-/** Messages times subscribers that are handed over before the event loop gets a turn. */
+/** The number of deliveries (messages times subscribers) after which the event loop gets a turn. */
 const quickDeliveries = 10_000
-/** Bytes that subscribers may copy before the event loop gets a turn. */
+/** The number of bytes that subscribers may copy before the event loop gets a turn. */
 const quickBytes = 8 * 2 ** 20
 
 interface UsedPattern {
@@ -25,31 +27,32 @@ interface UsedPattern {
 }
 
 /**
- * The messages of one session and their subscribers. Messages are numbered, kept and dropped when they are
- * published, and delivered when they are stored, in the order of their numbers.
+ * The messages of one session and their subscribers. A message gets its number when it is published. At that
+ * moment it is kept, and older messages are dropped. It is delivered when it is stored, in the order of the
+ * numbers.
  */
 export class BusChannel {
   readonly #emitter = createEmitter<Record<Channels, KeptMessage>>()
   readonly #subscribers = new Set<Subscription>()
   #unfollow: (() => void) | undefined
-  /** The different patterns of all subscribers: each is matched once for a message. */
+  /** The different patterns of all subscribers. Each is matched once for each message. */
   readonly #patterns = new Map<string, UsedPattern>()
   #patternSize = 0
   readonly #kept: KeptMessage[] = []
   #keptBytes = 0
   #newest = 0
   #delivered = 0
-  /** Resolves when all that was published so far is delivered, or was not stored. */
+  /** Resolves when every message published so far is delivered, or could not be stored. */
   #settled: Promise<void> = Promise.resolve()
-  /** Since subscribers got a turn, by force. */
+  /** Counts since the last pause that was made for subscribers. */
   #inARow = { messages: 0, bytes: 0, deliveries: 0 }
 
-  /** Messages that are kept for replay. */
+  /** The number of messages that are kept for replay. */
   get keptCount(): number {
     return this.#kept.length
   }
 
-  /** Of their payloads. */
+  /** The bytes of the payloads of kept messages. */
   get keptBytes(): number {
     return this.#keptBytes
   }
@@ -60,7 +63,7 @@ export class BusChannel {
     this.#delivered = message.seq
   }
 
-  /** The next message, and the messages it displaces. */
+  /** Adds a publication. Returns its message, and the older messages that were dropped for it. */
   add(
     publication: Publication,
     by: { readonly senderId: string; readonly at: number },
@@ -80,18 +83,23 @@ export class BusChannel {
     return { message, dropped }
   }
 
-  /** Resolves when it and all before it are delivered; rejects with the error of `stored`. */
+  /** Resolves when this message and all earlier ones are delivered. Rejects with the error of `stored`. */
   deliver(message: KeptMessage, stored: Promise<void>, environment: Environment): Promise<void> {
     const pause = this.#pauseAfter(message) ? nextTurn : undefined
     const before = this.#settled
-    // It may fail while earlier messages are still being stored.
+    // `stored` may reject while earlier messages are still being stored.
     stored.catch(() => undefined)
     const delivered = before.then(() => stored).then(() => this.#emit(message, environment))
     this.#settled = delivered.then(pause, () => undefined)
     return delivered
   }
 
-  /** QUOTA. `follow` is called for the first subscriber, and its result when the last has left. */
+  /**
+   * Adds a subscription. Calls `follow` for the first subscriber, and the function that it returned when the
+   * last one leaves.
+   *
+   * @throws {EngineError} QUOTA when there are too many subscribers or patterns
+   */
   subscribe(
     subscription: Subscription,
     query: BusQuery,
@@ -146,7 +154,10 @@ export class BusChannel {
     this.#keptBytes += message.payload.byteLength
   }
 
-  /** Synchronous if that is quick. Subscriptions made meanwhile start after this message anyway. */
+  /**
+   * Delivers a message, synchronously if that is quick. A subscription made meanwhile starts after this
+   * message.
+   */
   #emit(message: KeptMessage, environment: Environment): void | Promise<void> {
     this.#delivered = message.seq
     const { topic, payload } = message
@@ -160,7 +171,7 @@ export class BusChannel {
     }
   }
 
-  /** The event loop gets turns between matches that are long, and between subscribers who copy much. */
+  /** Delivers a message, with turns of the event loop between long matches and after many copied bytes. */
   async #emitInSlices(message: KeptMessage, environment: Environment): Promise<void> {
     const slice = new TimeSlice(environment)
     let bytes = 0
@@ -182,8 +193,9 @@ export class BusChannel {
   }
 
   /**
-   * Whether the event loop gets a turn after this message. Many commits may be acknowledged at one moment: a
-   * subscriber that takes each message at once must not be too slow for them, and many subscribers take long.
+   * Whether the event loop gets a turn after this message. Many commits may be acknowledged at one moment. A
+   * subscriber that takes each message at once must not count as too slow then, and delivery to many
+   * subscribers takes long.
    */
   #pauseAfter({ payload }: KeptMessage): boolean {
     this.#inARow.messages += 1
@@ -200,7 +212,10 @@ export class BusChannel {
     return true
   }
 
-  /** The kept messages that match, once stored: the newest `limit` of those after `after`. */
+  /**
+   * Waits until the published messages are stored, then returns the newest `limit` matching messages after
+   * `after`.
+   */
   async #search(
     { topics, patterns }: BusQuery,
     { after, limit }: NonNullable<BusQuery['replay']>,
@@ -244,7 +259,7 @@ export class BusChannel {
 
   #off(name: Channels, handler: (message: KeptMessage) => void): void {
     this.#emitter.off(name, handler)
-    // The emitter keeps an empty list for every name that it has ever heard.
+    // The emitter keeps an empty list for every name that ever had a handler.
     if (this.#emitter.all.get(name)?.length === 0) this.#emitter.all.delete(name)
   }
 }

@@ -7,7 +7,7 @@ import { busMessageKind, type MessageRecord } from '../../records/bus-message.js
 
 /** A kept message, shared by all subscribers. */
 export interface KeptMessage extends Publication {
-  /** From 1, without gaps. */
+  /** Starts at 1, and has no gaps. */
   readonly seq: number
   readonly messageId: string
   readonly senderId: string
@@ -35,8 +35,8 @@ export function fromRecord(json: string, key: string): KeptMessage {
 }
 
 /**
- * A subscriber's own copy of a message, free to change. A large payload is copied on its first read: of many
- * subscribers that wait for one message, only those reading it hold a copy.
+ * A subscriber's own copy of a message, which it may change. A large payload is copied when it is first read.
+ * If many subscribers wait for one message, only those that read the payload have a copy of it.
  */
 export function show(message: KeptMessage, sessionId: string): BusMessage {
   const { messageId, topic, payload, senderId, at } = message
@@ -51,7 +51,7 @@ export function show(message: KeptMessage, sessionId: string): BusMessage {
   }
   if (!large) return shown
   const own = (value: Uint8Array): Uint8Array => {
-    // Of a frozen message each look is a copy of its own.
+    // If the subscriber froze the message, this does nothing, and each read returns a new copy.
     Reflect.defineProperty(shown, 'payload', { value, writable: true, enumerable: true, configurable: true })
     return value
   }

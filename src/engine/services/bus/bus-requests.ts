@@ -41,8 +41,8 @@ export interface BusMessage {
 }
 
 /**
- * Selects the messages of a subscription. Without topics and patterns it gets every message. With both it gets each
- * message that either matches, once.
+ * Selects the messages of a subscription. If there are neither topics nor patterns, it gets every message. If
+ * there are both, it gets each message that matches one of them, once.
  */
 export interface BusSubscribeRequest {
   /** Exact topics, at most 256; none by default. */
@@ -82,7 +82,7 @@ const subscribeShape = new Shape<BusSubscribeRequest>({
 
 export interface Publication {
   readonly topic: string
-  /** Not shared with the caller; its memory may be part of a larger buffer. */
+  /** Not shared with the caller. It may be a view of a larger buffer. */
   readonly payload: Uint8Array
 }
 
@@ -90,7 +90,7 @@ export interface Publication {
 export interface BusQuery {
   readonly topics: ReadonlySet<string>
   readonly patterns: readonly TextGlob[]
-  /** Undefined where nothing is to be replayed. */
+  /** undefined if nothing is replayed. */
   readonly replay: { readonly after: number; readonly limit: number } | undefined
 }
 

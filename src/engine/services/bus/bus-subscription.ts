@@ -57,40 +57,46 @@ interface Taker {
   readonly reject: (error: unknown) => void
 }
 
-/** Whether it has an error counts, not which: a signal may abort with anything. */
+/**
+ * The presence of `error` matters, not its value, because a signal may abort with any value, even undefined.
+ */
 interface Ending {
   readonly error?: unknown
 }
 
 const done = { done: true, value: undefined } as const
 
-/** One subscriber's side: its queued messages and its waiting calls. It knows neither topics nor sessions. */
+/**
+ * The side of one subscriber: its queued messages and waiting calls. It knows neither topics nor sessions.
+ */
 export class Subscription implements BusSubscription {
   readonly opened: Promise<void>
   readonly startsAfter: Promise<string>
   readonly #sessionId: string
-  /** Messages from before the subscription: not counted as waiting while the bus keeps them anyway. */
+  /**
+   * Messages from before the subscription. They do not count as waiting as long as the bus keeps them anyway.
+   */
   #replay: KeptMessage[] = []
-  /** How many of the replay the bus no longer keeps: the first of them. */
+  /** The number of messages at the start of the replay that the bus no longer keeps. */
   #dropped = 0
   #searching = false
-  /** Messages since the subscription. */
+  /** Messages published after the start of the subscription. */
   #queue: KeptMessage[] = []
-  /** The bytes of the queue, and of replayed messages that the bus has dropped. */
+  /** The bytes of the queue, and of the replayed messages that the bus no longer keeps. */
   #bytes = 0
   readonly #takers: Taker[] = []
-  /** The newest message that was received. */
+  /** The number of the newest received message. */
   #newest = 0
   #start: string | Promise<string> = ''
-  /** Set: nothing more is received; waiting messages are still handed over. */
+  /** Once set, no more messages are received. Waiting messages are still delivered. */
   #end: Ending | undefined
   #slow = false
-  /** Its error was thrown, or there is none to be thrown. */
+  /** The error was thrown, or there is no error to throw. */
   #notified = false
   #leave: (() => void) | undefined
   #forget: (() => void) | undefined
 
-  /** `register` may throw, also later: then the subscription ends with that. */
+  /** If `register` throws or rejects, the subscription ends with that error. */
   constructor(sessionId: string, register: (subscription: Subscription) => Promise<void>) {
     this.#sessionId = sessionId
     this.opened = this.#open(register)
@@ -109,18 +115,23 @@ export class Subscription implements BusSubscription {
     this.#forget = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))
   }
 
-  /** From now on it receives messages after `newest`; `leave` is called when it no longer wants them. */
+  /**
+   * From now on, messages after `newest` are received. `leave` is called when no more messages are wanted.
+   */
   start(newest: number, leave: () => void): void {
     this.#newest = newest
     this.#start = encodeSeq(newest)
     this.#leave = leave
   }
 
-  /** Nothing is handed over until the replay is found. `oldest` gives the oldest message that the bus keeps then. */
+  /**
+   * Delivers no message until the replay has been found. `oldest` returns the oldest message that the bus
+   * still keeps.
+   */
   startReplay(search: Promise<readonly KeptMessage[]>, oldest: () => number): void {
     this.#searching = true
     const found = (messages: readonly KeptMessage[]): void => {
-      // It may have been stopped in the meantime.
+      // The subscription may have been stopped in the meantime.
       if (!this.#searching) return
       this.#searching = false
       this.#replay = [...messages]
@@ -135,13 +146,13 @@ export class Subscription implements BusSubscription {
     this.#start = start
   }
 
-  /** Each message once, in order. */
+  /** Takes messages in order. Ignores a message that was received before. */
   receive(message: KeptMessage): void {
     if (this.#end !== undefined || message.seq <= this.#newest) return
     this.#newest = message.seq
     const taker = this.#searching ? undefined : this.#takers.shift()
     if (taker !== undefined) {
-      // While a call waits, all earlier messages have been taken.
+      // If a call is waiting, all earlier messages have been taken.
       taker.resolve(this.#result(message))
       return
     }
@@ -150,7 +161,7 @@ export class Subscription implements BusSubscription {
     this.#checkWaiting()
   }
 
-  /** The bus has dropped all messages up to this one. */
+  /** Notes that the bus has dropped all messages up to this one. */
   dropped(seq: number): void {
     const before = this.#dropped
     for (let next; (next = this.#replay[this.#dropped]) !== undefined && next.seq <= seq; this.#dropped++) {
@@ -159,7 +170,7 @@ export class Subscription implements BusSubscription {
     if (this.#dropped > before) this.#checkWaiting()
   }
 
-  /** Nothing more comes; an error follows the messages received so far. */
+  /** Ends the subscription. Waiting messages are still delivered, and then the error. */
   end(how: Ending): void {
     if (this.#end !== undefined) return
     this.#end = how
@@ -228,7 +239,9 @@ export class Subscription implements BusSubscription {
     this.end({ error: new EngineError('SLOW_CONSUMER', message, { limit: String(busWaitingBytes) }) })
   }
 
-  /** Cuts a replay and the messages after it to the size of a queue: it may lie here for long. */
+  /**
+   * Cuts the replay and the messages after it to the size of a queue, because they may wait here for long.
+   */
   #cut(): void {
     const waiting: KeptMessage[] = []
     let bytes = 0
@@ -242,7 +255,7 @@ export class Subscription implements BusSubscription {
     this.#queue = waiting
   }
 
-  /** Ends at once; waiting messages are not handed over. */
+  /** Ends the subscription at once. Waiting messages are not delivered. */
   #stop(how: Ending): void {
     if (this.#notified) return
     this.#end = how

@@ -12,8 +12,8 @@ import type { BusQuery, Publication } from './bus-requests.js'
 import type { Subscription } from './bus-subscription.js'
 
 /**
- * Messages within a session. They are not its history: there are no events of them, a restore leaves them, forks
- * start without any, and only the newest are kept.
+ * Messages within a session. They are not part of its history: they have no events, and restores do not
+ * affect them. A fork starts without messages. Only the newest messages are kept.
  */
 export class MessageBus {
   readonly #channels = new SessionIndex<BusChannel>(
@@ -23,25 +23,29 @@ export class MessageBus {
     { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
   )
 
-  /** Resolves when the message is stored and was delivered to waiting subscribers. */
+  /** Resolves when the message is stored, and delivered to the subscribers that wait for it. */
   publish(core: Core, live: LiveSession, publication: Publication): Promise<{ messageId: string }> {
     return mutate(core, live, () => {
       const channel = this.#channels.get(core, live)
       const by = { senderId: core.principal, at: core.environment.wallClockMs() }
       const { message, dropped } = channel.add(publication, by)
-      // No event records it.
+      // A message has no event, so its use of the session must be noted here.
       touch(core, live)
       const records = core.journal.kept((): RecordChanges => ({
         put: [[keys.busMessage(live.id, message.seq), toRecord(message)]],
         del: dropped.map(({ seq }) => keys.busMessage(live.id, seq)),
       }))
-      // A store that keeps nothing still says when others are to have a turn.
+      // Even a store that keeps nothing determines when other sessions get a turn.
       const stored = commitRecords(core, live, records ?? {})
       return channel.deliver(message, stored, core.environment).then(() => ({ messageId: message.messageId }))
     })
   }
 
-  /** Takes its place among the calls of {@link publish}: it receives all later publications. QUOTA. */
+  /**
+   * Runs in order with the calls of {@link publish}: the subscription receives all later publications.
+   *
+   * @throws {EngineError} QUOTA when there are too many subscribers or patterns
+   */
   subscribe(core: Core, live: LiveSession, subscription: Subscription, query: BusQuery): Promise<void> {
     return mutate(core, live, () => {
       const channel = this.#channels.get(core, live)
