@@ -10,8 +10,9 @@ import { cutIntoBlobs } from '../../cas/staging.js'
 import type { EncodedContent } from '../../records/cache-entry.js'
 
 /**
- * An immutable value. Up to a few KiB it is a string with a character for each byte, which takes the least memory;
- * larger ones are blobs, whose bytes the blob cache may drop when they are stored. Its size says which.
+ * An immutable value. Up to a few KiB, it is a string with one character for each byte, which needs the least
+ * memory. A larger value is a list of blobs; once they are stored, the blob cache may drop their bytes. The
+ * size alone determines the form.
  */
 export interface CacheContent {
   readonly size: number
@@ -20,7 +21,7 @@ export interface CacheContent {
 
 export const noContent: CacheContent = { size: 0, bytes: '' }
 
-/** A copy of a caller's bytes. */
+/** Copies a caller's bytes. */
 export function toContent(value: Uint8Array): CacheContent {
   const size = value.byteLength
   if (size > limits.cacheInlineBytes) return { size, bytes: cutIntoBlobs(value) }
@@ -37,7 +38,10 @@ export function decodeContent(encoded: EncodedContent): CacheContent {
   return { size: bytes.reduce((size, blob) => size + blob.length, 0), bytes }
 }
 
-/** Values as the JSON of {@link EncodedContent}, made in slices before they are written: encoding many takes long. */
+/**
+ * Values as the JSON of {@link EncodedContent}. Encoding many takes long, so it is done in slices before the
+ * write.
+ */
 export class EncodedValues {
   readonly #contents: readonly CacheContent[]
   readonly #environment: Environment
@@ -48,7 +52,9 @@ export class EncodedValues {
     this.#environment = environment
   }
 
-  /** In the order of the contents; a Fault while they are not made. */
+  /**
+   * The JSON of each value, in the order of the contents. Throws a Fault if they have not been encoded yet.
+   */
   get(): readonly string[] {
     if (this.#values !== undefined) return this.#values
     throw new Fault(async () => {
@@ -66,7 +72,7 @@ function* encodeAll(contents: readonly CacheContent[]): Steps<string[]> {
   return values
 }
 
-/** Whether the bytes are the same; nothing is read, blobs that are not in memory are compared by their hash. */
+/** Whether the bytes are equal. Reads nothing: blobs that are not in memory are compared by their hashes. */
 export function sameContent(a: CacheContent, b: CacheContent): boolean {
   if (a.size !== b.size) return false
   if (typeof a.bytes === 'string' || typeof b.bytes === 'string') return a.bytes === b.bytes
@@ -74,7 +80,7 @@ export function sameContent(a: CacheContent, b: CacheContent): boolean {
   return a.bytes.every((blob, index) => sameBlob(blob, itemAt(others, index)))
 }
 
-/** The bytes as a fresh copy. */
+/** A new copy of the bytes. */
 export function readContent(content: ContentStore, { size, bytes }: CacheContent): Buffer | Promise<Buffer> {
   if (typeof bytes === 'string') return Buffer.from(bytes, 'latin1')
   return bytes.length === 1

@@ -5,28 +5,28 @@ import type { Steps } from '../../base/slices.js'
 import { noContent, type CacheContent } from './cache-content.js'
 import { ExpiryQueue } from './expiry-queue.js'
 
-/** The contents of an entry. */
+/** The content and times of an entry. */
 export interface CacheItem {
   readonly key: string
   readonly content: CacheContent
-  /** By the wall clock, in milliseconds since the epoch, as is `updatedAt`. */
+  /** By the wall clock, in milliseconds since the epoch, like `updatedAt` and `expiresAt`. */
   readonly createdAt: number
   readonly updatedAt: number
-  /** As it is shown and stored; 0: never. */
+  /** The time as it is shown and stored; 0: the entry never expires. */
   readonly expiresAt: number
-  /** By the monotonic clock; infinite: never. */
+  /** By the monotonic clock; infinity: the entry never expires. */
   readonly deadline: number
 }
 
 export interface CacheBounds {
-  /** Keys and values together. */
+  /** The bytes of keys and values together. */
   readonly bytes: number
   readonly entries: number
 }
 
-/** An entry as it is now: an entry returned earlier may have changed since. */
+/** An entry as it is now. An entry that was returned earlier may be out of date. */
 export interface CacheEntry extends CacheItem {
-  /** Of the last write: later ones have higher numbers. */
+  /** The number of the last write. Later writes have higher numbers. */
   readonly order: number
 }
 
@@ -34,26 +34,29 @@ interface Node {
   item: CacheItem
   order: number
   readonly keyBytes: number
-  /** Neighbours by last use. */
+  /** The neighbours in the order of use. */
   older: Node | undefined
   newer: Node | undefined
   gone: boolean
 }
 
-/** Stale expiries and keys are dropped when there are more of them than this and than entries. */
+/**
+ * Outdated expiries and sorted nodes are dropped once there are over twice as many as entries, plus this
+ * number.
+ */
 const slack = 64
-/** Entries that are taken out in one step. */
+/** The number of entries that are removed in one step. */
 const stepEntries = 1000
 
 /**
- * The entries of one cache, in memory: by key, by last use, by expiry, and by the order of their keys once that was
- * asked for. It has no clock: expired entries stay until {@link tidy} has run.
+ * The entries of one cache, in memory: by key, by last use, by expiry, and, after the first listing, in the
+ * order of their keys. It has no clock: expired entries stay until {@link tidy} has run.
  */
 export class CacheEntries {
   readonly #bounds: CacheBounds
   readonly #byKey = new Map<string, Node>()
   readonly #expiries = new ExpiryQueue<Node>()
-  /** Sorted, including some removed entries; undefined until the first listing. */
+  /** Nodes in the order of their keys, including some removed ones; undefined until the first listing. */
   #sorted: Node[] | undefined
   /** Entries added since the last sort. */
   #unsorted: Node[] = []
@@ -71,17 +74,17 @@ export class CacheEntries {
     return this.#byKey.size
   }
 
-  /** Of keys and values. */
+  /** The bytes of keys and values. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Before this nothing is over. */
+  /** No entry expires before this time. */
   get nextExpiry(): number {
     return this.#expiries.next
   }
 
-  /** Whether the cache exceeds its bounds, as a stored one may. */
+  /** Whether the cache exceeds its bounds. A cache that was read from the store may do so. */
   get isOver(): boolean {
     return this.#bytes > this.#bounds.bytes || this.size > this.#bounds.entries
   }
@@ -90,7 +93,7 @@ export class CacheEntries {
     return this.#byKey.get(key)?.item
   }
 
-  /** As {@link get}, and counts as use. */
+  /** Like {@link get}, but counts as a use. */
   use(key: string): CacheItem | undefined {
     const node = this.#byKey.get(key)
     if (node !== undefined && node !== this.#newest) {
@@ -100,7 +103,7 @@ export class CacheEntries {
     return node?.item
   }
 
-  /** Adds an entry or replaces it, as the last one used; returns the number of the write. */
+  /** Adds or replaces an entry and makes it the most recently used one. Returns the number of the write. */
   put(item: CacheItem): number {
     const order = ++this.#order
     const known = this.#byKey.get(item.key)
@@ -115,12 +118,12 @@ export class CacheEntries {
     return order
   }
 
-  /** Adds an entry that was stored, in any order; {@link restored} follows the last one. */
+  /** Adds a stored entry. The order does not matter. Call {@link restored} after the last one. */
   restore({ order, ...item }: CacheEntry): void {
     this.#add(item, order)
   }
 
-  /** The last use of a restored entry is its last write. */
+  /** Orders restored entries by their last write, which counts as their last use. */
   restored(): void {
     const nodes = [...this.#byKey.values()].sort((a, b) => a.order - b.order)
     this.#oldest = undefined
@@ -154,7 +157,7 @@ export class CacheEntries {
     while (this.isOver) this.#remove(present(this.#oldest, 'the oldest entry'))
   }
 
-  /** Keys that were taken out and not put again, once. */
+  /** The keys that were removed and not put again. Each is returned once. */
   takeRemoved(): string[] {
     if (this.#removed.size === 0) return []
     const removed = [...this.#removed]
@@ -199,7 +202,7 @@ export class CacheEntries {
     this.#unlink(node)
     this.#removed.add(node.item.key)
     node.gone = true
-    // It may stay where it waits to expire, or among the sorted ones; its bytes must not.
+    // The node may stay in the queue of expiries or the sorted list, but its bytes must be freed.
     node.item = { ...node.item, content: noContent }
   }
 
@@ -229,7 +232,7 @@ export class CacheEntries {
     }
   }
 
-  /** Sorting is quick for a sorted run with few new entries after it. */
+  /** Sorts the nodes. This is quick for a sorted list with few new entries at its end. */
   #sort(): readonly Node[] {
     if (this.#sorted === undefined) this.#sorted = [...this.#byKey.values()].sort(byKey)
     else if (this.#unsorted.length > 0 || this.#manyAreGone()) {
@@ -244,7 +247,7 @@ export class CacheEntries {
   }
 }
 
-/** The first whose key is not below `key`, or above it. */
+/** The index of the first key that is not below `key` (or, with `above`, that is above it). */
 function firstBehind(sorted: readonly Node[], key: string, above: boolean): number {
   let low = 0
   let high = sorted.length
@@ -257,7 +260,7 @@ function firstBehind(sorted: readonly Node[], key: string, above: boolean): numb
   return low
 }
 
-/** Of ASCII both orders are the same, and that of strings is many times as fast. */
+/** For ASCII keys both orders are equal, and comparing strings directly is many times as fast. */
 function byKey(a: Node, b: Node): number {
   const [one, other] = [a.item.key, b.item.key]
   if (a.keyBytes > one.length || b.keyBytes > other.length) return compareUtf8(one, other)

@@ -7,7 +7,7 @@ import { pageNames, type PageRequest } from '../../base/paging.js'
 import { toBytes } from '../../cas/staging.js'
 import { toContent, type CacheContent } from './cache-content.js'
 
-/** Names an entry of a session's cache. */
+/** Identifies an entry of a session's cache. */
 export interface CacheReference {
   /** The key, 1 to 1,024 bytes; not `.` or `..`. */
   readonly key: string
@@ -158,7 +158,7 @@ export function parseCacheKeys(request: { readonly keys: readonly string[] }): s
   )
 }
 
-/** Values are copied only as long as they can be in the cache together. */
+/** Parses the entries. Stops copying values as soon as they cannot all fit into the cache. */
 export function parseCacheBatch(
   request: { readonly entries: readonly CachePutRequest[] },
   maxBytes: number,
@@ -185,7 +185,7 @@ function parseWrite(
   return { key: parsedKey, keyBytes: Buffer.byteLength(parsedKey), content, ttlSeconds: seconds }
 }
 
-/** `.` and `..` cannot be part of the path of a URL. */
+/** Rejects `.` and `..`, which cannot be part of the path of a URL. */
 function parseKey(field: string, key: unknown): string {
   const text = parseText(field, key, limits.cacheKeyBytes)
   if (text === '' || text === '.' || text === '..') throw invalid(field, 'must not be empty, "." or ".."')

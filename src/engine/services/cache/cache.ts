@@ -35,7 +35,10 @@ import type {
   ParsedCacheKeys,
 } from './cache-requests.js'
 
-/** Bytes of many values that are encoded at once; more are encoded in slices, ahead of the write. */
+/**
+ * Up to this size, the values of a batch are encoded in one step. Larger batches are encoded in slices before
+ * the write.
+ */
 const quickBytes = 2 ** 20
 
 /** The cache of a session in memory. */
@@ -45,7 +48,10 @@ interface CacheIndex {
   missCount: number
 }
 
-/** The time left by the wall clock becomes the time left by the monotonic clock. */
+/**
+ * Adds a stored entry. Its remaining time by the wall clock becomes its remaining time by the monotonic
+ * clock.
+ */
 function addStored({ entries }: CacheIndex, json: string, { environment }: Core, key: string): void {
   const { value, ttlSeconds, ...times } = cacheEntryKind.parse(json, key)
   const remaining = Math.min(Math.max(0, times.expiresAt - environment.wallClockMs()), ttlSeconds * 1000)
@@ -54,11 +60,11 @@ function addStored({ entries }: CacheIndex, json: string, { environment }: Core,
 }
 
 /**
- * Keys and values of sessions. A full cache loses expired entries first, then the least recently used;
- * the last use of an entry read from storage is its last write.
+ * Keys and values of sessions. A full cache drops expired entries first, then the least recently used ones.
+ * For an entry that was read from storage, the last write counts as the last use.
  */
 export class CacheService {
-  /** Of the keys and values of one cache. */
+  /** The maximum bytes of the keys and values of one cache. */
   readonly maxBytes: number
   readonly #indexes: SessionIndex<CacheIndex>
 
@@ -77,9 +83,9 @@ export class CacheService {
   }
 
   /**
-   * All of the writes, or none; the last one of a key counts.
+   * Stores all of the writes, or none. If a key occurs several times, its last write counts.
    *
-   * @throws {EngineError} TOO_LARGE when they cannot be in the cache together
+   * @throws {EngineError} TOO_LARGE when the writes cannot fit into the cache together
    */
   put(core: Core, live: LiveSession, writes: readonly CacheWrite[], field: string): Promise<void> {
     let bytes = 0
@@ -103,7 +109,7 @@ export class CacheService {
 
   async get(core: Core, live: LiveSession, key: string): Promise<CacheValue> {
     const loaded = this.#loaded(core, live)
-    // Every await costs as much as the look-up.
+    // An await costs as much as the look-up, so it is avoided if possible.
     const content = look(loaded instanceof Promise ? await loaded : loaded, key)
     if (content === undefined) return { value: Buffer.alloc(0), found: false }
     const value = readContent(core.content, content)
@@ -111,12 +117,12 @@ export class CacheService {
   }
 
   /**
-   * A value requested twice counts twice.
+   * A value that is requested twice counts twice towards the bound.
    *
    * @throws {EngineError} TOO_LARGE when the values exceed the bound of a cache
    */
   async getAll(core: Core, live: LiveSession, wanted: readonly string[]): Promise<NamedCacheValue[]> {
-    // All at once: no change comes between two of them.
+    // All values are looked up synchronously, so that no change comes between two of them.
     const found = await whenLoaded(() => {
       const index = this.#current(core, live)
       let bytes = 0
@@ -141,7 +147,7 @@ export class CacheService {
     return { exists: entries.get(key) !== undefined }
   }
 
-  /** @throws {EngineError} CACHE_KEY_NOT_FOUND when there is no such entry */
+  /** @throws {EngineError} CACHE_KEY_NOT_FOUND when the entry does not exist */
   async metadata(core: Core, live: LiveSession, key: string): Promise<CacheMetadata> {
     const item = await whenLoaded(() => this.#current(core, live).entries.get(key))
     if (item === undefined)
@@ -182,7 +188,7 @@ export class CacheService {
     })
   }
 
-  /** How many of the keys there were. */
+  /** Deletes entries. Returns how many of the keys existed. */
   delete(core: Core, live: LiveSession, unwanted: readonly string[]): Promise<{ deletedCount: number }> {
     return mutate(core, live, () => this.#delete(core, live, this.#current(core, live).entries, unwanted))
   }
@@ -211,7 +217,10 @@ export class CacheService {
     return { entryCount: entries.size, sizeBytes: entries.bytes, hitCount, missCount }
   }
 
-  /** Without expired entries. Throws a Fault if it must be read first, or very many expire at once. */
+  /**
+   * The cache without expired entries. Throws a Fault if it must be loaded first, or if very many entries
+   * expire at once.
+   */
   #current(core: Core, live: LiveSession): CacheIndex {
     const index = this.#indexes.get(core, live)
     const { entries } = index
@@ -222,7 +231,7 @@ export class CacheService {
     return index
   }
 
-  /** As {@link #current}, a promise only where it has to be read. */
+  /** Like {@link #current}, but returns a promise if the cache must be loaded first. */
   #loaded(core: Core, live: LiveSession): CacheIndex | Promise<CacheIndex> {
     try {
       return this.#current(core, live)
@@ -241,7 +250,7 @@ export class CacheService {
   ): Promise<void> {
     const { environment } = core
     const now = environment.wallClockMs()
-    // By key: the last one counts.
+    // The records by key. The last write of a key counts.
     const put = core.journal.kept(() => new Map<string, CacheRecord | string>())
     for (const [index, { key, content, ttlSeconds }] of writes.entries()) {
       const ttlMs = ttlSeconds * 1000
@@ -270,7 +279,7 @@ export class CacheService {
     return this.#commit(core, live, entries).then(() => ({ deletedCount }))
   }
 
-  /** Includes the records of expired and evicted entries. */
+  /** Stores the written records, and deletes those of deleted, expired and evicted entries. */
   #commit(
     core: Core,
     live: LiveSession,
@@ -285,7 +294,7 @@ export class CacheService {
       del: removed.map((key) => keys.cacheEntry(live.id, key)),
     }))
     if (records !== undefined && records.put.length + records.del.length === 0) return live.acknowledged
-    // A store that keeps nothing still says when others are to have a turn.
+    // Even a store that keeps nothing determines when other sessions get a turn.
     return commitRecords(core, live, records ?? {}, blobs)
   }
 }
@@ -295,14 +304,14 @@ function recordOf(about: Omit<CacheRecord, 'value'>, value: string): string {
   return `${JSON.stringify(about).slice(0, -1)},"value":${value}}`
 }
 
-/** The blobs of large values on their way in; undefined where all are small. */
+/** The blobs of large values, to be stored with the write; undefined if all values are small. */
 function stage(core: Core, writes: readonly CacheWrite[]): StagedBlobs | undefined {
   const blobs: BlobRef[] = []
   for (const { content } of writes) if (typeof content.bytes !== 'string') blobs.push(...content.bytes)
   return blobs.length === 0 ? undefined : new StagedBlobs(blobs, core)
 }
 
-/** A hit, which counts as use, or a miss. */
+/** Looks up an entry. A hit counts as a use. */
 function look(index: CacheIndex, key: string): CacheContent | undefined {
   const item = index.entries.use(key)
   if (item === undefined) index.missCount++

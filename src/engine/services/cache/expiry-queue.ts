@@ -3,7 +3,7 @@ interface Expiry<T> {
   readonly item: T
 }
 
-/** Items by the time at which they end, the earliest first: a binary heap. */
+/** Items in the order of their deadlines, the earliest first. It is a binary heap. */
 export class ExpiryQueue<T> {
   readonly #heap: Expiry<T>[] = []
 
@@ -11,7 +11,7 @@ export class ExpiryQueue<T> {
     return this.#heap.length
   }
 
-  /** When the first one ends. */
+  /** The earliest deadline; infinity if the queue is empty. */
   get next(): number {
     return this.#heap[0]?.deadline ?? Number.POSITIVE_INFINITY
   }
@@ -29,7 +29,7 @@ export class ExpiryQueue<T> {
     this.#heap[place] = expiry
   }
 
-  /** Takes out the first one. */
+  /** Removes and returns the item with the earliest deadline. */
   take(): Expiry<T> | undefined {
     const first = this.#heap[0]
     const last = this.#heap.pop()
