@@ -6,13 +6,13 @@ import { limits } from '../../base/limits.js'
 import type { Store } from '../../storage/store.js'
 import { withPlace, type Findings, type Place } from './findings.js'
 
-/** The number of a damaged blob. */
+/** The size that is noted for a damaged blob. */
 const damaged = -1
 const sizeBytes = 8
 
 /**
- * The blobs of a store, and the findings about each: 40 to 60 bytes of memory a blob. Damaged blobs are
- * reported where something refers to them.
+ * The blobs of a store, and the findings about each. Each takes 40 to 60 bytes of memory. A damaged blob is
+ * reported at each reference to it.
  */
 export class CheckedBlobs {
   readonly #store: Store
@@ -28,7 +28,7 @@ export class CheckedBlobs {
     this.#findings = findings
   }
 
-  /** Lists all of them, and reads each if that is wanted. */
+  /** Lists all blobs, and also reads each of them if `readData` is true. */
   async look(readData: boolean, rest: () => Promise<void>): Promise<void> {
     for (let after = ''; ;) {
       const page = (await this.#store.listBlobs?.(after, limits.recordsPerScan)) ?? []
@@ -54,7 +54,7 @@ export class CheckedBlobs {
       else if (size < length) this.#report(hash, 'damaged', `has ${size} bytes instead of ${length}`, place)
       return
     }
-    // It may have come since they were listed.
+    // The blob may have been stored after the blobs were listed.
     const found = await this.#store.blob(hash, { offset: 0, length: 1 }).catch(() => undefined)
     if (found === undefined) this.#report(hash, 'missing', 'is not in the store', place)
   }
@@ -74,7 +74,7 @@ export class CheckedBlobs {
     try {
       const content = await this.#store.blob(hash, { offset: 0, length: bytes })
       this.bytes += content?.byteLength ?? 0
-      // It may have gone since it was listed; its references decide whether that matters.
+      // The blob may have been deleted after it was listed. Its references decide whether that matters.
       if (content === undefined || (content.byteLength === bytes && sha256(content) === hash))
         return undefined
       return 'its bytes do not match its hash'

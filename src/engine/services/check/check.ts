@@ -74,7 +74,7 @@ export async function checkStore(
   return check.report()
 }
 
-/** Of a store that keeps nothing. */
+/** The report for a store that keeps nothing. */
 export const nothingToCheck: CheckReport = {
   findings: [],
   found: 0,
@@ -131,7 +131,7 @@ class Check {
     }
   }
 
-  /** Any record: whether it is one of its kind, and whether everything that it refers to is there. */
+  /** Checks that a record is a valid one of its kind, and that everything it refers to exists. */
   async #record(key: string, json: string): Promise<void> {
     const kind = kindOf(key)
     if (kind === undefined) return
@@ -169,7 +169,7 @@ class Check {
     try {
       record = sessionKind.parse(json, key)
     } catch {
-      // The pass over all records reports it.
+      // The pass over all records reports the damage.
       return
     }
     const { id, createdAt, deletedAt } = record
@@ -179,7 +179,8 @@ class Check {
       this.#arriving.add(id)
       return
     }
-    // Read before the events, which are stored with or before what names them.
+    // These are read before the events, because the events that they refer to were stored earlier or in the
+    // same commit.
     const snapshots = await this.#whole(snapshotKind, keys.snapshots(id))
     const checkpoints = await this.#whole(checkpointKind, keys.checkpoints(id))
     const last = await this.#history(record, snapshots)
@@ -193,7 +194,8 @@ class Check {
         )
     }
     const oldest = checkpoints.reduce((least, { seq }) => Math.min(least, seq), last)
-    // No caller can name a state of a deleted session, and its base may be collected before it is.
+    // No caller can name a state of a deleted session, and its base may be collected before the session
+    // itself.
     if (deletedAt === undefined && (snapshots[0] === undefined || snapshots[0].seq > oldest))
       await this.#base(keys.tenantOfSession(key), record)
   }
@@ -206,7 +208,7 @@ class Check {
         try {
           records.push(kind.parse(json, key))
         } catch {
-          // A finding of its own.
+          // The pass over all records reports this one.
         }
       }
       await this.#rest()
@@ -214,7 +216,10 @@ class Check {
     return records
   }
 
-  /** The newest event; each must follow the one before it, and have its redo where replay needs it. */
+  /**
+   * The seq of the newest event. Checks that the events are linked, and that their redo exists where replay
+   * needs it.
+   */
   async #history({ id }: SessionRecord, snapshots: readonly SnapshotRecord[]): Promise<number> {
     const newest = snapshots.at(-1)?.seq ?? 0
     const pruned = snapshots.findLast((snapshot) => snapshot.pruned)?.seq ?? 0
@@ -247,7 +252,7 @@ class Check {
       await this.#blobs.uses(hash, length, { sessionId, ...(path !== undefined && { path }) })
   }
 
-  /** Whether the state that a fork started from is still there, in the sessions that it goes back to. */
+  /** Checks that the state from which a fork starts still exists, in the sessions that it was forked from. */
   async #base(tenantKey: string, { id, base }: SessionRecord): Promise<void> {
     let session = id
     for (let at = base; at !== undefined && !this.#started.has(session);) {
@@ -277,7 +282,7 @@ class Check {
     }
   }
 
-  /** A record that cannot be parsed is a finding. */
+  /** Calls `look` with each record below a prefix. An error is reported as a finding about the record. */
   async #eachRecord(prefix: string, look: (key: string, json: string) => Promise<void>): Promise<void> {
     for await (const page of scanAll({ store: this.#store }, prefix)) {
       for (const [key, json] of page) {

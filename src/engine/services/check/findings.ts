@@ -16,7 +16,10 @@ export interface Finding {
   readonly message: string
 }
 
-/** Keeps the first findings and counts all. An object found twice, by an event and in a tree, counts as one. */
+/**
+ * Keeps the first findings, and counts all. An object found twice, through an event and in a tree, counts
+ * once.
+ */
 export class Findings {
   readonly list: Finding[] = []
   count = 0

@@ -19,14 +19,14 @@ interface Unread extends Place {
   readonly kind: StoredKind
 }
 
-/** Visits each node of stored trees once, with its path. */
+/** Reads each node of stored trees once, and knows its path. */
 export class CheckedTrees {
   readonly #store: Store
   readonly #findings: Findings
   readonly #blobs: CheckedBlobs
   readonly #rest: () => Promise<void>
   readonly #seen = new DigestTable()
-  /** Missing and damaged nodes: reported for each session that refers to them. */
+  /** Missing and damaged nodes. They are reported for each session that refers to them. */
   readonly #bad = new Map<string, { problem: 'missing' | 'damaged'; message: string }>()
 
   constructor(store: Store, findings: Findings, blobs: CheckedBlobs, rest: () => Promise<void>) {
@@ -40,7 +40,7 @@ export class CheckedTrees {
     return this.#seen.size
   }
 
-  /** A tree that a record names. */
+  /** Checks a tree that a record refers to. */
   async root(root: EncodedNode, sessionId?: string): Promise<void> {
     const unread: Unread[] = []
     await this.#entry(root, { ...(sessionId !== undefined && { sessionId }), path: '/' }, unread)
@@ -60,7 +60,7 @@ export class CheckedTrees {
       if (!sha256(json).startsWith(address))
         return this.#isBad(address, 'damaged', 'its content does not match its address', place)
       const entries = kind === 'blocks' ? undefined : nodeEntries(kind, { address, json })
-      // Blocks of a file, or pages of a large directory: they are at the same path.
+      // The node has the blocks of a file, or the pages of a large directory. These have the same path.
       if (entries === undefined) {
         return await this.#references(place, unread, (references) =>
           storedReferences(kind, { address, json }, references),
