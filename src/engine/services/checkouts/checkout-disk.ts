@@ -8,12 +8,12 @@ import { Tree } from '../../tree/tree.js'
 import type { CheckoutIndex } from './checkout-index.js'
 import type { HostStat, HostTree } from '../sources/host-ports.js'
 
-/** The bits of a mode that a checkout writes: it leaves out setuid, setgid and sticky. */
+/** The permission bits that a checkout writes: all but setuid, setgid and sticky. */
 export const shownMode = 0o777
 
 const contentKeyDigits = 32
 
-/** Names a content in the index. */
+/** The key of a content in the index. */
 export async function contentKey(core: Core, file: FileNode): Promise<string> {
   return (await whenLoaded(() => core.contentIds.contentId(file))).slice(0, contentKeyDigits)
 }
@@ -25,7 +25,7 @@ export async function* contentOf(core: Core, file: FileNode): AsyncGenerator<Uin
     yield core.content.read(body, offset, Math.min(limits.blockBytes, file.size - offset))
 }
 
-/** A frozen tree in which paths are looked up. */
+/** A frozen tree that looks up paths. */
 export class FrozenTree {
   readonly root: Dir
   readonly #tree: Tree
@@ -62,7 +62,7 @@ export class Disk {
     return node instanceof Dir || this.hasContent(path, stat, node)
   }
 
-  /** Whether a file has the content of a node; read only where the index does not know. */
+  /** Whether a file has the content of a node. Reads the file only if the index does not know. */
   async hasContent(path: string, stat: HostStat, node: FileNode): Promise<boolean> {
     const seen = await this.index.get(path)
     if (seen?.stamp === stat.stamp) return seen.content === (await contentKey(this.core, node))
@@ -73,7 +73,7 @@ export class Disk {
     return true
   }
 
-  /** The file at a path has the content of a node. */
+  /** Notes in the index that the file at a path has the content of a node. */
   async remember(path: string, stat: HostStat, node: FileNode): Promise<void> {
     const content = stat.fresh ? undefined : await contentKey(this.core, node)
     await this.index.set(path, content === undefined ? undefined : { stamp: stat.stamp, content })

@@ -13,7 +13,7 @@ export async function nodesIn(core: Core, root: Dir, dir: Dir): Promise<Map<stri
   return nodes
 }
 
-/** The names of all files that have several, by the number of the file. */
+/** All names of each hard-linked file, by inode number. */
 export async function namesOf(core: Core, root: Dir): Promise<Map<number, string[]>> {
   const names = new Map<number, string[]>()
   const pending: [path: string, dir: Dir][] = [['', root]]

@@ -8,28 +8,28 @@ import {
   type SeenFiles,
 } from '../../records/checkout.js'
 
-/** A file of the host as it was known last: while it has this stamp, this is its content. */
+/** A file of the host when it was last read or written. As long as it has this stamp, it has this content. */
 export interface SeenFile {
   readonly stamp: string
-  /** What {@link contentKey} says of it. */
+  /** The {@link contentKey} of the file. */
   readonly content: string
 }
 
 interface SeenDirectory {
   readonly files: Map<string, SeenFile>
-  /** How many texts of it are stored. */
+  /** The number of stored records of the directory. */
   texts: number
   changed: boolean
 }
 
 /**
- * The stored index of the files in a directory of the host. A line describes a file and its content alone,
- * not a session: it is never wrong, only of no use once the file has changed.
+ * The stored index of the files in a directory of the host. A line describes only a file and its content, not
+ * a session. It never becomes wrong. Once the file has changed, it only becomes useless.
  */
 export class CheckoutIndex {
   readonly #core: Core
   readonly #place: string
-  /** By path, the most recently used at the end. */
+  /** Directories by path, the most recently loaded ones last. */
   readonly #directories = new Map<string, SeenDirectory>()
   #lines = 0
 
@@ -86,7 +86,7 @@ export class CheckoutIndex {
     if (put.length > 0 || del.length > 0) await this.#core.store.commit({ put, del })
   }
 
-  /** Keeps the lines in memory within bounds; to be called while none of them is in use. */
+  /** Limits the number of lines in memory. Call this while no line is in use. */
   async rest(): Promise<void> {
     if (this.#lines > limits.checkoutLines) await this.flush()
   }
@@ -106,7 +106,7 @@ export class CheckoutIndex {
         if (further !== undefined) lines.push(...furtherSeenFilesKind.parse(further))
       }
     }
-    // Another call may have read it meanwhile.
+    // Another call may have loaded the directory meanwhile.
     const loaded = this.#directories.get(path)
     if (loaded !== undefined) return loaded
     const files = new Map(lines.map(([name, stamp, content]) => [name, { stamp, content }]))
@@ -122,7 +122,7 @@ export class CheckoutIndex {
   }
 }
 
-/** None for a directory without files. */
+/** The JSON of the directory's records. A directory without files has none. */
 function textsOf({ files }: SeenDirectory): string[] {
   const lines = [...files].map(([name, { stamp, content }]): SeenFileLine => [name, stamp, content])
   const parts: SeenFileLine[][] = []

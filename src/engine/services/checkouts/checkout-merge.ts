@@ -15,9 +15,10 @@ export interface Merge {
 }
 
 /**
- * The redo of a directory's changes in a session's tree, which may differ from the tree that was written there.
+ * The redo that applies a directory's changes to a session's tree, which may differ from the tree that was
+ * written there.
  *
- * @throws {EngineError} CHECKOUT_MODIFIED when both changed a path, each in its own way
+ * @throws {EngineError} CHECKOUT_MODIFIED when both sides changed a path, and the results differ
  */
 export async function mergeChanges(
   core: Core,
@@ -50,7 +51,7 @@ export async function mergeChanges(
       )
     if (before instanceof Dir && found?.kind !== 'directory' && session.keepsBelow(path))
       throw modified(path, 'was deleted or replaced, but the session changed files in it; run update() first')
-    // Its directory was removed on both sides.
+    // Both sides removed the directory of this path.
     if (found === undefined && node === undefined) continue
     const linkTo = found?.kind === 'file' ? found.linkTo : undefined
     const linkable = linkTo !== undefined && (carried.has(linkTo) || !session.changed(linkTo))
@@ -61,10 +62,10 @@ export async function mergeChanges(
   return { redo, paths }
 }
 
-/** The changes of a session since a tree. */
+/** The changes of a session since a base tree. */
 class SessionChanges {
   readonly #after = new Map<string, Node | undefined>()
-  /** Directories with something changed below them that is there. */
+  /** Directories that have a changed entry below them that still exists. */
   readonly #kept = new Set<string>()
 
   static async find(core: Core, base: Dir, current: Dir): Promise<SessionChanges> {
@@ -97,7 +98,7 @@ class SessionChanges {
   }
 }
 
-/** Whether a directory of the host shows both alike: it has no place for attributes. */
+/** Whether two nodes look equal in a directory of the host, which does not show extended attributes. */
 async function isShownAlike(core: Core, a: Node | undefined, b: Node | undefined): Promise<boolean> {
   if (a instanceof Dir && b instanceof Dir) return sameMode(a.mode, b.mode)
   return a instanceof FileNode && b instanceof FileNode && sameMode(a.mode, b.mode) && sameContent(core, a, b)
@@ -143,7 +144,7 @@ function redoOf(
     const modes: Redo[] = sameMode(node.mode, mode) ? [] : [['c', path, mode]]
     return [['o', path, single], ...pieces, ...modes, time]
   }
-  // Its other names keep their attributes, until they are found to have changed too.
+  // The other names of the file keep their attributes unless they have changed too.
   const xattrs = node instanceof LinkedFile ? (node.xattrs ?? []) : []
   return [
     ...gone(path, node),

@@ -2,20 +2,20 @@ import { EngineError } from '../../base/errors.js'
 import { unsafePart } from '../../base/unsafe-names.js'
 import { unsafeWindowsPart } from '../../base/windows-names.js'
 
-/** Throws when a path must neither be written to a directory of the host nor be brought back from there. */
+/** Throws if a path must not be written to a directory of the host, or copied back from there. */
 export type NameRule = (path: string, isSymlink: boolean) => void
 
 export interface NameRuleOptions {
-  /** Of the host, as Node names it. */
+  /** The platform of the host, as in `process.platform`. */
   readonly platform: string
   readonly allowGitNames: boolean
 }
 
 /**
- * Refuses the names that git imports and commits refuse too, unless they are allowed, and on Windows always the names
- * that lead elsewhere there.
+ * Rejects the names that git imports and commits also reject, unless `allowGitNames` is true. On Windows,
+ * always rejects the names that lead to another place there.
  *
- * @throws {EngineError} UNSAFE_PATH when a name is refused
+ * @throws {EngineError} UNSAFE_PATH when a name is rejected
  */
 export function nameRule({ platform, allowGitNames }: NameRuleOptions): NameRule {
   return (path, isSymlink) => {

@@ -24,9 +24,9 @@ export type Found =
       readonly mode: number
       readonly mtimeMs: number
       readonly content: ReadContent
-      /** It is that of the tree: only the mode differs. */
+      /** Whether the tree has the same content, so that only the mode differs. */
       readonly sameContent: boolean
-      /** Another name of the same file, which was found before. */
+      /** The path of another name of the same file that was found earlier. */
       readonly linkTo: string | undefined
     }
 
@@ -39,7 +39,7 @@ export interface DiskChange {
 
 /** Finds the changes in a directory of the host, and applies them to the tree that was written there. */
 export class DiskReader {
-  /** Parents before their entries. */
+  /** The changes; a directory comes before its entries. */
   readonly changes: DiskChange[] = []
   readonly added: string[] = []
   readonly modified: string[] = []
@@ -50,10 +50,10 @@ export class DiskReader {
   readonly #builder: TreeBuilder
   readonly #signal: AbortSignal
   readonly #names: NameRule
-  /** Hard-linked files, by their number on the host. */
+  /** The first path found of each hard-linked file, by its inode number on the host. */
   readonly #linked = new Map<string, string>()
 
-  /** `builder` starts with `root`. */
+  /** `builder` must start with `root`. */
   constructor(
     disk: Disk,
     root: Dir,
@@ -71,7 +71,7 @@ export class DiskReader {
     return this.#directory('', this.#root)
   }
 
-  /** `path` of the root is ''. */
+  /** The `path` of the root is ''. */
   async #directory(path: string, dir: Dir | undefined): Promise<void> {
     const before =
       dir === undefined ? new Map<string, Node>() : await nodesIn(this.#disk.core, this.#root, dir)
@@ -87,7 +87,7 @@ export class DiskReader {
     await this.#disk.index.rest()
   }
 
-  /** False when it counts as not being there. */
+  /** Returns false if the entry counts as missing. */
   async #entry(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean> {
     if (entry.kind === 'directory') await this.#foundDirectory(path, entry, before)
     else if (entry.kind === 'file') return this.#foundFile(path, entry, before)
@@ -132,13 +132,13 @@ export class DiskReader {
     if (isSame && sameMode(known.mode, entry.mode)) return true
     const { writer } = this.#builder
     const read = await this.#disk.tree.read(path, (pieces) => writer.takePieces(pieces))
-    // Removed since it was listed.
+    // The file was removed after it was listed.
     if (read === undefined) return false
     const { stat, value: content } = read
     const attributes = { mode: stat.mode & shownMode, mtimeMs: stat.mtimeMs }
     const found = { kind: 'file', ...attributes, content, sameContent: isSame, linkTo } as const
     await this.#changed(path, before, found)
-    // Its other names keep their contents, until they are found to have changed too.
+    // The other names of the file keep their content unless they have changed too.
     if (known instanceof LinkedFile) await this.#builder.remove(path)
     if (linkTo !== undefined) await this.#builder.hardLink(linkTo, path)
     else {
@@ -193,7 +193,7 @@ export class DiskReader {
   }
 }
 
-/** A content as a file node, for functions that take one. */
+/** A content as a file node, for functions that need one. */
 export function fileOf({ blobs, size }: ReadContent): FileNode {
   return new FileNode(noAttributes, size, bodyOf(blobs, size))
 }

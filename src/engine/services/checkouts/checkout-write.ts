@@ -14,20 +14,20 @@ export interface CheckoutProgress {
 }
 
 export interface WriteContext {
-  /** The trees that the directory may match at each path: one, or several after an interruption. */
+  /** The trees that a path of the directory may match: one, or several after an interruption. */
   readonly bases: readonly FrozenTree[]
   readonly to: FrozenTree
-  /** Overwrites changes by others. */
+  /** Whether to overwrite changes by others. */
   readonly force: boolean
-  /** The directory was empty, so writes need no checks. */
+  /** Whether the directory was empty, so that writes need no checks. */
   readonly empty: boolean
   readonly signal: AbortSignal
   readonly onProgress: (progress: CheckoutProgress) => void
-  /** Awaited before anything is changed. */
+  /** Awaited before the first change. */
   readonly onFirstChange: () => Promise<void>
 }
 
-/** Files that are written at once. */
+/** The number of files that are written concurrently. */
 const writesAtOnce = 8
 
 const ownerBits = 0o700
@@ -42,22 +42,22 @@ interface Frame {
 export class CheckoutWriter {
   written = 0
   removed = 0
-  /** Paths that differed from the trees, with or without a write. */
+  /** The number of paths that differed from the trees, whether or not they were written. */
   differing = 0
   readonly #disk: Disk
   readonly #context: WriteContext
-  /** The directories that were entered, each in the one before it. */
+  /** The directories that have been entered. Each is below the one before it. */
   readonly #frames: Frame[] = []
   readonly #writing = new Set<Promise<void>>()
   #failure: { readonly error: unknown } | undefined
-  /** The last removed path: an entry of another kind may follow there. */
+  /** The path that was removed last. An entry of another kind may follow at this path. */
   #gone = ''
   #started = false
   #bytes = 0
   #files = 0
-  /** Of hard-linked files: where one is on the host. */
+  /** For each hard-linked file, a path on the host that has it. */
   readonly #linked = new Map<number, { readonly path: string; readonly ino: string }>()
-  /** By number, for each of the trees. */
+  /** The names of hard-linked files by inode number, for each of the trees. */
   #linkNames: Promise<Map<number, string[]>[]> | undefined
 
   constructor(disk: Disk, context: WriteContext) {
@@ -66,7 +66,7 @@ export class CheckoutWriter {
   }
 
   /**
-   * Compares the paths that differ, and changes nothing.
+   * Checks the paths that differ, and changes nothing.
    *
    * @throws {EngineError} CHECKOUT_MODIFIED when others changed a path that differs
    */
@@ -109,7 +109,7 @@ export class CheckoutWriter {
     return this.#context.bases.length > 1
   }
 
-  /** Whether the entry at a path matches one of the trees there, or already the wanted node. */
+  /** Whether the entry at a path matches one of the known trees, or already matches the wanted node. */
   async #isExpected(path: string, stat: HostStat | undefined, after: Node | undefined): Promise<boolean> {
     if (await this.#disk.matches(path, stat, after)) return true
     for (const base of this.#context.bases) {
@@ -122,7 +122,7 @@ export class CheckoutWriter {
     return false
   }
 
-  /** A directory to be removed must not have files of others. */
+  /** Checks that a directory that will be removed contains no files of others. */
   async #checkNames(path: string): Promise<void> {
     const listed = await this.#disk.tree.list(path)
     if (listed === undefined) return
@@ -140,7 +140,7 @@ export class CheckoutWriter {
     if (stat === undefined) return
     const known = await Promise.all(this.#context.bases.map((base) => base.find(path)))
     const isDirectory = stat.kind === 'directory'
-    // What others put in the place of something else is theirs.
+    // An entry of another kind than in the known trees belongs to others.
     if (!known.some((node) => node !== undefined && node instanceof Dir === isDirectory)) {
       if (this.#context.force) return
       throw modified(path)
@@ -194,7 +194,8 @@ export class CheckoutWriter {
   async #putFile(path: string, node: FileNode): Promise<void> {
     const { tree, core } = this.#disk
     const attributes = { mode: node.mode & shownMode, mtimeMs: node.mtime }
-    // Also where only the mode differs: the entry may be a second name of a file elsewhere.
+    // The file is written even if only its mode differs, because the entry may be another name of a file
+    // elsewhere.
     const now = await tree.writeFile(path, this.#counted(contentOf(core, node)), attributes)
     if (now.size !== node.size) throw modified(path)
     await this.#disk.remember(path, now, node)
@@ -202,7 +203,10 @@ export class CheckoutWriter {
     this.#countFile()
   }
 
-  /** Gives a file that is on the host already a further name; false when it is not, or the host cannot. */
+  /**
+   * Gives a file that the host already has another name. False if there is no such file, or the host cannot
+   * link it.
+   */
   async #link(path: string, node: LinkedFile): Promise<boolean> {
     const existing = this.#linked.get(node.ino) ?? (await this.#findLinked(path, node))
     if (existing === undefined || existing.path === path) return false
@@ -215,7 +219,7 @@ export class CheckoutWriter {
     return true
   }
 
-  /** Another name of the file under which the host has its final state. */
+  /** Finds another name under which the host already has the final state of the file. */
   async #findLinked(path: string, node: LinkedFile): Promise<{ path: string; ino: string } | undefined> {
     const { tree } = this.#disk
     for (const other of await this.#namesOf(node)) {
@@ -234,7 +238,7 @@ export class CheckoutWriter {
     return names >= nlink
   }
 
-  /** Names of the file in the new tree, and in the trees that the directory may hold. */
+  /** The names of the file in the new tree, and in the trees that the directory may match. */
   async #namesOf({ ino }: LinkedFile): Promise<ReadonlySet<string>> {
     const { core } = this.#disk
     const { to, bases } = this.#context
@@ -242,7 +246,7 @@ export class CheckoutWriter {
     return new Set((await this.#linkNames).flatMap((names) => names.get(ino) ?? []))
   }
 
-  /** Hard-links an entry that has the right content already to the file's other names. */
+  /** Replaces an entry that already has the right content by a hard link to the file's other names. */
   async #keepLink(path: string, stat: HostStat, node: Node): Promise<void> {
     if (!(node instanceof LinkedFile)) return
     const known = this.#linked.get(node.ino)
@@ -255,7 +259,7 @@ export class CheckoutWriter {
     }
   }
 
-  /** Makes sure that a directory is there and can be written, and gives it back its mode when it is left. */
+  /** Makes sure that a directory exists and can be written. It gets its final mode when it is left. */
   async #enter(path: string): Promise<void> {
     const { tree } = this.#disk
     if (!this.#started) {
@@ -276,7 +280,7 @@ export class CheckoutWriter {
     this.#frames.push({ path, removed: false })
   }
 
-  /** Leaves the directories that a path is not in. */
+  /** Leaves the directories that do not contain the path. */
   async #leave(path: string): Promise<void> {
     for (let frame = this.#frames.at(-1); frame !== undefined; frame = this.#frames.at(-1)) {
       if (path.startsWith(`${frame.path}/`)) return
@@ -298,7 +302,7 @@ export class CheckoutWriter {
 
   async #removeLeft(path: string): Promise<void> {
     const { tree, index } = this.#disk
-    // With something of others in it, it stays.
+    // The directory stays if it contains files of others.
     if (!(await tree.removeDirectory(path))) {
       if (this.#context.force) return
       throw modified(path)
@@ -308,7 +312,7 @@ export class CheckoutWriter {
     this.removed++
   }
 
-  /** A directory in the place of something else, with everything in it. */
+  /** Removes a directory that is in the place of another entry, with everything in it. */
   async #removeAll(path: string): Promise<void> {
     const { tree, index } = this.#disk
     if (await tree.removeDirectory(path)) return

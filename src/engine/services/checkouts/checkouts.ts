@@ -63,12 +63,12 @@ export interface CheckoutSync {
   readonly removed: string[]
 }
 
-/** Further interruptions in a row are not distinguished. */
+/** The number of trees of earlier interrupted writes that are remembered. Older ones are dropped. */
 const maxTrees = 16
 
 const pathsInDetails = 100
 
-/** Directories of the host that sessions are written to and read back from. */
+/** Host directories that sessions are written to and read back from. */
 export class Checkouts {
   readonly #host: () => Promise<Host>
   readonly #allowGitNames: boolean
@@ -81,14 +81,14 @@ export class Checkouts {
     this.#allowGitNames = allowGitNames
   }
 
-  /** Makes a directory match the current session; resolves to its real path too. */
+  /** Makes a directory match the current session. The result also contains its real path. */
   async update(
     core: Core,
     live: LiveSession,
     directory: string,
     options: CheckoutOptions,
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
-    // It includes all earlier calls.
+    // The state includes all earlier calls.
     using held = heldState(core, live)
     const to = await held.state
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
@@ -101,7 +101,7 @@ export class Checkouts {
     })
   }
 
-  /** Carries changes in the directory since the last checkout over to the session, as one event. */
+  /** Applies the changes in the directory since the last checkout to the session, as one event. */
   async sync(core: Core, live: LiveSession, directory: string, options: SyncOptions): Promise<CheckoutSync> {
     return this.#open(core, directory, false, options.signal, (place, tree, signal) =>
       syncDirectory(core, live, new Place(core, place), tree, { signal, names: this.#namesOn(tree) }),
@@ -177,7 +177,7 @@ class Place {
     return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
   }
 
-  /** Resolves when it is stored; the index of the files is stored first. */
+  /** Resolves when the trees are stored. The index of the files is stored first. */
   async store(sessionId: string, trees: readonly Dir[]): Promise<void> {
     const encoded: EncodedNode[] = []
     for (const root of trees) encoded.push(await this.#core.roots.save(root))
@@ -193,7 +193,7 @@ interface UpdateOptions extends CheckoutOptions {
   readonly names: NameRule
 }
 
-/** One writing of a tree to a directory. */
+/** One write of a tree to a directory. */
 class Update {
   readonly #core: Core
   readonly #place: Place
@@ -216,7 +216,7 @@ class Update {
         first,
         'already exists in the directory; check out into an empty directory, or overwrite it with { force: true }',
       )
-    // An emptied directory gets a new checkout.
+    // If the directory was emptied, this is a new checkout.
     const nothing = emptyDirectory(this.#core)
     const trees = first === undefined || known === undefined ? [nothing] : known.trees
     const writer = new CheckoutWriter(new Disk(this.#core, this.#tree, this.#place.index), {
@@ -228,7 +228,7 @@ class Update {
       onProgress,
       onFirstChange: () => this.#place.store(sessionId, [...trees.slice(-maxTrees), to]),
     })
-    // Before anything is changed, and for all that will be written.
+    // All names that will be written are checked before the first change.
     for (const base of force ? [nothing] : trees)
       for await (const change of this.#changes(base, to)) checkWritten(change, names)
     if (!force && first !== undefined) for (const base of trees) await writer.check(this.#changes(base, to))
@@ -246,7 +246,7 @@ class Update {
     return treeChanges(this.#core, before, after)
   }
 
-  /** The first name in the directory; undefined when it is empty. */
+  /** The first name in the directory; undefined if the directory is empty. */
   async #firstName(): Promise<string | undefined> {
     const listed = await this.#tree.list('/')
     const [first] = listed?.entries ?? []
@@ -264,7 +264,7 @@ async function* removalsOf(changes: AsyncIterable<TreeChange>): AsyncGenerator<T
   for await (const change of changes) if (change.after === undefined) yield change
 }
 
-/** The session changed after it was looked at. */
+/** The session changed after its state was read. */
 class Moved extends Error {}
 
 async function syncDirectory(
@@ -293,7 +293,10 @@ async function syncDirectory(
   return { added: reader.added.sort(), modified: reader.modified.sort(), removed: reader.removed.sort() }
 }
 
-/** Plans on the session as it is, until nothing else changes it meanwhile. */
+/**
+ * Plans the changes on the current state of the session. Repeats this until the session does not change
+ * meanwhile.
+ */
 async function carryOver(
   core: Core,
   live: LiveSession,
