@@ -275,7 +275,7 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
   }
   for await (const page of scanAll(core, keys.allSessions(), { reverse: true })) {
     signal.throwIfAborted()
-    // Later writes are noted.
+    // Redo that is written after this read is noted.
     const ranges: RedoRange[] = []
     await inGroups(page, sessionsAtOnce, async ([key, json]) => {
       ranges.push(await redoRange(core, key, json))

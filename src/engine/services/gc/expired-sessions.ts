@@ -41,15 +41,15 @@ async function* storedSessions(
 }
 
 /**
- * Removes unneeded history: redo before the oldest state that can be named, snapshots that replay to no such state, and
- * deleted sessions. First it stores the snapshots with which all other sessions can do without these. It holds the plans
- * of a bounded number of sessions in memory.
+ * Removes unneeded history: redo before the oldest state that can be named, snapshots that replay to no such
+ * state, and deleted sessions. Before that, it stores the snapshots that all other sessions need in their
+ * place. It holds the plans of a bounded number of sessions in memory.
  */
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
   await deleteExpired(run)
   using _ = core.pins.pin({ forks: true })
-  // From here on, reads see every fork that began before the pin.
+  // After this, reads see every fork that began before the pin.
   await queued(core)
   let done = 0
   let from: string | undefined
@@ -107,8 +107,8 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
   /** Deleted sessions that forks made meanwhile still depend on. */
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
-    // After this wait, forks that were requested before the deletion are made and noted. Replays from deleted
-    // snapshots have ended too, so their nodes have no more readers.
+    // After this wait, forks that were requested before the deletion have been made and noted. Replays from
+    // deleted snapshots have ended too, so no reader needs their nodes any more.
     await core.pins.readsEnded()
     for (const { tenantKey, record } of unneeded) {
       if (core.pins.forksOf(record.id) === undefined) continue
@@ -131,7 +131,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       sessions.push(...gone)
     })
     unneeded = []
-    // In order of creation.
+    // Sessions are deleted in order of creation.
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
     for (const chunk of chunked(sessions, sessionsAtOnce)) {
       signal.throwIfAborted()
@@ -178,7 +178,7 @@ async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Prom
   )
 }
 
-/** `ids` are in ascending order. */
+/** `ids` must be in ascending order. */
 async function deleteRecordsOfKind(
   { core, counts, signal }: Run,
   prefix: string,
