@@ -24,7 +24,7 @@ export interface FileLockRequest {
   readonly timeoutSeconds: number
 }
 
-/** Names a lock. The id of a lock is the right to renew and release it. */
+/** Identifies a lock. A caller that knows the id of a lock may renew and release it. */
 export interface FileLockReference {
   /** Absolute path in the session, such as `/src/a.ts`. It need not exist. */
   readonly path: string
@@ -55,14 +55,16 @@ interface HeldLock {
   readonly expiresAt: number
 }
 
-/** The locks of a session in memory; expired ones stay until the next lock is taken. */
+/** The locks of a session in memory. Expired locks stay until the next lock is taken. */
 interface LockIndex {
   readonly byPath: Map<string, HeldLock>
-  /** No lock in the index expires before this. */
+  /** No lock in the index expires before this time. */
   nextExpiry: number
 }
 
-/** The time left by the wall clock becomes the time left by the monotonic clock. */
+/**
+ * Adds a stored lock. Its remaining time by the wall clock becomes its remaining time by the monotonic clock.
+ */
 function addStored(index: LockIndex, json: string, { environment }: Core, key: string): void {
   const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = fileLockKind.parse(json, key)
   const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
@@ -71,7 +73,7 @@ function addStored(index: LockIndex, json: string, { environment }: Core, key: s
   index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
 }
 
-/** Locks on paths with a time to live. They are advisory: they do not prevent writes. */
+/** Locks on paths, with a time to live. They are advisory: they do not prevent writes. */
 export class FileLocks {
   readonly #indexes = new SessionIndex<LockIndex>(
     keys.fileLocks,
@@ -122,7 +124,10 @@ export class FileLocks {
     })
   }
 
-  /** In the order of the paths; without their ids, which are the right to them, where those are not to be seen. */
+  /**
+   * Lists locks in the order of their paths. Omits their ids if `showIds` is false, because an id is the
+   * right to the lock.
+   */
   async list(
     core: Core,
     live: LiveSession,
@@ -176,7 +181,7 @@ export class FileLocks {
     })
   }
 
-  /** A lock that is held now. */
+  /** Finds a lock that has not expired. */
   #find(core: Core, live: LiveSession, path: string): HeldLock | undefined {
     const lock = this.#indexes.get(core, live).byPath.get(path)
     return lock !== undefined && lock.expiresAt > core.environment.monotonicMs() ? lock : undefined
@@ -195,7 +200,7 @@ export class FileLocks {
     )
   }
 
-  /** Sets a lock in memory; returns its record. */
+  /** Sets a lock in memory, and returns its record. */
   #put(
     core: Core,
     live: LiveSession,
@@ -219,7 +224,7 @@ export class FileLocks {
     ]
   }
 
-  /** Takes out the locks whose time has run out; their paths. */
+  /** Removes expired locks, and returns their paths. */
   #sweep(core: Core, live: LiveSession): string[] {
     const index = this.#indexes.get(core, live)
     const now = core.environment.monotonicMs()
@@ -289,7 +294,9 @@ export function parseFileLockList(request: { readonly pathPrefix?: string }): st
   return parsePrefix(listShape.read(request).pathPrefix ?? '')
 }
 
-/** Sorts as if `/` were below every other character: a directory, then its entries. */
+/**
+ * A sort key in which `/` comes before every other character, so that a directory comes before its entries.
+ */
 function pathOrder(path: string): string {
   return path.replaceAll('/', '\0')
 }

@@ -1,17 +1,17 @@
 import { itemAt } from '../../base/present.js'
-/** Locks on ranges: conflicts, and an owner's locks after it sets another one. */
+/** Locks on ranges: conflicts, and the locks of an owner after a change. */
 
 export type LockKind = 'shared' | 'exclusive'
 
-/** The end of every file: a range that ends here goes to infinity. */
+/** The end of every file. A range that ends here has no end. */
 export const endOfRanges = 1n << 63n
 
-/** Equal keys are the same owner; the other fields are information only. */
+/** Owners with equal keys are the same owner. Other fields are information only. */
 export interface LockOwner {
   readonly key: string
 }
 
-/** `start` is in the range, `end` is not. */
+/** The range includes `start`, but not `end`. */
 export interface LockRange {
   readonly start: bigint
   readonly end: bigint
@@ -19,7 +19,7 @@ export interface LockRange {
 
 export const everything: LockRange = { start: 0n, end: endOfRanges }
 
-/** A lock in the way of a request. */
+/** A lock that is held or requested. */
 export interface Lock<Owner extends LockOwner> extends LockRange {
   readonly kind: LockKind
   readonly owner: Owner
@@ -33,7 +33,7 @@ export function conflicts<Owner extends LockOwner>(a: Lock<Owner>, b: Lock<Owner
   return (a.kind === 'exclusive' || b.kind === 'exclusive') && a.owner.key !== b.owner.key && overlap(a, b)
 }
 
-/** Of every other owner the first lock that conflicts. */
+/** For each other owner, the first lock that conflicts with the request. */
 export function* conflictsWithHeld<Owner extends LockOwner>(
   held: ReadonlyMap<string, readonly Lock<Owner>[]>,
   request: Lock<Owner>,
@@ -69,13 +69,13 @@ function firstEndingAfter(locks: readonly LockRange[], offset: bigint): number {
   return low
 }
 
-/** An owner's locks after it set one, or with undefined took a range back. */
+/** The locks of an owner after it sets a lock, or, if `lock` is undefined, releases a range. */
 export function replaced<Owner extends LockOwner>(
   locks: readonly Lock<Owner>[],
   { start, end }: LockRange,
   lock: Lock<Owner> | undefined,
 ): readonly Lock<Owner>[] {
-  // Those that overlap the range or touch it.
+  // The locks that overlap the range or touch it.
   const from = firstEndingAfter(locks, start - 1n)
   let to = from
   while (to < locks.length && locks[to]!.start <= end) to++
@@ -91,7 +91,7 @@ export function replaced<Owner extends LockOwner>(
   for (const piece of pieces) {
     const last = merged.at(-1)
     if (last === undefined || last.kind !== piece.kind || last.end !== piece.start) merged.push(piece)
-    // The owner is as the latest request gave it.
+    // The merged lock has the owner object of the latest request.
     else merged[merged.length - 1] = { ...last, end: piece.end, owner: (lock ?? piece).owner }
   }
   return [...locks.slice(0, from), ...merged, ...locks.slice(to)]

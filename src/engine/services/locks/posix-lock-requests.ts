@@ -53,8 +53,8 @@ export interface PosixUnlockRequest {
   /** The owner whose locks are released. */
   readonly owner: PosixLockOwner
   /**
-   * With true, the owner's flock lock is released and `range` is ignored. With false, the default, its locks in the
-   * range.
+   * If true, the owner's flock lock is released, and `range` is ignored. If false, the default, the owner's
+   * locks in the range are released.
    */
   readonly isFlock?: boolean
 }
@@ -73,7 +73,10 @@ export interface PosixSetRequest {
 
 /** The request of `session.posixLocks.get`: the lock to test. */
 export interface PosixGetRequest extends PosixSetRequest {
-  /** With true, the request tests flock locks and ignores `range`. With false, the default, locks on ranges. */
+  /**
+   * If true, the request tests flock locks, and ignores `range`. If false, the default, it tests locks on
+   * ranges.
+   */
   readonly isFlock?: boolean
 }
 
@@ -86,7 +89,7 @@ export interface PosixFlockRequest {
   /** The owner of the lock. */
   readonly owner: PosixLockOwner
   /**
-   * With true, the call waits for the lock. With false, the default, it fails with `LOCK_HELD` if the lock is not
+   * If true, the call waits for the lock. If false, the default, it fails with `LOCK_HELD` if the lock is not
    * free.
    */
   readonly blocking?: boolean
@@ -117,7 +120,7 @@ export interface PosixLock {
 
 export type Owner = LockOwner & Required<PosixLockOwner>
 
-/** A checked copy of a request: later changes by the caller have no effect. */
+/** A checked copy of a request. Later changes by the caller do not affect it. */
 export interface ParsedLock extends LockRange {
   readonly path: string
   readonly kind: LockKind

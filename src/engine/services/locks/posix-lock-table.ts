@@ -15,15 +15,18 @@ import {
 } from './posix-lock-ranges.js'
 import { quota } from '../quota.js'
 
-/** Which locks meet: those of ranges and those of whole files know nothing of each other. */
+/**
+ * Locks conflict only within one space: those on ranges and those on whole files are independent of each
+ * other.
+ */
 export type LockSpace = 'ranges' | 'whole'
 
 export interface LockTarget<Owner extends LockOwner> extends LockRange {
-  /** Names the file: its inode number. */
+  /** Identifies the file by its inode number. */
   readonly file: number
   readonly space: LockSpace
   readonly owner: Owner
-  /** What errors show, and nothing else. */
+  /** Only for error messages. */
   readonly path: string
 }
 
@@ -41,41 +44,45 @@ interface Waiter<Owner extends LockOwner> {
 
 /** The locks of one file in one space. */
 interface FileLocks<Owner extends LockOwner> {
-  /** By owner: in order, apart from each other, none touching one of its kind. */
+  /** The locks of each owner, in order and without overlap. Locks of one kind that touch are merged. */
   readonly held: Map<string, readonly Lock<Owner>[]>
-  /** First in line first; see {@link LockTable}. */
+  /** The waiting requests in the order of the queue; see {@link LockTable}. */
   readonly waiting: Waiter<Owner>[]
 }
 
 /**
  * The advisory locks of many files, and the queues for them.
  *
- * An owner's request replaces the owner's locks on the range: it splits, merges, upgrades and downgrades
- * its own locks. It conflicts with another owner's lock when the ranges overlap and one of the two is
- * exclusive. A request also queues after every conflicting request that waits already, whether it can wait
- * itself or not, so no owner starves. There is one exception: a waiter that depends on this owner, directly
- * or through others, stays after its request. For example, an owner that upgrades its lock
- * goes ahead of the waiters for that lock.
+ * A request replaces the locks that its owner has on the range. It can split, merge, upgrade and downgrade
+ * them. It conflicts with a lock of another owner if the ranges overlap and one of the two is exclusive. A
+ * request also queues after every conflicting request that already waits, even if the request itself cannot
+ * wait, so that no owner starves. There is one exception: a waiter that depends on this owner, directly or
+ * through others, stays after its request. For example, an owner that upgrades its lock goes ahead of the
+ * waiters for that lock.
  *
- * A request that would close a cycle of owners waiting for each other, in any of the files, is refused
- * with DEADLOCK at once; the others go on waiting. Only a request can close a cycle: a grant, a release or a
+ * A request that would close a cycle of owners that wait for each other, across all files, fails at once with
+ * DEADLOCK. The other owners continue to wait. Only a request can close a cycle. A grant, a release or a
  * waiter that leaves adds no dependency.
  *
- * A waiter gets its lock in the step that clears the way: no caller sees the lock free in between.
+ * A waiter gets its lock in the same step that removes the conflict, so no other caller can take the lock
+ * first.
  */
 export class LockTable<Owner extends LockOwner> {
   readonly #files: Record<LockSpace, Map<number, FileLocks<Owner>>> = { ranges: new Map(), whole: new Map() }
-  /** How many locks an owner holds. */
+  /** The number of locks that each owner holds. */
   readonly #held = new Map<string, number>()
   #heldTotal = 0
   readonly #waiting = new Map<string, Set<Waiter<Owner>>>()
   #waitingTotal = 0
-  /** One listener for a signal, however many wait with it. */
+  /** One listener for each signal, for all requests that wait with it. */
   readonly #signals = new Map<AbortSignal, Set<Waiter<Owner>>>()
   readonly #onAbort = ({ currentTarget }: Event): void => this.#abort(currentTarget as AbortSignal)
   readonly #onUnused: (file: number) => void
 
-  /** `onUnused` is called when the last lock and waiter of a file are gone, except by drop and close. */
+  /**
+   * `onUnused` is called when a file has lost its last lock and waiter, except by {@link drop} and {@link
+   * close}.
+   */
   constructor(onUnused: (file: number) => void = () => undefined) {
     this.#onUnused = onUnused
   }
@@ -85,12 +92,15 @@ export class LockTable<Owner extends LockOwner> {
     return this.#files.ranges.has(file) || this.#files.whole.has(file)
   }
 
-  /** Whether there is no lock and no waiter at all. */
+  /** Whether the table has neither locks nor waiters. */
   get empty(): boolean {
     return this.#files.ranges.size === 0 && this.#files.whole.size === 0
   }
 
-  /** What {@link set} would be refused for: of the locks held the first, else the first that is waited for. */
+  /**
+   * The lock that makes {@link set} fail: the first conflicting lock that is held, otherwise the first that
+   * waits.
+   */
   conflict(request: LockRequest<Owner>): Lock<Owner> | undefined {
     const locks = this.#files[request.space].get(request.file)
     if (locks === undefined) return undefined
@@ -104,7 +114,9 @@ export class LockTable<Owner extends LockOwner> {
   }
 
   /**
-   * @throws {EngineError} LOCK_HELD when something conflicts
+   * Sets a lock.
+   *
+   * @throws {EngineError} LOCK_HELD when a lock or an earlier request conflicts
    * @throws {EngineError} QUOTA when the table is full
    */
   set(request: LockRequest<Owner>): void {
@@ -119,8 +131,11 @@ export class LockTable<Owner extends LockOwner> {
   }
 
   /**
-   * As {@link set}, but waits while something conflicts. It throws refusals at once, with nothing
-   * changed: DEADLOCK, and QUOTA when too many wait already. The signal ends the waiting with its reason.
+   * Like {@link set}, but waits while there is a conflict. The signal ends the wait with its reason. The
+   * following errors are thrown synchronously, and change nothing:
+   *
+   * @throws {EngineError} DEADLOCK when the wait would never end
+   * @throws {EngineError} QUOTA when the table is full, or too many requests already wait
    */
   wait(request: LockRequest<Owner>, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
@@ -153,12 +168,16 @@ export class LockTable<Owner extends LockOwner> {
     })
   }
 
-  /** Takes the owner's locks off a range. QUOTA when that leaves more pieces than the table may hold. */
+  /**
+   * Releases the owner's locks on a range.
+   *
+   * @throws {EngineError} QUOTA when the remaining pieces are too many for the table
+   */
   release(target: LockTarget<Owner>): void {
     this.#change(target, undefined)
   }
 
-  /** Forgets a file; its waiters are rejected. */
+  /** Removes a file, and rejects its waiters. */
   drop(file: number, reason: () => Error): void {
     for (const files of [this.#files.ranges, this.#files.whole]) {
       const locks = files.get(file)
@@ -172,14 +191,16 @@ export class LockTable<Owner extends LockOwner> {
     }
   }
 
-  /** Forgets everything; all waiters are rejected. */
+  /** Removes all files, and rejects all waiters. */
   close(reason: () => Error): void {
     for (const files of [this.#files.ranges, this.#files.whole]) {
       for (const file of files.keys()) this.drop(file, reason)
     }
   }
 
-  /** Carries out a request, or with undefined a release, and wakes the waiters that it unblocks. */
+  /**
+   * Carries out a request, or a release if `request` is undefined. Then wakes the waiters that it unblocks.
+   */
   #change(target: LockTarget<Owner>, request: LockRequest<Owner> | undefined): void {
     const files = this.#files[target.space]
     let locks = files.get(target.file)
@@ -215,11 +236,12 @@ export class LockTable<Owner extends LockOwner> {
     )
   }
 
-  /** After a range was freed, grants the waiting requests without conflicts, in order of arrival. */
+  /** Grants waiting requests that no longer conflict after a range was freed, in the order of the queue. */
   #wake(locks: FileLocks<Owner>, left: LockRange): void {
     const { waiting, held } = locks
     const freed = [left]
-    // The list grows during the loop: a waiter that exchanges a lock for a smaller one frees a range.
+    // The list grows during the loop, because a waiter that replaces its lock by a weaker one also frees a
+    // range.
     for (const range of freed) {
       for (let i = 0; i < waiting.length;) {
         const waiter = itemAt(waiting, i)
@@ -241,25 +263,28 @@ export class LockTable<Owner extends LockOwner> {
   }
 
   /**
-   * The waiters that a request queues after. Waiters that depend on its owner stay after it: going
-   * ahead of them gives them no new dependency.
+   * The waiters that a request queues after. Waiters that depend on the request's owner stay after it. They
+   * get no new dependency from that.
    */
   #position(locks: FileLocks<Owner>, search: Search<Owner> | undefined): readonly Waiter<Owner>[] {
     if (search === undefined) return locks.waiting
     return locks.waiting.filter((waiter) => !search.leadsFrom(waiter))
   }
 
-  /** An owner that neither holds nor waits for anything blocks no other. */
+  /**
+   * A search for the waiters that depend on an owner. An owner that holds nothing and waits for nothing has
+   * none.
+   */
   #search({ owner: { key } }: LockRequest<Owner>): Search<Owner> | undefined {
     return this.#held.has(key) || this.#waiting.has(key) ? new Search(this, key) : undefined
   }
 
-  /** For {@link Search}. */
+  /** Used by {@link Search}. */
   waitersOf(owner: string): Iterable<Waiter<Owner>> {
     return this.#waiting.get(owner) ?? []
   }
 
-  /** All waiters with the signal leave before any lock is granted. */
+  /** Removes all waiters with the signal before any lock is granted. */
   #abort(signal: AbortSignal): void {
     const waiters = [...(this.#signals.get(signal) ?? [])]
     for (const waiter of waiters) {
@@ -270,7 +295,7 @@ export class LockTable<Owner extends LockOwner> {
     for (const { request } of waiters) this.#tidy(request.file, request.space)
   }
 
-  /** For {@link Search}. */
+  /** Used by {@link Search}. */
   waitingOwners(): Iterable<string> {
     return this.#waiting.keys()
   }
@@ -319,7 +344,10 @@ class Search<Owner extends LockOwner> {
     return this.leads(queue, request, queue.waiting)
   }
 
-  /** Whether a request in `line`, or at its end, waits for the target. */
+  /**
+   * Whether a request depends on the target. `line` is the queue that contains the request, or the waiters
+   * ahead of it.
+   */
   leads(locks: FileLocks<Owner>, request: LockRequest<Owner>, line: readonly Waiter<Owner>[]): boolean {
     if (this.#holds(this.#target, locks, request)) return true
     // Only owners that hold one lock and wait for another can form a path to the target.

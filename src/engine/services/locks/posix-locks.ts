@@ -24,17 +24,17 @@ export interface PosixLockConflict {
 }
 
 interface FoundNode {
-  /** Without symlinks. */
+  /** The path after symlinks have been followed. */
   readonly path: string
   readonly node: Node
 }
 
-/** A session's locks; there from the first lock to the last. */
+/** The locks of a session. They exist from its first lock to its last. */
 interface SessionLocks {
-  /** Whom the holds are with. */
+  /** The session in memory that holds the files. */
   live: LiveSession
   readonly table: LockTable<Owner>
-  /** By inode number; exactly the files that the table uses. */
+  /** Held files by inode number: exactly the files that the table uses. */
   readonly holds: Map<number, HeldFile>
 }
 
@@ -59,12 +59,13 @@ export class PosixLocks {
   }
 
   /**
-   * A lock that is waited for is held when the promise resolves.
+   * Sets a lock. If the call waits for the lock, the promise resolves when the lock is held.
    *
    * @throws {EngineError} LOCK_HELD when another owner has the lock and the call does not wait
    * @throws {EngineError} DEADLOCK when owners would wait for each other
    * @throws {EngineError} QUOTA when the session has too many locks or waiting requests
-   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist, or its file is deleted before the lock is held
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist, or its file is deleted before the lock
+   * is held
    */
   set(
     core: Core,
@@ -99,7 +100,7 @@ export class PosixLocks {
     })
   }
 
-  /** The session was deleted: its locks are gone and its waiters rejected. */
+  /** Removes the locks of a deleted session, and rejects its waiters. */
   forget(sessionId: string): void {
     this.#end(sessionId, () => sessionNotFound(sessionId))
   }
@@ -135,7 +136,7 @@ export class PosixLocks {
     return session
   }
 
-  /** Holds a file that has locks or waiters. */
+  /** Holds a file if it has locks or waiters. */
   #settle(session: SessionLocks, { path, node }: FoundNode): void {
     if (session.table.empty) this.#sessions.delete(session.live.id)
     const { ino } = node
