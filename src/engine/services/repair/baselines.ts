@@ -5,7 +5,10 @@ import { hashTree } from '../../tree/hash.js'
 import type { RepairContext } from './context.js'
 import type { LostPath } from './tree.js'
 
-/** Removes lost parts from the baselines of sessions: once for each baseline, however many sessions share it. */
+/**
+ * Removes lost parts from the baselines of sessions. A baseline that several sessions share is processed
+ * once.
+ */
 export class BaselineRepair {
   readonly #context: RepairContext
   readonly #mended = new Map<string, Promise<readonly [Baseline, readonly LostPath[]]>>()

@@ -19,7 +19,7 @@ export interface Dropped {
   readonly message: string
 }
 
-/** Shared by the parts of a repair. */
+/** State that the parts of a repair share. */
 export interface RepairContext {
   /** The damaged store. */
   readonly from: Store
@@ -31,7 +31,7 @@ export interface RepairContext {
   readonly environment: Environment
   readonly slice: TimeSlice
   readonly hasBlob: (hash: string, length: number) => boolean
-  /** The newest event of a session that was there once. */
+  /** For each session that once existed, the newest event that it had. */
   readonly lostEvents: ReadonlyMap<string, number>
   readonly drop: (dropped: Dropped) => void
 }

@@ -9,9 +9,9 @@ import type { RecordKind } from '../../records/record-kind.js'
 
 /** The remains of a session's history. */
 export interface SessionFacts {
-  /** The last of the events from the first on that follow each other, link for link. */
+  /** The last event of the intact chain: from the first event on, each is linked to the one before it. */
   readonly last: number
-  /** The newest event that events and snapshots know of. */
+  /** The newest event that the remaining events and snapshots prove. */
   readonly newest: number
   readonly gaps: number[]
   readonly restores: [seq: number, target: number][]

@@ -1,27 +1,27 @@
 import { someIn } from '../../base/ascending.js'
-/** What of a session's history can stay as it is: worked out from facts alone. */
+/** Decides, from facts alone, which parts of a session's history can stay unchanged. */
 
 /** The remaining events and snapshots of a session. */
 export interface LeftHistory {
-  /** The last of the events from the first on that follow each other, link for link. */
+  /** The last event of the intact chain: from the first event on, each is linked to the one before it. */
   readonly last: number
-  /** The newest event that any event or snapshot shows. */
+  /** The newest event that the remaining events and snapshots prove. */
   readonly newest: number
-  /** Events up to `last` whose redo is not kept; ascending. */
+  /** Events up to `last` without stored redo, in ascending order. */
   readonly gaps: readonly number[]
-  /** Restores up to `last`, ascending. */
+  /** Restores up to `last`, in ascending order. */
   readonly restores: readonly (readonly [seq: number, target: number])[]
-  /** Snapshots that are whole, ascending. */
+  /** Complete snapshots, in ascending order. */
   readonly snapshots: readonly number[]
   /** States that a caller can name, or that others build on. */
   readonly named: readonly number[]
 }
 
-/** How to reach the newest state, and each named one, from the remains. */
+/** How the newest state and each named state can be reached from the remains. */
 export interface Reach {
-  /** All of them, as they are. */
+  /** Whether all of these states can be reached unchanged. */
   readonly whole: boolean
-  /** Whether any is replayed from where the session started. */
+  /** Whether at least one of them is replayed from the start of the session. */
   readonly fromStart: boolean
 }
 
@@ -39,7 +39,7 @@ export function reachOf(history: LeftHistory): Reach {
   }
 }
 
-/** The newest snapshot at or before a state; below 0 where there is none. */
+/** The newest snapshot at or before a state; negative if there is none. */
 function baseOf(snapshots: readonly number[], state: number): number {
   return snapshots.findLast((seq) => seq <= state) ?? -1
 }

@@ -15,19 +15,19 @@ import type { RawState } from './replay.js'
 import type { SessionStates } from './states.js'
 import type { LostPath } from './tree.js'
 
-/** The principal's name on the event that replaces lost ones. */
+/** The principal of the event that replaces lost events. */
 const repairPrincipal = 'repair'
 
 /**
- * Rewrites a session with lost parts: every state that can be named as a snapshot of its own, and
- * events without redo, so that nothing is replayed.
+ * Rewrites a session that lost data. Each state that can be named gets a snapshot of its own. Events lose
+ * their redo, so that nothing is replayed.
  */
 export class SessionRebuild {
   readonly #context: RepairContext
   readonly #states: SessionStates
   readonly #record: SessionRecord
   readonly #facts: SessionFacts
-  /** States that are not as they were. */
+  /** States that changed because of lost data. */
   readonly #changed = new Set<number>()
 
   constructor(context: RepairContext, states: SessionStates, record: SessionRecord, facts: SessionFacts) {
@@ -37,7 +37,7 @@ export class SessionRebuild {
     this.#facts = facts
   }
 
-  /** `bases` are states that forks start from. Gives the states that are not as they were. */
+  /** Rewrites the session. `bases` are the states that forks start from. Returns the states that changed. */
   async run(bases: readonly number[]): Promise<ReadonlySet<number>> {
     const { last, newest, checkpoints } = this.#facts
     const checkpointSeqs = checkpoints.map(({ seq }) => seq)
@@ -79,7 +79,7 @@ export class SessionRebuild {
     this.#drop(range, { message })
   }
 
-  /** The state after an event, with its checkpoints. */
+  /** Writes the state after an event, with its checkpoints. */
   async #writeState(
     seq: number,
     state: RawState | undefined,
@@ -105,7 +105,7 @@ export class SessionRebuild {
     await writer.put(keys.snapshot(id, seq), snapshot)
   }
 
-  /** The newest state, after an event that replaces the lost ones. */
+  /** Writes the newest state, after an event that replaces the lost events. */
   async #writeNewest(state: RawState, { at: before, chain }: EventPlace): Promise<void> {
     const { writer, roots, environment } = this.#context
     const { id } = this.#record
@@ -132,7 +132,7 @@ function nameOf({ id, label }: CheckpointRecord): string {
   return `checkpoint ${label === '' ? id : label}`
 }
 
-/** Writes events without redo; returns the places of the requested ones, and of the last one. */
+/** Writes events without redo. Returns the places of the wanted events, and of the last one. */
 async function writeEvents(
   { from, writer }: RepairContext,
   { id, createdAt }: SessionRecord,
@@ -151,7 +151,7 @@ async function writeEvents(
   return places
 }
 
-/** A state without its lost parts, and the list of these. */
+/** The state without its lost parts, and a list of these parts. */
 async function mendState(
   { mender }: RepairContext,
   { root, lost, unknownFrom }: RawState,
@@ -165,7 +165,10 @@ async function mendState(
   return [mended.root, [...all, ...mended.lost]]
 }
 
-/** A text shorter than its hash names no content. */
+/**
+ * Replaces redo by its hash, unless the redo is shorter than its hash. Such redo contains no reference to a
+ * content.
+ */
 function withoutContents(redo: EventBody[5]): EventBody[5] {
   if (redo === undefined || typeof redo === 'string') return redo
   const hash = redoHash(redo)

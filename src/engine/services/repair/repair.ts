@@ -29,13 +29,13 @@ export interface RepairOptions {
   readonly signal?: AbortSignal | undefined
   /** Called now and then with the number of copied objects. */
   readonly onProgress?: ((objects: number) => void) | undefined
-  /** Sessions that have events in `from`. */
+  /** The sessions that have events in `from`. */
   readonly sessionsWithEvents?: Iterable<string>
   /** Events that are known to have existed. */
   readonly lostEvents?: readonly { readonly sessionId: string; readonly seq: number }[]
 }
 
-/** The objects that a repair copied, and those that it did not. */
+/** The counts of objects that a repair copied, and a list of what it did not copy or changed. */
 export interface RepairReport {
   /** Everything that was lost or changed. */
   readonly dropped: readonly Dropped[]
@@ -52,9 +52,9 @@ export interface RepairReport {
 }
 
 /**
- * Copies the remains of a store to an empty one, so that the copy is whole. References to lost objects
- * are removed, or their owners are left out, and both are reported. `from` may lack anything, even events in the
- * middle, but its remaining data is as it was written.
+ * Copies the remains of a store to an empty one, so that the copy is complete. References to lost objects are
+ * removed, or the objects that have them are left out. Both are reported. `from` may lack any data, even
+ * events in the middle of a history, but its remaining data must be as it was written.
  */
 export async function repairStore(
   from: Store,
@@ -65,7 +65,7 @@ export async function repairStore(
   return new Repair(from, to, environment, options).run()
 }
 
-/** Nodes, blobs, and the history of sessions are carried over before the other records. */
+/** The prefixes of nodes, blobs and the histories of sessions, which are copied before the other records. */
 const carriedBefore: readonly string[] = [
   keyPrefixes.node,
   keyPrefixes.blob,
@@ -85,7 +85,7 @@ class Repair {
   readonly #sizes = new DigestTable(8)
   readonly #dropped: Dropped[] = []
   readonly #droppedRevisions = new Set<string>()
-  /** Sessions that have records and no record of themselves. */
+  /** Sessions that have records or events, but no record of their own. */
   readonly #orphans = new Set<string>()
   #nodes = 0
   #records = 0
@@ -152,7 +152,7 @@ class Repair {
       const page = (await this.#from.listBlobs?.(after, limits.recordsPerScan)) ?? []
       for (const { hash, bytes } of page) {
         const content = await this.#from.blob(hash, { offset: 0, length: bytes }).catch(() => undefined)
-        // Its references report it.
+        // The objects that refer to the blob report it.
         if (content === undefined || content.byteLength !== bytes || sha256(content) !== hash) continue
         this.#sizes.add(hash)?.writeDoubleLE(bytes)
         await this.#writer.blob(hash, content)
@@ -175,7 +175,7 @@ class Repair {
     }
   }
 
-  /** All but those of the histories of sessions. */
+  /** Copies all records except those of the histories of sessions. */
   async #copyRecords(
     sessions: SessionRepair,
     isWhole: (root: EncodedNode) => Promise<boolean>,
@@ -201,7 +201,7 @@ class Repair {
     }
   }
 
-  /** The first letters of all keys: a record of a kind that is not known here is carried over as it is. */
+  /** The first letters of all keys in the store. Records of an unknown kind are copied unchanged. */
   async #prefixes(): Promise<string[]> {
     const prefixes: string[] = []
     for (let gte = ''; ;) {
@@ -223,11 +223,11 @@ class Repair {
     const sessionId = kind.scope === 'session' ? key.slice(1, 1 + idLength) : undefined
     const session = sessionId === undefined ? undefined : await sessions.repaired(sessionId)
     if (sessionId !== undefined && session === undefined) {
-      // A deleted or incomplete session has nothing to repair.
+      // The session is deleted or incomplete, so there is nothing to repair.
       if (!sessions.knows(sessionId)) this.#orphans.add(sessionId)
       return false
     }
-    // The engine makes it again from events or the remote. After a loss it may be wrong.
+    // The engine can rebuild the record from events or the remote. After a loss, the record may be wrong.
     if (kind.isDerived && session?.kept !== true) return false
     const drop = (message: string): false => {
       const id = idOf(key, kind)
@@ -260,7 +260,7 @@ class Repair {
     return true
   }
 
-  /** A lost revision loses its label too. */
+  /** The record of a revision's label; undefined if the revision is lost. */
   async #label(key: string, json: string): Promise<string | undefined> {
     let revision = ''
     try {
@@ -280,7 +280,7 @@ class Repair {
     return undefined
   }
 
-  /** A source whose newest revision is lost has none. */
+  /** The record of a source. If its latest revision is lost, it has none. */
   async #source(key: string, json: string): Promise<string | undefined> {
     let record: SourceRecord
     try {
@@ -326,7 +326,7 @@ class Repair {
   }
 }
 
-/** The newest one of each session. */
+/** The newest event of each session. */
 function newestOf(
   events: readonly { readonly sessionId: string; readonly seq: number }[],
 ): Map<string, number> {

@@ -8,12 +8,12 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { Tree } from '../../tree/tree.js'
 import type { LostPath } from './tree.js'
 
-/** A state of a session as far as it can be derived; lost contents are ignored. */
+/** A state of a session, as far as it can be derived. It may refer to lost contents. */
 export interface RawState {
   readonly root: Dir
-  /** The paths it lacks because of lost tree nodes and events. */
+  /** The paths that are missing because of lost tree nodes and events. */
   readonly lost: readonly LostPath[]
-  /** The first event whose effect is unknown; undefined: all effects are known. */
+  /** The first event whose effect is unknown; undefined if all effects are known. */
   readonly unknownFrom: number | undefined
 }
 
@@ -21,7 +21,7 @@ export interface ReplayContext extends ApplyContext {
   readonly newIno: () => number
 }
 
-/** Mode of directories whose names alone are known. */
+/** The mode of a directory of which only the name is known. */
 const madeDirectoryMode = 0o755
 
 /** Replays the events of a session as far as that is possible. */
@@ -50,7 +50,7 @@ export class LooseReplay {
     this.#unknownFrom = unknownFrom
   }
 
-  /** `restored` gives the state that a restore went back to, if that is known. */
+  /** Applies an event. `restored` returns the state that a restore went back to, if that state is known. */
   async event(
     seq: number,
     [at, , , , , redo]: EventBody,
@@ -89,7 +89,7 @@ export class LooseReplay {
         path,
         message: `the change of event ${seq} could not be repeated: ${messageOf(error)}`,
       })
-      // Half of a content is none.
+      // The file is removed, because half of a content is useless.
       if (effect[0] === 'p' || effect[0] === 'o' || effect[0] === 'k') await this.#remove(path, at)
     }
   }
@@ -111,7 +111,7 @@ export class LooseReplay {
     if (path.startsWith('/')) await this.#apply(['u', path], at).catch(() => undefined)
   }
 
-  /** Creates the lost parent directories of an effect's paths; false when none are lost. */
+  /** Creates the lost parent directories of an effect's path; false if none are lost. */
   async #makeParents(effect: Redo, at: number): Promise<boolean> {
     const made =
       effect[0] === 'h' || effect[0] === 'm' ? effect[2] : 'wds'.includes(effect[0]) ? effect[1] : undefined
@@ -131,7 +131,7 @@ export class LooseReplay {
     return isMade
   }
 
-  /** Paths lost earlier may be gone, moved or present again after this. */
+  /** Updates the lost paths: the effect may delete, move or replace the files at these paths. */
   #follow(effect: Redo): void {
     if (this.#lost.length === 0) return
     if (effect[0] === 'u' || effect[0] === 'w')

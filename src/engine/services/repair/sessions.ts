@@ -10,23 +10,23 @@ import { SessionRebuild } from './rebuild.js'
 import { SessionStates } from './states.js'
 import type { LostPath } from './tree.js'
 
-/** What became of a session. */
+/** The result of repairing a session. */
 export interface RepairedSession {
-  /** Everything is unchanged, except records outside its history. */
+  /** Whether everything is unchanged, except for records outside its history. */
   readonly kept: boolean
-  /** Its newest event that is as it was. */
+  /** Its newest unchanged event. */
   readonly last: number
   /** Changed states that others may build on. */
   readonly changed: ReadonlySet<number>
 }
 
-/** Carries sessions over with all of their history that is left. */
+/** Copies sessions with the remains of their histories. */
 export class SessionRepair {
   readonly #context: RepairContext
   readonly #sessions = new Map<string, { readonly key: string; readonly record: SessionRecord }>()
   /** Sessions with an intact record, including deleted and incomplete ones. */
   readonly #known = new Set<string>()
-  /** By session, the events that forks of it start from. */
+  /** For each session, the events that its forks start from. */
   readonly #bases = new Map<string, Set<number>>()
   readonly #repaired = new Map<string, Promise<RepairedSession>>()
   readonly #baselines: BaselineRepair
@@ -55,7 +55,7 @@ export class SessionRepair {
           drop({ object: `session ${key.slice(-idLength)}`, message: 'its record is damaged' })
           continue
         }
-        // A session deleted at its creation was never complete.
+        // A session that was deleted at the moment of its creation was never complete.
         this.#known.add(record.id)
         if (record.deletedAt !== record.createdAt) this.#sessions.set(record.id, { key, record })
         if (record.base !== undefined) this.#addBase(...record.base)
@@ -72,7 +72,7 @@ export class SessionRepair {
     return this.#known.has(sessionId)
   }
 
-  /** Undefined for a session that is not there. */
+  /** Repairs a session; undefined if it does not exist. */
   repaired(sessionId: string): Promise<RepairedSession> | undefined {
     const session = this.#sessions.get(sessionId)
     if (session === undefined) return undefined
@@ -126,7 +126,7 @@ export class SessionRepair {
     return parent !== undefined && base[1] <= parent.last && !parent.changed.has(base[1])
   }
 
-  /** As it is, without snapshots that are not whole. */
+  /** Copies a history unchanged, but without incomplete snapshots. */
   async #copy(sessionId: string, { snapshots, wholeSnapshots, checkpoints }: SessionFacts): Promise<void> {
     const { from, writer } = this.#context
     for await (const page of from.events(sessionId, { from: 1, to: Number.POSITIVE_INFINITY })) {

@@ -12,13 +12,13 @@ export class SessionStates {
   readonly #context: RepairContext
   readonly #recordOf: (sessionId: string) => SessionRecord | undefined
 
-  /** `recordOf` gives the session that another was forked from. */
+  /** `recordOf` returns the record of the session that another was forked from. */
   constructor(context: RepairContext, recordOf: (sessionId: string) => SessionRecord | undefined) {
     this.#context = context
     this.#recordOf = recordOf
   }
 
-  /** States of a session as far as they can be derived, contents aside. */
+  /** The wanted states of a session, as far as they can be derived. Lost contents are ignored. */
   async at(record: SessionRecord, wanted: ReadonlySet<number>): Promise<Map<number, RawState>> {
     const { from, mender, replay: context } = this.#context
     const snapshots = await readRecords(this.#context, snapshotKind, keys.snapshots(record.id))
@@ -33,7 +33,9 @@ export class SessionStates {
       if (wanted.has(seq) || targets.has(seq)) states.set(seq, replay.state)
     }
     const stored = new Map(snapshots.map(({ seq, root }) => [seq, root]))
-    /** The state is that after event `seq`; a snapshot of it may know more. */
+    /**
+     * Called when the replay has reached the state after event `seq`. A snapshot of this state may know more.
+     */
     const come = async (seq: number): Promise<void> => {
       const { unknownFrom, lost } = replay.state
       const root = stored.get(seq)
@@ -45,7 +47,7 @@ export class SessionStates {
       keep(seq)
     }
     let next = 1
-    /** Events up to `last` are missing: their effects are unknown until the next snapshot. */
+    /** Skips missing events up to `last`. Their effects are unknown until the next snapshot. */
     const skip = async (last: number): Promise<void> => {
       const known = snapshots.map(({ seq }) => seq).filter((seq) => seq >= next && seq < last)
       for (const seq of [...known, last]) {
@@ -84,7 +86,7 @@ export class SessionStates {
     return { ...start, unknownFrom: 0 }
   }
 
-  /** A tree without its unreadable parts; undefined when nothing is readable. */
+  /** A tree without its unreadable parts; undefined if no part can be read. */
   async #raw(encoded: EncodedNode): Promise<RawState | undefined> {
     const { mender, roots } = this.#context
     const { root, lost } = await mender.mend(roots.load(encoded), { keepFiles: true })

@@ -19,31 +19,33 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { emptyPages, findName, setName } from '../../tree/page.js'
 import { bodyReferences } from '../../tree/references.js'
 
-/** An object that a tree has lost. */
+/** A lost part of a tree: its path, and what was lost. */
 export interface LostPath {
   readonly path: string
   readonly message: string
 }
 
 export interface MendedTree {
-  /** The same when nothing is lost. */
+  /** The same object if nothing is lost. */
   readonly root: Dir
   readonly lost: readonly LostPath[]
 }
 
 export interface MendOptions {
-  /** Files whose contents are lost stay: only unreadable parts of the tree itself go. */
+  /**
+   * true: files stay even if their contents are lost. Only unreadable parts of the tree itself are removed.
+   */
   readonly keepFiles: boolean
 }
 
 type Entries = (readonly [name: string, entry: Entry])[]
 
-/** Removes lost parts from trees: files that lack contents, directories that lack nodes. */
+/** Removes lost parts from trees: files with lost contents, and directories with lost nodes. */
 export class TreeMender {
   readonly loader: NodeLoader
   readonly #hasBlob: (hash: string, length: number) => boolean
   readonly #slice: TimeSlice
-  /** Addresses of directories and pages below which nothing is lost, not counting the hard-linked files. */
+  /** The addresses of directories and pages in which nothing is lost, apart from hard-linked files. */
   readonly #whole = new DigestTable()
 
   constructor(loader: NodeLoader, hasBlob: (hash: string, length: number) => boolean, slice: TimeSlice) {
@@ -63,7 +65,7 @@ export class TreeMender {
     return { root: counted, lost }
   }
 
-  /** The table of hard-linked files, without lost ones. */
+  /** The table of hard-linked files, without lost files. */
   async #links(table: Dir, options: MendOptions): Promise<LinkTable> {
     const lost: LostPath[] = []
     const mended = await this.#dir(table, '', { lost, options, links: undefined })
@@ -91,7 +93,7 @@ export class TreeMender {
         lost.push({ path, message: `the entries ${range} are lost` })
         isWhole = false
       } else {
-        // The page may be unloaded meanwhile.
+        // The page may be unloaded during the loop.
         const { nodes } = page
         for (const [i, name] of names.entries()) {
           const entry = itemAt(nodes, i)
@@ -129,7 +131,7 @@ export class TreeMender {
     return entry instanceof LinkedFile ? new LinkedFile(file, entry.nlink) : file
   }
 
-  /** The node itself when its extended attributes are all there. */
+  /** The node itself if all its extended attributes exist; otherwise attributes without the lost ones. */
   #attributes(node: Dir | FileNode, path: string, { lost, options }: Mending): Attributes {
     if (node.xattrs === undefined || options.keepFiles) return node
     const kept = node.xattrs.filter(([, value]) => this.#hasBlob(value.hash, value.length))
@@ -165,7 +167,10 @@ export class TreeMender {
     return entries
   }
 
-  /** The table with each file as often as it has names in the tree. */
+  /**
+   * The table of hard-linked files with the link counts that match the tree. Files without names are left
+   * out.
+   */
   async #counted(root: Dir, table: Dir): Promise<Dir | undefined> {
     const names = new Map<number, number>()
     const count = async (dir: Dir): Promise<void> => {
@@ -185,7 +190,7 @@ export class TreeMender {
     return files.length === 0 ? undefined : copyOf(table, files, this.loader)
   }
 
-  /** Undefined where the store does not have it, or not as it was. */
+  /** Returns undefined if the store lacks the node, or has a damaged one. */
   async #try<T>(load: () => T): Promise<T | undefined> {
     try {
       return await whenLoaded(load)
@@ -203,11 +208,11 @@ interface LinkTable {
 interface Mending {
   readonly lost: LostPath[]
   readonly options: MendOptions
-  /** Where some of them are lost. */
+  /** The remaining table of hard-linked files; undefined if it is unchanged. */
   readonly links: LinkTable | undefined
 }
 
-/** A directory of these entries, in their order. */
+/** A directory with these entries, which must be in order. */
 function copyOf(dir: Dir, entries: Entries, loader: NodeLoader, attributes: Attributes = dir): Dir {
   const owner = new Owner()
   const copy = new Dir(owner, attributes, emptyPages(owner))

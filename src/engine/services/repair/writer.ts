@@ -5,7 +5,7 @@ type Records = NonNullable<StoreCommit['put']>
 type Blobs = NonNullable<StoreCommit['blobs']>
 type Events = NonNullable<StoreCommit['events']>
 
-/** Writes to a store in commits of a fair size. */
+/** Writes to a store, and groups the writes into commits of a limited size. */
 export class RepairWriter {
   readonly #store: Store
   #put: Records[number][] = []
