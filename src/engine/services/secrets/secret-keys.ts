@@ -47,7 +47,7 @@ const nonceBytes = 12
 const tagBytes = 16
 const cipher = 'aes-256-gcm'
 
-/** The master keys of an engine: one to write with, and all to read with. */
+/** The master keys of an engine: one for encryption, and all for decryption. */
 export class KeyRing {
   readonly #current: HeldKey | undefined
   readonly #byPrint = new Map<string, HeldKey>()
@@ -77,9 +77,9 @@ export class KeyRing {
 }
 
 /**
- * The keys are copied.
+ * Parses the options, and copies the keys.
  *
- * @throws {EngineError} INVALID_ARGUMENT when a key is invalid, or two keys have one id
+ * @throws {EngineError} INVALID_ARGUMENT when a key is invalid, or two different keys have the same id
  */
 export function parseSecretOptions(options: SecretOptions | undefined): KeyRing {
   if (options === undefined) return new KeyRing(undefined)
@@ -105,7 +105,7 @@ export function parseSecretOptions(options: SecretOptions | undefined): KeyRing 
   return new KeyRing(current, previous)
 }
 
-/** For what ends with the engine. */
+/** A random key, for secrets that exist only as long as the engine. */
 export function randomKeyRing(environment: Environment): KeyRing {
   return new KeyRing(holdKey(undefined, randomBytes(environment, keyBytes)))
 }
@@ -137,7 +137,7 @@ export function randomBytes(environment: Environment, length: number): Uint8Arra
   return bytes
 }
 
-/** Encrypts under a nonce of its own: nonce, tag and ciphertext, in base64. */
+/** Encrypts with a random nonce. The result is the nonce, the tag and the ciphertext, in base64. */
 export function seal(
   environment: Environment,
   key: KeyObject | Uint8Array,
@@ -150,7 +150,7 @@ export function seal(
   return Buffer.concat([nonce, sealing.getAuthTag(), ciphertext]).toString('base64')
 }
 
-/** The sealed bytes; undefined when the text is damaged, under another key, or for another context. */
+/** Decrypts the bytes. Returns undefined if the text is damaged, or belongs to another key or context. */
 export function unseal(key: KeyObject | Uint8Array, text: string, context: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64')
   if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64') !== text) return undefined

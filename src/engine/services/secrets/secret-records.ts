@@ -5,7 +5,7 @@ import { EngineError } from '../../base/errors.js'
 import { keyBytes, randomBytes, seal, unseal, type HeldKey, type KeyRing } from './secret-keys.js'
 import { secretKind, SecretScope, type SecretPlace, type SecretRecord } from '../../records/secret.js'
 
-/** Encrypts a value under a key that is made for it. */
+/** Encrypts a value with a new data key. */
 export function sealSecret(
   environment: Environment,
   master: HeldKey,
@@ -29,7 +29,9 @@ export function sealSecret(
 }
 
 /**
- * @throws {EngineError} NO_MASTER_KEY when its key is none of the ring's
+ * Decrypts the value of a secret.
+ *
+ * @throws {EngineError} NO_MASTER_KEY when the ring does not have the master key of the secret
  * @throws {EngineError} DATA_LOSS when the sealed text is damaged
  */
 export function openSecret(ring: KeyRing, place: SecretPlace, sealed: SecretRecord): string {
@@ -83,7 +85,7 @@ function contextOf(what: 'key' | 'value', place: SecretPlace): string {
   return JSON.stringify(['forkspace secret', what, tenantKey, sessionId, secretName, version])
 }
 
-/** Undefined for a text that is no record of this name. */
+/** Parses a record. Returns undefined if the text is not a record of a secret with this name. */
 export function parseSecretRecord(json: string, secretName: string): SecretRecord | undefined {
   try {
     const record = secretKind.parse(json)

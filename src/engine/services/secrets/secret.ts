@@ -1,8 +1,8 @@
 const redacted = '[redacted]'
 
 /**
- * The value of a secret. It does not appear by accident: as text, in JSON, in a template and in the console it is
- * `[redacted]`, and a structured clone is empty. Only {@link reveal} returns the value.
+ * The value of a secret. It cannot be shown by accident: as text, in JSON, in a template and in the console
+ * it is `[redacted]`, and a structured clone is empty. Only {@link reveal} returns the value.
  */
 export class Secret {
   readonly #value: string
@@ -38,7 +38,7 @@ export class Secret {
     return redacted
   }
 
-  /** What `util.inspect` and the console show. */
+  /** The text that `util.inspect` and the console show. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return redacted
   }

@@ -38,7 +38,7 @@ export interface SecretPutRequest {
   readonly scope?: SecretScope
 }
 
-/** Names a secret of a session. */
+/** Identifies a secret of a session. */
 export interface SecretReference {
   /** The name, 1 to 128 bytes of visible characters, without white space at its ends. */
   readonly secretName: string
@@ -46,16 +46,18 @@ export interface SecretReference {
   readonly scope?: SecretScope
 }
 
-/** By name; undefined for a damaged record. */
+/** Secrets by name; the value is undefined for a damaged record. */
 type SecretIndex = Map<string, SecretRecord | undefined>
 
 /**
- * Secrets of sessions. A value is encrypted wherever it is kept, in memory too, and of no session but its own: forks
- * start without any, restores change none.
+ * Secrets of sessions. Values are always encrypted, in memory too. A secret belongs to one session: a fork
+ * starts without secrets, and a restore does not change them.
  */
 export class Secrets {
   readonly #ring: KeyRing
-  /** By session: a rotation must not write a secret after its deletion. */
+  /**
+   * Serializes stored changes of each session, so that a rotation cannot write a secret after its deletion.
+   */
   readonly #stored = new KeyedMutex()
   readonly #indexes = new SessionIndex<SecretIndex>(
     keys.secrets,
@@ -69,6 +71,8 @@ export class Secrets {
   }
 
   /**
+   * Stores a secret.
+   *
    * @throws {EngineError} NO_MASTER_KEY when the engine has no master key
    * @throws {EngineError} QUOTA when the session has 1,000 secrets
    */
@@ -93,6 +97,8 @@ export class Secrets {
   }
 
   /**
+   * Decrypts a secret.
+   *
    * @throws {EngineError} NO_MASTER_KEY when the engine lacks the key of the secret
    * @throws {EngineError} SECRET_NOT_FOUND when no secret has this name
    * @throws {EngineError} DATA_LOSS when the stored secret is damaged
@@ -107,7 +113,7 @@ export class Secrets {
     return new Secret(openSecret(this.#ring, { ...place, version: sealed.version }, sealed))
   }
 
-  /** In the order of the names. Needs no master key. */
+  /** Lists the secrets in the order of their names. Needs no master key. */
   async list(core: Core, live: LiveSession): Promise<{ secrets: SecretInfo[] }> {
     const index = await whenLoaded(() => this.#indexes.get(core, live))
     const names = [...index.keys()].toSorted(compareUtf8)
@@ -115,7 +121,7 @@ export class Secrets {
   }
 
   /**
-   * Needs no master key, so that unreadable secrets can be deleted.
+   * Deletes a secret. Needs no master key, so that unreadable secrets can be deleted.
    *
    * @throws {EngineError} SECRET_NOT_FOUND when no secret has this name
    */
@@ -133,7 +139,7 @@ export class Secrets {
     })
   }
 
-  /** Takes the secrets of a deleted session out of the store. */
+  /** Deletes the secrets of a deleted session from the store. */
   async forget(core: Core, sessionId: string): Promise<void> {
     const gte = keys.secrets(sessionId)
     await core.journal.kept(() =>
@@ -145,8 +151,9 @@ export class Secrets {
   }
 
   /**
-   * Rewraps the data keys of all secrets in the store that are not under the current master key. An error does not
-   * stop it: it processes all secrets, and then throws the first error. Rewrapped keys stay rewrapped.
+   * Rewraps the data keys of all stored secrets that the current master key does not wrap. An error does not
+   * stop the rotation: it processes all secrets, and then throws the first error. Rewrapped keys stay
+   * rewrapped.
    *
    * @throws {EngineError} NO_MASTER_KEY when the engine lacks the key of a secret
    * @throws {EngineError} DATA_LOSS when a stored secret is damaged
@@ -167,7 +174,7 @@ export class Secrets {
     return { rewrapped }
   }
 
-  /** A few secrets at a time, with turns of the event loop between. */
+  /** Rewraps the secrets of a session, a few at a time, with turns of the event loop in between. */
   async #rewrapSession(core: Core, sessionId: string, problems: EngineError[]): Promise<number> {
     const gte = keys.secrets(sessionId)
     let rewrapped = 0
@@ -178,7 +185,7 @@ export class Secrets {
       const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
       const done = await this.#stored.run(sessionId, async () => {
         const found = await core.store.scan(range)
-        // A session opened meanwhile may be ahead of the records just read.
+        // If the session was opened meanwhile, memory may be newer than the records that were read.
         if (core.table.live.has(sessionId) || core.table.draining.has(sessionId)) return false
         const stored: SecretIndex = new Map()
         for (const [key, json] of found) addStored(stored, json, key)
@@ -193,7 +200,10 @@ export class Secrets {
     }
   }
 
-  /** In the order of the session's changes, each few secrets as one of them. */
+  /**
+   * Rewraps the secrets of a session in memory. Each group of a few secrets is one of the session's changes,
+   * in call order.
+   */
   async #rewrapLive(core: Core, live: LiveSession, problems: EngineError[]): Promise<number> {
     const tried = new Set<string>()
     let rewrapped = 0
@@ -248,7 +258,7 @@ function weigh(index: SecretIndex): number {
   return bytes
 }
 
-/** Where the name begins in a key. */
+/** The index at which the name starts in a key. */
 const nameStart = keys.secrets('0'.repeat(idLength)).length
 
 function addStored(index: SecretIndex, json: string, key: string): void {
@@ -273,7 +283,10 @@ function secretNotFound(secretName: string): EngineError {
   })
 }
 
-/** What cannot be seen: control and format characters, separators of lines, what no character will ever be. */
+/**
+ * Characters that cannot be seen: control and format characters, separators of lines, private-use and
+ * noncharacters.
+ */
 const unseen = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]/u
 
 function parseName(secretName: unknown): string {
