@@ -13,10 +13,10 @@ export interface CommitSummary {
 }
 
 const verbs = { added: 'Add', removed: 'Remove', modified: 'Change' } as const
-/** Paths that the summary names under each heading. */
+/** The number of paths that the summary lists under each heading. */
 const namedPaths = 20
 
-/** A description of the changes between two trees, made from the paths alone. */
+/** Describes the changes between two trees. It uses only the paths. */
 export async function summarize(core: Core, before: Dir, after: Dir): Promise<CommitSummary> {
   const changedFiles: string[] = []
   const counts = { added: 0, removed: 0, modified: 0 }

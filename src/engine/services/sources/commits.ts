@@ -37,8 +37,8 @@ export interface SessionCommitRequest {
     readonly branchName: string
   }
   /**
-   * With true, creates a commit even if the session's last commit on this branch has the same files. With false, the
-   * default, the call then returns that commit.
+   * If true, creates a commit even if the session's last commit on this branch has the same files. If false,
+   * the default, the call then returns that commit.
    */
   readonly allowEmpty?: boolean
   /** Ends the call with the signal's reason. */
@@ -66,7 +66,7 @@ interface ParsedCommit {
 }
 
 /**
- * `principal` is the author where the request has none.
+ * Parses a request. `principal` is the author if the request has none.
  *
  * @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when the request is invalid
  */
@@ -88,12 +88,12 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
   return { message, branchName, author, allowEmpty, signal }
 }
 
-/** Writes sessions' states as git commits. */
+/** Writes the states of sessions as git commits. */
 export class Commits {
   readonly #committer: () => Promise<Committer>
   readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
   readonly #held: HeldGitObjects | undefined
-  /** One commit of a session at a time: each is the parent of the next. */
+  /** One commit of a session at a time, because each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
   readonly #deadlineMs: number
   readonly #closing = new AbortController()
@@ -120,7 +120,7 @@ export class Commits {
   }
 
   async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
-    // The commit has the state at the call, as far as it is loaded.
+    // The commit has the state after all calls that were made before it.
     using held = heldState(core, live)
     using _ = core.pins.pin({ writesSince: 'now' })
     return await this.#mutex.run(live.id, () => this.#commit(core, live, held.state, request))
@@ -209,7 +209,7 @@ export class Commits {
   }
 }
 
-/** The tree that the changes of a commit are counted from. */
+/** The tree that the changes of a commit are relative to. */
 function baseOf(
   core: Core,
   {
@@ -220,11 +220,11 @@ function baseOf(
   }: LiveSession,
 ): Dir {
   if (revision?.git === undefined) return emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
-  // A promoted state builds on a commit whose tree is another one.
+  // A promoted state is based on a commit with another tree.
   return revision.git.root === undefined ? baseline : core.roots.load(revision.git.root)
 }
 
-/** A status that changes without an event. */
+/** Stores a change of the session's status that has no event. */
 function storeStatus(core: Core, live: LiveSession, session: SessionRecord | undefined): Promise<void> {
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
 }

@@ -12,13 +12,14 @@ import { gitObjectKind, type GitObjectRecord } from '../../records/git-object.js
 interface Held {
   readonly type: GitObject['type']
   readonly blobs: readonly BlobRef[]
-  /** Of commits, trees and tags that were given just now. */
+  /** The body of a commit, tree or tag that was added a moment ago. */
   body?: Uint8Array
 }
 
 /**
- * The git objects of a tenant, as one import or commit adds to them. On a durable store an object is a record
- * that names the blobs of its content; elsewhere it is held in memory, and new objects count from `flush` on.
+ * The git objects of a tenant, and the objects that one import or commit adds. On a durable store, an object
+ * is a record with the hashes of its blobs. Otherwise, objects are held in memory, and new ones become
+ * visible to others with `flush`.
  */
 export class GitObjectStore implements GitObjects {
   readonly #core: Core
@@ -27,7 +28,7 @@ export class GitObjectStore implements GitObjects {
   readonly #held: Map<string, Held> | undefined
   #bodyBytes = 0
 
-  /** `held`: where the store keeps no objects. */
+  /** `held` has the objects of a store that keeps none. */
   constructor(core: Core, writer: ContentWriter, held: HeldGitObjects | undefined) {
     this.#core = core
     this.#writer = writer
@@ -68,9 +69,9 @@ export class GitObjectStore implements GitObjects {
   }
 
   /**
-   * The stored blobs of a git blob. Synchronous for a blob that was just added.
+   * The stored blobs of a git blob. They are returned synchronously for a blob that was just added.
    *
-   * @throws {EngineError} GIT_CORRUPT when the repository lacks the blob
+   * @throws {EngineError} GIT_CORRUPT when the repository did not send the blob, or the object is not a blob
    */
   contentOf(oid: string): readonly BlobRef[] | Promise<readonly BlobRef[]> {
     const known = this.#known(oid)
@@ -137,7 +138,7 @@ function encode(blob: BlobRef): EncodedBlob {
   return [blob.hash, blob.length]
 }
 
-/** The git objects of an engine in memory. */
+/** All git objects of an engine that holds them in memory. */
 export class HeldGitObjects {
   readonly #tenants = new Map<string, Map<string, Held>>()
 

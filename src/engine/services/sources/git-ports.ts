@@ -1,15 +1,15 @@
-/** The ports through which git sources are read and commits are written. */
+/** The ports that read git sources and write commits. */
 import type { ContentIn, EntryAttributes, ReadContext } from './source-ports.js'
 
-/** Where a git source lives: exactly one of the three. */
+/** The location of a git source. Exactly one of the first three fields is set. */
 export interface GitRemote {
-  /** http or https, without credentials in it. */
+  /** An http or https URL, without credentials. */
   readonly remoteUrl?: string
   /** A repository directory on this host, bare or not. */
   readonly repositoryPath?: string
-  /** A bundle file's content; only read from. */
+  /** The content of a bundle file. It can only be read. */
   readonly bundle?: ContentIn
-  /** Which credentials the embedder's hook is asked for; '' or absent: none in particular. */
+  /** The id of the credentials to request from the embedder's hook. '' or absent: no particular ones. */
   readonly credentialsSecretId?: string
 }
 
@@ -21,21 +21,26 @@ export interface ImportRequest {
 
 export interface ImportContext extends ReadContext {
   readonly objects: GitObjects
-  /** Commits that were imported whole from this remote, newest first: their trees are in `objects`. */
+  /** Commits that were completely imported from this remote, newest first. `objects` has their trees. */
   readonly knownCommits: readonly string[]
-  /** Call this when the ref is resolved: until then a second request for the same ref may share this import. */
+  /**
+   * Call this once the ref is resolved. Until then, another request for the same ref may share this import.
+   */
   onResolved(): void
 }
 
-/** Takes the tree of a commit. Paths as in TreeSink; a promise is to be awaited before the next call. */
+/**
+ * Receives the tree of a commit. Paths are as in TreeSink. If a method returns a promise, await it before the
+ * next call.
+ */
 export interface GitTreeSink {
   /**
-   * Starts from a tree that an earlier import completed: entries not given again stay unchanged. False, with
-   * nothing changed, when the tree is unknown. Call this before anything else.
+   * Starts from a tree that an earlier import completed. Entries that are not given again stay unchanged. If
+   * the tree is unknown, returns false and changes nothing. Call this before anything else.
    */
   startFrom(treeId: string): Promise<boolean>
   directory(path: string, attributes: EntryAttributes): void | Promise<void>
-  /** Its content is a blob that `objects` has, or was just given. */
+  /** Adds a file. `objects` must already have its blob. */
   file(path: string, blobId: string, attributes: EntryAttributes): void | Promise<void>
   symlink(path: string, target: string, attributes: { readonly mtimeMs: number }): void | Promise<void>
   /** Removes the entry at a path, with everything below it. */
@@ -62,19 +67,26 @@ export interface GitObject {
   readonly body: Uint8Array
 }
 
-/** The engine's own store of git objects, shared by the sources of a tenant. Blobs are stored as file contents are. */
+/**
+ * The engine's store of git objects, which the sources of a tenant share. Blobs are stored like contents of
+ * files.
+ */
 export interface GitObjects {
-  /** Whole; undefined for an unknown object, or one above `maxBytes`. It finds newly added objects too. */
+  /**
+   * A complete object; undefined if it is unknown or larger than `maxBytes`. Also finds objects that were
+   * just added.
+   */
   get(oid: string, maxBytes?: number): Promise<GitObject | undefined>
   has(oid: string): Promise<boolean>
   /**
-   * Takes over the body, which the caller must no longer change. Objects are stored in groups; await a returned promise
-   * before the next call. Adding a known object costs little and changes nothing.
+   * Adds an object. It keeps the body, which the caller must no longer change. Objects are stored in groups.
+   * If this returns a promise, await it before the next call. Adding a known object costs little and changes
+   * nothing.
    */
   add(object: GitObject): void | Promise<void>
   /** Adds a blob in pieces of any size. Calls `oid` after the last piece. */
   addBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
-  /** Resolves when everything that was added is stored. */
+  /** Resolves when all added objects are stored. */
   flush(): Promise<void>
 }
 
@@ -86,7 +98,7 @@ export interface CommitIdentity {
   readonly email: string
 }
 
-/** One path that differs from the base; `parts` are the names from the root down. */
+/** One path that differs from the base. `parts` are the names from the root to the entry. */
 export type PathChange =
   | { readonly parts: readonly string[]; readonly kind: 'removed' }
   | {
@@ -98,20 +110,24 @@ export type PathChange =
   | { readonly parts: readonly string[]; readonly kind: 'symlink'; readonly target: string }
 
 export interface CommitRequest {
-  /** Where to push; absent keeps the commit in the engine's own objects only. A missing branch is made. */
+  /**
+   * The branch to push to. If absent, the commit stays in the engine's own objects. A missing branch is
+   * created.
+   */
   readonly push?: {
     readonly remote: GitRemote
     readonly branchName: string
     readonly expectedTip: string | null
   }
-  /** The new commit's parent; null for a root commit. */
+  /** The parent of the new commit; null for a root commit. */
   readonly parent: string | null
   /**
-   * The commit that the branch has already. It is the result, with nothing made or sent, when it has the same tree
-   * and, with `push`, the remote has the branch there. Absent: each commit is a new one.
+   * The commit that the branch already has. It is the result if it has the same tree and, with `push`, the
+   * remote's branch is at this commit. Nothing is then created or sent. If absent, every call creates a
+   * commit.
    */
   readonly existing?: string
-  /** The tree that `changes` are applied to; null for an empty one. */
+  /** The tree to which `changes` are applied; null for an empty tree. */
   readonly baseTree: string | null
   readonly changes: AsyncIterable<PathChange>
   readonly message: string
@@ -126,8 +142,8 @@ export interface Committer {
   /**
    * Rewrites only the trees along changed paths, stores the new objects, then pushes.
    *
-   * @throws {EngineError} BRANCH_MOVED when the remote has the branch at another tip than `expectedTip`; nothing is
-   *   sent
+   * @throws {EngineError} BRANCH_MOVED when the tip of the remote's branch is not `expectedTip`; nothing is
+   * then sent
    */
   commit(request: CommitRequest): Promise<{ readonly commitId: string; readonly treeId: string }>
 }

@@ -13,7 +13,7 @@ import type { GitTreeSink } from './git-ports.js'
 import type { CountedBaseline } from '../../records/revision.js'
 import { gitTreeKind } from '../../records/git-tree.js'
 
-/** Builds the tree of a commit, from scratch or from an earlier imported tree. */
+/** Builds the tree of a commit, from nothing or from an earlier imported tree. */
 export class GitTreeBuilder implements GitTreeSink {
   readonly #core: Core
   readonly #objects: GitObjectStore
@@ -61,7 +61,7 @@ export class GitTreeBuilder implements GitTreeSink {
     return this.#builder.remove(path)
   }
 
-  /** The tree, stored, and the record that makes it a start for others. */
+  /** Stores the tree. Also returns the record that lets later imports start from this tree. */
   async finish(
     treeId: string,
   ): Promise<{ baseline: CountedBaseline; root: Dir; put: NonNullable<StoreCommit['put']> }> {
@@ -78,7 +78,7 @@ export class GitTreeBuilder implements GitTreeSink {
       : await saveBaseline(this.#core, await this.#builder.finish())
     const before = started && { root: started.root, counts: started.baseline.counts }
     const baseline = { ...saved, counts: await countTree(this.#core, root, before) }
-    // The record outlasts the revision's, where there is a revision of this id already.
+    // The record needs this tree. A revision with the same id may already exist, and retain only its own tree.
     this.#core.roots.retain(root)
     return { baseline, root, put: [[keys.gitTree(this.#core.tenantKey, treeId), baseline]] }
   }

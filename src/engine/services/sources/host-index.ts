@@ -3,11 +3,13 @@ import { keys } from '../../storage/keys.js'
 import type { HostIndex } from './host-ports.js'
 import type { JobRecords } from './jobs.js'
 
-/** The stored results of the last scan; new results are held back until they are stored with the revision. */
+/**
+ * The stored results of the last scan. New results are held back, to be stored together with the revision.
+ */
 export class HostIndexRecords implements HostIndex {
   readonly #core: Core
   readonly #place: string
-  /** false: without the tree that belongs to them, the stored results are ignored. */
+  /** false: the tree that belongs to the stored results is missing, so they are ignored. */
   readonly #known: boolean
   readonly #changed = new Map<string, string | undefined>()
 

@@ -1,13 +1,14 @@
-/** The port through which directories of the host are read and written. */
+/** The port that reads and writes directories of the host. */
 import type { EntryAttributes, ReadContext, TreeSink } from './source-ports.js'
 
 /**
- * The results of the last scan, a text for each key. They have to change together with the scanned tree: when a
- * scan fails, both stay unchanged. Keys are paths of directories, or such a path followed by `//` and a number.
+ * The results of the last scan, one text for each key. They must change together with the scanned tree: if a
+ * scan fails, both stay unchanged. A key is the path of a directory, or such a path followed by `//` and a
+ * number.
  */
 export interface HostIndex {
   get(directoryPath: string): Promise<string | undefined>
-  /** A promise is awaited. */
+  /** If this returns a promise, it is awaited. */
   set(directoryPath: string, json: string): void | Promise<void>
   delete(directoryPath: string): void | Promise<void>
 }
@@ -16,11 +17,11 @@ export interface ScanContext extends ReadContext {
   readonly index: HostIndex
 }
 
-/** Counts of the entries that a scan left out or found changing. */
+/** The counts of entries that a scan left out, or that changed during the scan. */
 export interface ScanResult {
-  /** Names and targets of symlinks that are not UTF-8; sockets, fifos and devices. */
+  /** Names that are not UTF-8, symlinks with a target that is not UTF-8, sockets, fifos and devices. */
   readonly skipped: number
-  /** Files that changed during every read: the last read was given, and the next scan reads them again. */
+  /** Files that changed during every read. The last read is used, and the next scan reads them again. */
   readonly unstable: number
 }
 
@@ -32,12 +33,12 @@ export interface HostStat {
   /** Permission bits. */
   readonly mode: number
   readonly mtimeMs: number
-  /** Names of one file have the same number. */
+  /** All names of one file have the same number. */
   readonly ino: string
   readonly nlink: number
-  /** Another text when anything but the names of a file was changed since. */
+  /** A text that changes with each change of the file, except for a change of its names. */
   readonly stamp: string
-  /** It was changed so lately that a further change may leave the stamp as it is. */
+  /** Whether the file changed so recently that another change may not change the stamp. */
   readonly fresh: boolean
 }
 
@@ -46,75 +47,88 @@ export interface HostEntry extends HostStat {
 }
 
 /**
- * A directory of the host that is held open, and everything below it, by absolute paths inside it (`/` is the
- * directory itself). Symlinks are never followed: a path through one leads to
- * nothing. Errors are HOST_FAILED with an errno, and HOST_PATH_NOT_ALLOWED.
+ * A directory of the host that is held open, with everything below it. Paths are absolute within it; `/` is
+ * the directory itself. Symlinks are never followed: nothing exists at a path through one. Errors are
+ * HOST_FAILED with an errno, and HOST_PATH_NOT_ALLOWED.
  */
 export interface HostTree {
   /** The real path on the host. */
   readonly directory: string
   /** The platform of the host, as in `process.platform`. Some names are unsafe on some platforms. */
   readonly platform: string
-  /** The entries of a directory, without temporary names, in the order of the names' code units; undefined when there is no directory. */
+  /**
+   * The entries of a directory, in the order of the names' code units and without temporary names; undefined
+   * if there is no directory.
+   */
   list(path: string): Promise<{ readonly entries: HostEntry[]; readonly skipped: number } | undefined>
-  /** Undefined when nothing is there. */
+  /** undefined if nothing exists at the path. */
   stat(path: string): Promise<HostStat | undefined>
   /**
-   * Reads a file in pieces of at most 1 MiB. `receive` is called again, up to three times in all, when the file
-   * changed meanwhile; `fresh` is set when it changed the last time too. Undefined when no file is there.
+   * Reads a file in pieces of at most 1 MiB. If the file changed meanwhile, `receive` is called again, up to
+   * three times in all. If it changed the last time too, `fresh` is set. Returns undefined if there is no
+   * file.
    */
   read<T>(
     path: string,
     receive: (content: AsyncIterable<Uint8Array>, stat: HostStat) => Promise<T>,
   ): Promise<{ readonly stat: HostStat; readonly value: T } | undefined>
-  /** Undefined when no symlink is there, or its target is not UTF-8. */
+  /** undefined if there is no symlink, or its target is not UTF-8. */
   readLink(path: string): Promise<string | undefined>
-  /** For its owner alone; an existing one is left as it is. */
+  /** Creates a directory that only its owner can access. An existing directory does not change. */
   makeDirectory(path: string): Promise<void>
-  /** The file appears whole, in the place of a file or symlink. Bits above 0o777 are left out. */
+  /**
+   * Writes a file. It appears complete, and replaces a file or symlink. Mode bits above 0o777 are ignored.
+   */
   writeFile(
     path: string,
     content: AsyncIterable<Uint8Array>,
     attributes: Pick<EntryAttributes, 'mode' | 'mtimeMs'>,
   ): Promise<HostStat>
-  /** As {@link writeFile}. */
+  /** Works like {@link writeFile}. */
   writeSymlink(path: string, target: string, attributes: Pick<EntryAttributes, 'mtimeMs'>): Promise<HostStat>
   /**
-   * A further name for a file, replacing a file or symlink. Undefined, with nothing changed, when the file at
-   * `existingPath` has another inode number.
+   * Gives a file another name, which replaces a file or symlink. If the file at `existingPath` has another
+   * inode number than `ino`, returns undefined and changes nothing.
    */
   link(existingPath: string, path: string, ino: string): Promise<HostStat | undefined>
-  /** Of a directory; undefined when there is none. A file is replaced instead: it may have names elsewhere. */
+  /**
+   * Changes a directory; undefined if there is none. Files are replaced instead, because they may have names
+   * elsewhere.
+   */
   setAttributes(
     path: string,
     attributes: Partial<Pick<EntryAttributes, 'mode' | 'mtimeMs'>>,
   ): Promise<HostStat | undefined>
-  /** A file, a symlink, or whatever else has no names below it; nothing there is no error. */
+  /** Removes a file, a symlink or any other entry that is not a directory. A missing entry is no error. */
   remove(path: string): Promise<void>
-  /** False, with nothing changed, when it is not empty; true also when there is none. */
+  /**
+   * Removes an empty directory. False, with nothing changed, if it is not empty. True if it does not exist.
+   */
   removeDirectory(path: string): Promise<boolean>
   /** Removes the leftovers of an interrupted write from a directory. */
   removeTemporary(path: string): Promise<void>
   close(): Promise<void>
 }
 
-/** Directories of the host, at and below its roots. */
+/** The directories of the host at and below the configured roots. */
 export interface Host {
   /**
-   * The real path of a directory.
+   * Returns the real path of a directory.
    *
    * @throws {EngineError} HOST_PATH_NOT_ALLOWED when it is outside the roots, whether it exists or not
    * @throws {EngineError} HOST_PATH_NOT_FOUND when there is no directory
    */
   check(path: string): Promise<string>
   /**
-   * Starts from the tree of the last scan and gives a sink the differences. Throws as {@link check}, too. After an
-   * error the caller must discard the contents of the sink.
+   * Starts from the tree of the last scan, and passes the differences to a sink. Also throws the errors of
+   * {@link check}. After an error, the caller must discard the contents of the sink.
    *
    * @throws {EngineError} LIMIT_EXCEEDED when the directory is too large
    * @throws {EngineError} HOST_FAILED when the file system returns an error
    */
   scan(request: { readonly path: string }, sink: TreeSink, context: ScanContext): Promise<ScanResult>
-  /** Holds a directory open, which is made when it is missing. Throws as {@link check}. */
+  /**
+   * Holds a directory open. With `create`, creates a missing directory. Throws the errors of {@link check}.
+   */
   open(path: string, options: { readonly create: boolean }): Promise<HostTree>
 }

@@ -27,21 +27,21 @@ export interface ImportPorts {
   readonly importer: () => Promise<Importer>
   readonly archives: () => Promise<Archives>
   readonly host: () => Promise<Host>
-  /** Where the store keeps no git objects. */
+  /** The git objects of a store that keeps none. */
   readonly held: HeldGitObjects | undefined
 }
 
-/** A tree that was read, is stored and counted, and the records that are to be stored together with its revision. */
+/** A tree that was read, stored and counted, and the records to be stored together with its revision. */
 export interface Imported extends JobRecords {
   readonly revisionId: string
   readonly baseline: CountedBaseline
   readonly git?: NonNullable<RevisionRecord['revision']>['git']
   readonly root: Dir
-  /** What becomes of the source's record. */
+  /** The fields of the source's record that the import changes. */
   readonly source?: Partial<SourceRecord>
 }
 
-/** Reads the content that an import names, by the kind of the source. */
+/** Reads the content that an import requests, according to the kind of the source. */
 export async function importTree(
   core: Core,
   ports: ImportPorts,
@@ -97,7 +97,8 @@ async function importGit(
   const { baseline, root, put } = await trees.finish(treeId)
   const newest = [...new Set([commitId, ...known])].slice(0, limits.knownCommits)
   const learned = commitId !== '' && [...known][0] !== commitId
-  // Without a commit, of an empty repository or a tag of a tree, the revision is named by its tree.
+  // An empty repository, or a tag of a tree, has no commit. The id of its revision is then the hash of the
+  // tree.
   return {
     revisionId: commitId === '' ? baseline.fingerprint : commitId,
     baseline,
@@ -108,14 +109,17 @@ async function importGit(
   }
 }
 
-/** Sources of one remote know the same commits; a bundle's are its source's own. */
+/**
+ * The id of a remote, for its known commits. Sources with the same remote share it; a bundle's id is that of
+ * its source.
+ */
 function remoteId({ sourceId }: SourceRecord, { remoteUrl, repositoryPath }: GitRemote): string {
   return sha256(
     JSON.stringify([remoteUrl ?? '', repositoryPath ?? '', remoteUrl ?? repositoryPath ?? sourceId]),
   )
 }
 
-/** Starts from the last scan's tree and its index of the files, so that only changed files are read. */
+/** Starts from the tree and the index of the last scan, so that only changed files are read. */
 async function scanHost(
   core: Core,
   ports: ImportPorts,
@@ -130,7 +134,7 @@ async function scanHost(
   const index = new HostIndexRecords(core, keys.scanPlace(source.sourceId), start !== undefined)
   const builder = new TreeBuilder(core, start)
   const host = await ports.host()
-  // Later calls may mean changes made from here on.
+  // A later call may expect changes that are made from now on, so it must not share this scan.
   context.onResolved()
   await fromOutside(context, builder.writer, () =>
     host.scan({ path }, builder, { ...readContext(context, builder), index }),
@@ -147,8 +151,8 @@ async function finished(core: Core, builder: TreeBuilder, before?: CountedTree):
 }
 
 /**
- * Adapters read from third parties, which may hang for good. An abort ends the wait for one at once, and
- * from then on the adapter can store nothing.
+ * Calls an adapter, which reads from third parties that may hang for ever. An abort ends the wait at once.
+ * The adapter can then store nothing more.
  */
 async function fromOutside<T>(
   { signal }: JobContext,
@@ -164,7 +168,7 @@ async function fromOutside<T>(
   }
 }
 
-/** The content of an upload, which its sender may withhold. */
+/** The content of an upload. The sender may stop sending, so the rate is checked. */
 function incoming(content: ContentIn, { signal, transfer }: JobContext): ContentIn {
   return isBytes(content) ? content : transfer.pieces(content, signal)
 }

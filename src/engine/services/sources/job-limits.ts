@@ -5,8 +5,8 @@ import { Shape } from '../../base/shape.js'
 import type { JobLimits } from './jobs.js'
 
 /**
- * How long imports may take, and how slowly a source may send. An import that exceeds this fails with
- * `DEADLINE_EXCEEDED`.
+ * The longest duration of imports, and the lowest speed of a source. An import that exceeds one of these
+ * limits fails with `DEADLINE_EXCEEDED`.
  */
 export interface ImportOptions {
   /** Seconds from the start of a job to its end; 6 hours by default, at most a week. */

@@ -13,7 +13,7 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import { ImportJobState, importJobKind, type ImportJob } from '../../records/import-job.js'
 
-/** Names an import job. An {@link ImportJob} is also a reference to itself. */
+/** Identifies an import job. An {@link ImportJob} is also a reference to itself. */
 export interface JobReference {
   /** The id of the source. */
   readonly sourceId: string
@@ -37,7 +37,7 @@ const jobShape = new Shape<ImportJob>({
 })
 
 /**
- * A copy.
+ * Returns a copy of a reference.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the reference is invalid
  */
@@ -56,7 +56,7 @@ export interface JobProgress {
   readonly bytesTransferred: number
 }
 
-/** How long jobs may take, and how slow their sources may be. */
+/** The longest duration of a job, and the lowest speed of its source. */
 export interface JobLimits extends TransferLimits {
   readonly deadlineMs: number
 }
@@ -78,7 +78,7 @@ export interface WatchOptions {
 const waitShape = new Shape<WaitOptions>({ signal: true, onProgress: true })
 
 /**
- * A checked copy.
+ * Returns a checked copy of the options.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
  */
@@ -94,7 +94,7 @@ export function parseWait(options: WaitOptions): WaitOptions {
 const watchShape = new Shape<WatchOptions>({ signal: true })
 
 /**
- * A checked copy.
+ * Returns a checked copy of the options.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
  */
@@ -104,18 +104,20 @@ export function parseWatch(options: WatchOptions): WatchOptions {
   return copy
 }
 
-/** Records of a commit. */
+/** The records that a commit puts and deletes. */
 export interface JobRecords {
   readonly put: NonNullable<StoreCommit['put']>
   readonly del: NonNullable<StoreCommit['del']>
 }
 
-/** The result of a finished job: stored together with its success. */
+/** The result of a finished job. It is stored together with the job's success. */
 export interface JobResult extends JobRecords {
   readonly revisionId: string
-  /** Of the whole revision. */
+  /** The size of the whole revision. */
   readonly counts: TreeCounts
-  /** Stores the records in a commit of its own making. */
+  /**
+   * Stores the records in a commit that contains more than these. Absent: a commit with only these records.
+   */
   readonly commit?: (records: JobRecords) => Promise<unknown>
 }
 
@@ -124,19 +126,21 @@ export interface JobContext {
   readonly signal: AbortSignal
   readonly transfer: Transfer
   readonly onProgress: (progress: JobProgress) => void
-  /** From here on no other call shares the job. */
+  /** After this call, no other call can share the job. */
   readonly onResolved: () => void
-  /** Call this when it is the job's turn. */
+  /** Call this when the job's turn comes. */
   readonly onStart: () => Promise<void>
-  /** Stores the result of the job together with its success; to be called once, and nothing may fail after it. */
+  /**
+   * Stores the result together with the success of the job. Call this once, as the last step that can fail.
+   */
   readonly onDone: (result: JobResult) => Promise<void>
 }
 
 export interface JobStart {
   readonly sourceId: string
-  /** Equal for requests that may share one job; absent: a job of its own. */
+  /** Requests with the same value may share one job. If absent, the job is not shared. */
   readonly share?: string
-  /** Aborts the job, unless other calls share it that did not abort. */
+  /** Aborts the job, unless other calls share it that have not aborted. */
   readonly signal: AbortSignal | undefined
   readonly work: (context: JobContext) => Promise<void>
 }
@@ -145,26 +149,26 @@ interface RunningJob {
   readonly tenantKey: string
   job: ImportJob
   readonly abort: AbortController
-  /** Calls that share the job and did not abort. */
+  /** The number of calls that share the job and have not aborted. */
   holders: number
-  /** Let go of their signals. */
+  /** Functions that stop listening to the signals of these calls. */
   readonly releases: (() => void)[]
   done: Promise<void>
   cause: unknown
-  /** Why the engine ended the job itself. */
+  /** The error with which the engine itself ended the job. */
   overdue: EngineError | undefined
 }
 
 /** Records to store together with the failure of a job. */
 type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>
 
-/** Jobs of sources: queued, running, then succeeded or failed, each step stored. */
+/** Jobs of sources. A job is queued, then running, then succeeded or failed. Each step is stored. */
 export class Jobs {
   readonly #limits: JobLimits
   readonly #running = new Map<string, RunningJob>()
   #closed = false
   readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
-  /** Jobs whose end could not be stored, until the store has recovered. */
+  /** Ended jobs whose end could not be stored. They are kept until the store has recovered. */
   readonly #unstored = new Map<string, { readonly core: Core; readonly ended: ImportJob }>()
   #recordsOf: FailureRecords = () => Promise.resolve([])
   readonly #changed = createEmitter<Record<string, ImportJob>>()
@@ -175,8 +179,9 @@ export class Jobs {
   }
 
   /**
-   * Fails the jobs that an earlier process left unfinished, of all tenants; `recordsOf` gives the records to store
-   * with each, also for a job whose end this engine could not store at once. Call this once, at opening.
+   * Fails the jobs of all tenants that an earlier process left unfinished. `recordsOf` returns records to
+   * store with each of them. It is also used for a job whose end this engine could not store at once. Call
+   * this once, at opening.
    */
   async failInterrupted(core: Core, recordsOf: FailureRecords): Promise<void> {
     this.#recordsOf = recordsOf
@@ -206,7 +211,7 @@ export class Jobs {
     }
   }
 
-  /** Resolves to the queued job once it is stored; the work goes on. */
+  /** Resolves with the queued job when it is stored. The work continues. */
   start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
     if (this.#closed) throw engineClosed()
     signal?.throwIfAborted()
@@ -253,7 +258,7 @@ export class Jobs {
           this.#watched.emit(running.tenantKey, job)
           return this.#run(core, running, { work, onResolved: unshare })
         },
-        // The caller gets the error. The job may turn out to be stored all the same.
+        // The caller gets the error. The job may have been stored nevertheless.
         (error: unknown) =>
           this.#keepEnd(core, failed(core, running.job, jobCodeOf(error), messageOf(error))),
       )
@@ -261,7 +266,7 @@ export class Jobs {
         for (const release of running.releases) release()
         unshare()
         this.#running.delete(job.jobId)
-        // All waiting calls were notified of the end.
+        // All waiting calls have been notified of the end.
         this.#changed.all.delete(job.jobId)
       })
     if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
@@ -293,7 +298,7 @@ export class Jobs {
   }
 
   /**
-   * Resolves to the succeeded job.
+   * Waits for a job, and resolves with the succeeded job.
    *
    * @throws {EngineError} IMPORT_FAILED when the job failed; its cause is the original error
    */
@@ -312,7 +317,10 @@ export class Jobs {
     throw new EngineError('IMPORT_FAILED', message, { jobId, sourceId, errorCode }, { cause: running?.cause })
   }
 
-  /** The job now, then after each change, the last time when it has ended; a slow reader misses steps in between. */
+  /**
+   * Yields the job now and after each change, the last time when it has ended. A slow reader misses steps in
+   * between.
+   */
   async *watch(
     core: Core,
     reference: JobReference,
@@ -349,7 +357,7 @@ export class Jobs {
     }
   }
 
-  /** Calls a listener with each job of the tenant whenever it changed. */
+  /** Calls a listener with the job after each change of any job of the tenant. */
   on({ tenantKey, log }: Core, listener: (job: ImportJob) => void): () => void {
     const listen = (job: ImportJob): void => {
       try {
@@ -362,7 +370,10 @@ export class Jobs {
     return () => this.#watched.off(tenantKey, listen)
   }
 
-  /** Ends a job, even a shared one, and resolves with it once it has ended. An ended job stays unchanged. */
+  /**
+   * Ends a job, even a shared one, and resolves with the job when it has ended. A job that already ended does
+   * not change.
+   */
   async abort(core: Core, reference: JobReference): Promise<ImportJob> {
     const running = this.#find(core, reference)
     if (running !== undefined) {
@@ -372,7 +383,7 @@ export class Jobs {
     return this.get(core, reference)
   }
 
-  /** Ends every job of a source. */
+  /** Ends all jobs of a source. */
   async abortAll({ tenantKey }: Core, sourceId: string): Promise<void> {
     const all = [...this.#running.values()].filter(
       (running) => running.tenantKey === tenantKey && running.job.sourceId === sourceId,
@@ -386,7 +397,7 @@ export class Jobs {
     return running?.tenantKey === tenantKey && running.job.sourceId === sourceId ? running : undefined
   }
 
-  /** Waits for the end; a signal, or a listener that throws, ends this waiting and not the job. */
+  /** Waits for the end of a job. A signal, or a listener that throws, ends the wait but not the job. */
   #follow(
     running: RunningJob,
     signal: AbortSignal | undefined,
@@ -416,7 +427,7 @@ export class Jobs {
     })
   }
 
-  /** Aborts running jobs and waits until they have stopped; no job starts from then on. */
+  /** Aborts running jobs, and waits until they have stopped. No job starts after this call. */
   async close(): Promise<void> {
     this.#closed = true
     const all = [...this.#running.values()]
@@ -450,7 +461,7 @@ export class Jobs {
         signal,
         transfer,
         onResolved,
-        // An abandoned adapter may still call.
+        // An adapter that was abandoned after an abort may still call this.
         onProgress: (progress) => signal.aborted || this.#update(running, progress),
         onStart: async () => {
           signal.throwIfAborted()
@@ -480,7 +491,8 @@ export class Jobs {
       running.cause = error
       const code = signal.aborted && running.overdue === undefined ? 'INTERRUPTED' : jobCodeOf(error)
       const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
-      // A store that fails here has it when it recovered, or else leaves the job to the next opening.
+      // If the store fails here, the end is stored after its recovery. Otherwise the next opening fails the
+      // job.
       await core.store
         .commit({ put: [[jobKey, ended]], del: [unfinishedKey] })
         .catch(() => this.#keepEnd(core, ended))
@@ -489,7 +501,7 @@ export class Jobs {
     } finally {
       clearTimeout(deadline)
       transfer.close()
-      // The end of the job ends all remaining work of third parties for it.
+      // The end of a job also ends all remaining work of third parties for it.
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job has ended'))
     }
   }
@@ -498,7 +510,10 @@ export class Jobs {
     if (core.fence.closed) this.#unstored.set(ended.jobId, { core, ended })
   }
 
-  /** The store decides about a job that ended: its success may be stored although that was not known. */
+  /**
+   * Stores the ends of jobs that could not be stored before. If the store already has an end for a job, that
+   * end stays, because the success may have been stored although its commit seemed to fail.
+   */
   async #storeEnded(): Promise<void> {
     for (const [jobId, { core, ended }] of this.#unstored) {
       const [jobKey, unfinishedKey] = keysOf(core, ended)
@@ -518,7 +533,7 @@ export class Jobs {
   }
 }
 
-/** Adds a call that shares the job; the job is aborted when all its calls have aborted. */
+/** Adds a call that shares the job. The job is aborted when all of its calls have aborted. */
 function hold(running: RunningJob, signal: AbortSignal | undefined): void {
   running.holders++
   if (signal === undefined) return

@@ -190,14 +190,14 @@ function parseKind(request: SourceCreateRequest): Kind {
   return { kind: SourceKind.UPLOADED_SNAPSHOT, defaultRef: '' }
 }
 
-/** The checked input of an import, with the bytes of the call. */
+/** The checked input of an import, with the bytes as they were at the call. */
 export type ImportInput =
   | { readonly remote: GitRemote; readonly gitRef: string }
   | { readonly content: ContentIn }
   | { readonly files: readonly CopiedFile[] }
   | { readonly path: string }
 
-/** The parts of a request for each kind, checked, with contents as they are at the call. */
+/** The checked parts of a request, one for each kind of source. Contents are as they were at the call. */
 export interface ImportParts {
   readonly signal?: AbortSignal | undefined
   readonly git?: { readonly gitRef: string }
@@ -214,7 +214,8 @@ const partOf = {
 } as const
 
 /**
- * Call this before anything is awaited: the caller may change the request later.
+ * Checks and copies a request. Call this before anything is awaited, because the caller may change the
+ * request later.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
  */
@@ -279,7 +280,7 @@ function parseSnapshot(
 }
 
 /**
- * A checked copy.
+ * Returns a checked copy of a request.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
  */
@@ -304,7 +305,7 @@ export function refreshInput(source: SourceRecord, gitRef: string): ImportInput 
   return inputOf(source, kind === SourceKind.HOST_PATH ? {} : { git: { gitRef } })
 }
 
-/** Bytes as they are at the call, or a stream. */
+/** Returns a copy of the bytes at the call, or the stream. */
 function parseContent(content: ContentIn | undefined, field: string): ContentIn {
   if (isBytes(content)) return copyBytes(field, content)
   if (content !== undefined && isAsyncIterable(field, content)) return content

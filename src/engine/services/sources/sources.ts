@@ -66,7 +66,7 @@ export interface PromoteRequest {
 const promoteShape = new Shape<PromoteRequest>({ sessionId: true, revisionLabel: true, signal: true })
 
 /**
- * A checked copy.
+ * Returns a checked copy of a request.
  *
  * @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when the request is invalid
  */
@@ -80,11 +80,11 @@ export function parsePromote(request: PromoteRequest): PromoteRequest {
 export const sourceListShape = new Shape<SourceListRequest>({ filter: true, ...pageNames })
 
 export interface SourcePorts extends ImportPorts {
-  /** Throws when a source with this remote must not be created. */
+  /** Throws if no source with this remote may be created. */
   readonly checkRemote: (remote: GitRemote) => Promise<void>
 }
 
-/** Sources, their revisions, and the jobs that make them. */
+/** Sources, their revisions, and the jobs that create revisions. */
 export class SourceService {
   readonly jobs: Jobs
   readonly #ports: SourcePorts
@@ -131,7 +131,7 @@ export class SourceService {
     return describeSource(await this.#mustGet(core, sourceId))
   }
 
-  /** The request is a copy by {@link sourceListShape}. */
+  /** `request` must be a copy made by {@link sourceListShape}. */
   async list(core: Core, { filter, pageSize: size, pageToken }: SourceListRequest): Promise<SourcePage> {
     const matches = parseFilter(filter)
     const pageSize = parsePageSize(size)
@@ -153,7 +153,7 @@ export class SourceService {
     }
   }
 
-  /** Hides a source at once and ends its jobs; its revisions, and sessions on them, stay usable. */
+  /** Hides a source at once, and ends its jobs. Its revisions, and the sessions on them, stay usable. */
   async delete(core: Core, sourceId: string): Promise<void> {
     await this.#mustGet(core, sourceId)
     const lock = lockOf(core, sourceId)
@@ -173,7 +173,7 @@ export class SourceService {
     }
   }
 
-  /** Starts an import; the job runs on. Jobs of one source run one after the other. */
+  /** Starts an import. The job continues after the call. The jobs of one source run one after the other. */
   async startImport(core: Core, sourceId: string, { signal, ...parts }: ImportParts): Promise<ImportJob> {
     const input = inputOf(await this.#mustGet(core, sourceId), parts)
     const placed =
@@ -182,7 +182,7 @@ export class SourceService {
   }
 
   /**
-   * Reads a source again where it lives.
+   * Starts a job that reads a source again from its location.
    *
    * @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source was uploaded
    */
@@ -191,19 +191,22 @@ export class SourceService {
     return this.#startReading(core, sourceId, input, signal)
   }
 
-  /** The state that a session has at the call becomes a revision of a source. */
+  /** Starts a job that makes the state of a session a revision of a source. */
   promote(
     core: Core,
     sourceId: string,
     live: LiveSession,
     { revisionLabel: label = '', signal }: PromoteRequest,
   ): Promise<ImportJob> {
-    // After all earlier changes, ahead of all later ones.
+    // The state includes all earlier changes and no later ones.
     const held = heldState(core, live)
     return this.#promote(core, sourceId, live, { label, held, signal })
   }
 
-  /** The baseline of a session on a revision; `revisionId` is an id or a label, '' or absent is the latest. */
+  /**
+   * The baseline of a session on a revision. `revisionId` is an id or a label; '' or absent means the latest
+   * revision.
+   */
   async baseline(core: Core, sourceId: string, revisionId = ''): Promise<[Baseline, Dir]> {
     const source = await this.#find(core, sourceId)
     if (source === undefined || (revisionId === '' && this.#isGone(core, source)))
@@ -225,7 +228,7 @@ export class SourceService {
     return [revision, core.roots.load(revision.root)]
   }
 
-  /** As {@link baseline}, of a revision by its id; undefined where there is none. */
+  /** Like {@link baseline}, but finds a revision only by its id, and returns undefined if there is none. */
   async findBaseline(
     core: Core,
     sourceId: string,
@@ -236,7 +239,7 @@ export class SourceService {
     return found === undefined ? undefined : [found, core.roots.load(found.root)]
   }
 
-  /** Where commits of sessions on the source are pushed to. */
+  /** The remote to which commits of sessions on the source are pushed. */
   async remoteOf(core: Core, sourceId: string): Promise<GitRemote | undefined> {
     return (await this.#find(core, sourceId))?.remote
   }
@@ -257,7 +260,10 @@ export class SourceService {
     })
   }
 
-  /** Runs the jobs of a source one at a time, each until its result is stored. An aborted job waits no longer. */
+  /**
+   * Runs the jobs of a source one at a time, each until its result is stored. An aborted job does not wait
+   * for its turn.
+   */
   async #inTurn(
     core: Core,
     sourceId: string,
@@ -394,14 +400,20 @@ export class SourceService {
     return { revisionId, counts, put: records, del }
   }
 
-  /** A store that fails here has failed the import too. */
+  /**
+   * Marks the source after a failed import. An error of the store is ignored, because it also failed the
+   * import.
+   */
   async #markFailed(core: Core, sourceId: string): Promise<void> {
     await this.#failedRecords(core, sourceId)
       .then((put) => core.store.commit({ put }))
       .catch(() => false)
   }
 
-  /** A source without any revision shows that its import failed; one with a revision stays usable. */
+  /**
+   * Returns a record with status FAILED for a source without a revision. A source with a revision stays
+   * usable.
+   */
   async #failedRecords(core: Core, sourceId: string): Promise<JobRecords['put']> {
     const source = await this.#find(core, sourceId)
     if (source === undefined || source.latestRevisionId !== '' || this.#isGone(core, source)) return []
@@ -425,7 +437,7 @@ export class SourceService {
   }
 }
 
-/** By id, then by label. */
+/** Finds a revision by its id, otherwise by its label. */
 async function findRevision(core: Core, sourceId: string, name: string): Promise<RevisionRecord | undefined> {
   const text = parseText('revisionId', name, limits.labelBytes)
   const found = await getRevision(core, sourceId, text)
@@ -436,13 +448,13 @@ async function findRevision(core: Core, sourceId: string, name: string): Promise
   return getRevision(core, sourceId, revisionId)
 }
 
-/** By id alone: a label may look like the id of another revision. */
+/** Finds a revision only by its id, because a label may look like the id of another revision. */
 async function getRevision(
   { store, tenantKey }: Core,
   sourceId: string,
   revisionId: string,
 ): Promise<RevisionRecord | undefined> {
-  // No id, but the sign that keeps labels apart from ids.
+  // This is no id. The sign `=` distinguishes the keys of labels from those of revisions.
   if (revisionId.startsWith('=')) return undefined
   const json = await store.get(keys.revision(tenantKey, sourceId, revisionId))
   return json === undefined ? undefined : revisionKind.parse(json)
@@ -454,7 +466,9 @@ function lineageOf({ root, revision }: Baseline, sourceId: string): Imported['gi
   return { root, ...revision.git }
 }
 
-/** Requests for the same ref, and scans of a directory, may share one job. */
+/**
+ * The key for sharing a job. Requests for the same ref may share one job, and so may scans of a directory.
+ */
 function shareOf(input: ImportInput): string | undefined {
   if ('path' in input) return 'scan'
   return 'remote' in input && input.remote.bundle === undefined ? `git ${input.gitRef}` : undefined
@@ -468,7 +482,7 @@ function entryOf(core: Core, source: SourceRecord): [string, SourceRecord] {
   return [keys.source(core.tenantKey, source.sourceId), source]
 }
 
-/** SOURCE_NOT_FOUND; INVALID_ARGUMENT for a value that is no id. */
+/** The error SOURCE_NOT_FOUND, or INVALID_ARGUMENT for a value that is not a string. */
 function sourceNotFound(sourceId: unknown): EngineError {
   if (typeof sourceId !== 'string') return invalid('sourceId', `must be a string; it is ${given(sourceId)}`)
   return new EngineError(

@@ -3,7 +3,7 @@ import { treeEntries } from '../../session/reads/tree-entries.js'
 import type { Dir } from '../../tree/node.js'
 import type { Archives } from './source-ports.js'
 
-/** Trees as archives. */
+/** Writes trees as archives. */
 export class TreeExports {
   readonly #archives: () => Promise<Archives>
 
@@ -11,9 +11,9 @@ export class TreeExports {
     this.#archives = archives
   }
 
-  /** A tar of a state, or of a directory in it; everything that fails shows when it is read. */
+  /** A tar of a state, or of a directory in it. All errors are thrown while the tar is read. */
   tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
-    // A reader gets the error; without a reader it is no unhandled rejection.
+    // The reader gets the error. Without a reader, the rejection must count as handled.
     state.then(
       (root) => core.pins.pin({ roots: [root], owner: root }),
       () => undefined,
