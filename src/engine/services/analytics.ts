@@ -30,11 +30,11 @@ const nothing: Counted = {
   completedAt: 0,
 }
 
-/** Counts the events of sessions on request, each once. */
+/** Counts the events of sessions on request. It counts each event once. */
 export class Analytics {
   readonly #counted = new WeakMap<LiveSession, { readonly counted: Counted; readonly storedSeq: number }>()
 
-  /** A fork starts with nothing. */
+  /** A fork starts at zero. */
   async counts(core: Core, live: LiveSession): Promise<SessionCounts> {
     let { counted, storedSeq } = this.#counted.get(live) ?? (await stored(core, live.id))
     counted = await count(core, live, counted)

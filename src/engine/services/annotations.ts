@@ -37,12 +37,12 @@ export interface AnnotationAddRequest {
 
 interface AnnotationIndex {
   readonly byId: Map<string, Annotation>
-  /** The id that was made last: order of ids is order of creation. */
+  /** The newest id. Ids sort in order of creation. */
   newest: string | undefined
   bytes: number
 }
 
-/** Notes on files; they stay when the file changes, and forks start without any. */
+/** Comments on files. They stay when the file changes. A fork starts without annotations. */
 export class Annotations {
   readonly #indexes = new SessionIndex<AnnotationIndex>(
     keys.annotations,
@@ -80,7 +80,7 @@ export class Annotations {
     })
   }
 
-  /** All of them go into a bundle. */
+  /** A bundle includes all annotations. */
   readonly facts: BundleFacts = {
     name: 'annotations',
     action: 'listAnnotations',
@@ -99,7 +99,7 @@ export class Annotations {
     },
   }
 
-  /** In order of creation; all of the session without a path. */
+  /** Lists annotations in order of creation. With '' as the path, lists all annotations of the session. */
   async list(core: Core, live: LiveSession, filePath: string): Promise<{ annotations: Annotation[] }> {
     const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
     const annotations: Annotation[] = []

@@ -23,15 +23,15 @@ import { type Approval, approvalKind, ApprovalStatus } from '../records/approval
 /** Options of the engine that set which principals may decide on approvals. */
 export interface ApprovalOptions {
   /**
-   * Whether the principal that requested an approval may grant it. The default is true, so that a single token can do
-   * both. With false, another principal must grant it; the requesting principal may still deny it, which withdraws the
-   * request.
+   * Whether the principal that requested an approval may grant it. The default is true, so that a single
+   * token can do both. If false, another principal must grant it. The requesting principal may still deny it,
+   * which withdraws the request.
    */
   readonly selfApproval?: boolean
 }
 
 /**
- * Whether a principal may grant its own requests.
+ * Reads the options: whether a principal may grant its own requests.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
  */
@@ -66,7 +66,7 @@ interface Decision {
 
 interface ApprovalIndex {
   readonly byId: Map<string, Approval>
-  /** The id that was made last: order of ids is order of creation. */
+  /** The newest id. Ids sort in order of creation. */
   newest: string | undefined
 }
 
@@ -77,12 +77,12 @@ function weigh({ byId }: ApprovalIndex): number {
   return bytes
 }
 
-/** The memory of a path, roughly. */
+/** The rough memory of a path. */
 const pathBytes = 100
 
 /**
- * Requests for approval. While one is pending, so is the session; that is advisory and prevents neither
- * writes nor commits. Each is decided on once.
+ * Requests for approval. While one is pending, the session has the status `PENDING_APPROVAL`. This status is
+ * advisory: it prevents neither writes nor commits. Each request is decided once.
  */
 export class Approvals {
   readonly #selfApproval: boolean
@@ -97,7 +97,7 @@ export class Approvals {
     { weigh },
   )
 
-  /** A bundle includes decided requests only: elsewhere the others could never be decided. */
+  /** A bundle includes only decided requests, because the others could never be decided elsewhere. */
   readonly facts: BundleFacts = {
     name: 'approvals',
     action: 'listApprovals',
@@ -190,7 +190,7 @@ export class Approvals {
     })
   }
 
-  /** In order of creation. */
+  /** Lists the approvals in order of creation. */
   async list(core: Core, live: LiveSession): Promise<{ approvals: Approval[] }> {
     const { byId } = await whenLoaded(() => this.#indexes.get(core, live))
     return {

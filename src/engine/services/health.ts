@@ -54,7 +54,7 @@ const unknown: Health = {
   lastUpdatedAt: '',
 }
 
-/** What tests say of a session. Reports outlive restores; forks start without any. */
+/** The test results of sessions. Restores keep the reports. A fork starts without reports. */
 export class HealthReports {
   readonly #reader: () => Promise<ReportReader>
   readonly #indexes = new SessionIndex<StoredReport[]>(
@@ -63,7 +63,7 @@ export class HealthReports {
     (reports, json, _core, key) => reports.push(healthReportKind.parse(json, key)),
     { weigh: (reports) => reports.length * roughly.record },
   )
-  /** The report of each session that was handed in last: reports count in the order of the calls. */
+  /** The last report call of each session. Reports count in the order of the calls. */
   readonly #newest = new WeakMap<LiveSession, Promise<unknown>>()
 
   constructor(reader: () => Promise<ReportReader>) {
@@ -75,11 +75,11 @@ export class HealthReports {
     return { health: newest === undefined ? { ...unknown } : describeHealth(live, newest) }
   }
 
-  /** Reading a long report lets other operations of the session go first. */
+  /** Stores a report. Other operations of the session can run while a long report is read. */
   report(core: Core, live: LiveSession, content: Uint8Array): Promise<{ newHealthStatus: Health }> {
     const stored = this.#report(core, live, content, this.#newest.get(live))
     this.#newest.set(live, stored)
-    // Closing waits for reports being read; the caller gets their result.
+    // Closing the engine waits for reports that are being read. The caller gets their result or error.
     inBackground(
       core,
       stored.then(
@@ -150,12 +150,12 @@ export class HealthReports {
 }
 
 function statusOf(tests: number, failed: number): HealthStatus {
-  // Nothing was tested: that is neither good nor bad news.
+  // Without tests, the status is neither passing nor failing.
   if (tests === 0) return HealthStatus.UNKNOWN
   return failed > 0 ? HealthStatus.FAILING : HealthStatus.PASSING
 }
 
-/** The time of a report is that of its event, and so never after that of a later report. */
+/** The time of a report is that of its event, and so is never after the time of a later report. */
 function describeHealth({ record: session }: LiveSession, report: StoredReport): Health {
   const { status, testsPassed, testsFailed, testsSkipped, lastUpdatedAt, seq } = report
   const at = shownTime(session, seq, Date.parse(lastUpdatedAt))

@@ -1,7 +1,7 @@
-/** The port through which reports of tests are read. */
+/** The port that reads test reports. */
 import type { Steps } from '../base/slices.js'
 
-/** The counts of a report's tests. */
+/** The numbers of tests in a report. */
 export interface TestCounts {
   readonly passed: number
   /** Failures and errors. */

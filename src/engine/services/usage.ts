@@ -76,24 +76,24 @@ interface Sent {
   readonly core: Core
   readonly minute: number
   bytes: number
-  /** The total that a failed commit would have stored: it may have been stored. */
+  /** The total that a failed commit tried to store. It may have been stored. */
   tried?: number
 }
 
-/** The use of tenants, computed from records. */
+/** The resource usage of tenants, computed from records. */
 export class UsageMeter {
-  /** By tenant: the minute that is still counted. */
+  /** The current minute of each tenant, by tenant. */
   readonly #sending = new Map<string, Sent>()
-  /** What could not be stored, oldest first. */
+  /** Minutes that could not be stored, oldest first. */
   readonly #unstored: Sent[] = []
-  /** One at a time: each adds to the total that the one before it stored. */
+  /** One store operation at a time, because each adds to the total that the previous one stored. */
   #storing: Promise<void> = Promise.resolve()
 
   async usage(core: Core, { windowStart, windowEnd, granularity }: Required<UsageRequest>): Promise<Usage> {
     const start = parseTime('windowStart', windowStart)
     const end = parseTime('windowEnd', windowEnd)
     await this.flush().catch((error: unknown) => {
-      // It is stored later; the stored part can be reported.
+      // The rest is stored later. The stored part can be reported now.
       if (!core.fence.closed) throw error
     })
     return {
@@ -125,7 +125,10 @@ export class UsageMeter {
     }
   }
 
-  /** Call this after sending bytes to a tenant's client. Stored once the minute is over, and on close. */
+  /**
+   * Call this after sending bytes to a tenant's client. They are stored after the end of the minute, and on
+   * close.
+   */
   sent(core: Core, bytes: number): void {
     const minute = Math.floor(core.environment.wallClockMs() / minuteMs)
     const current = this.#sending.get(core.tenantKey)
@@ -136,12 +139,12 @@ export class UsageMeter {
     }
   }
 
-  /** Stores the bytes sent so far, of all tenants. */
+  /** Stores the bytes sent so far to the clients of all tenants. */
   async flush(): Promise<void> {
     const flushed = [...this.#sending.values()].map((sent) => this.#flush(sent))
     await Promise.all(flushed)
     if (flushed.length === 0 && this.#unstored.length > 0) await this.#store([])
-    // Of minutes that are over, and what others ask to be stored.
+    // Also waits for earlier minutes, and for what other callers are storing.
     await this.#storing
   }
 
@@ -151,7 +154,10 @@ export class UsageMeter {
     return this.#store([sent])
   }
 
-  /** Stored after earlier bytes that could not be stored; if this fails too, all are kept for the next time. */
+  /**
+   * Stores earlier bytes that could not be stored first. If this fails too, all bytes are kept for the next
+   * time.
+   */
   #store(more: readonly Sent[]): Promise<void> {
     const stored = this.#storing.then(async () => {
       this.#unstored.push(...more)
