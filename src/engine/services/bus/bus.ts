@@ -35,7 +35,7 @@ export class MessageBus {
         put: [[keys.busMessage(live.id, message.seq), toRecord(message)]],
         del: dropped.map(({ seq }) => keys.busMessage(live.id, seq)),
       }))
-      // Even a store that keeps nothing determines when other sessions get a turn.
+      // Even a store that keeps nothing determines when other work gets a turn.
       const stored = commitRecords(core, live, records ?? {})
       return channel.deliver(message, stored, core.environment).then(() => ({ messageId: message.messageId }))
     })

@@ -294,7 +294,7 @@ export class CacheService {
       del: removed.map((key) => keys.cacheEntry(live.id, key)),
     }))
     if (records !== undefined && records.put.length + records.del.length === 0) return live.acknowledged
-    // Even a store that keeps nothing determines when other sessions get a turn.
+    // Even a store that keeps nothing determines when other work gets a turn.
     return commitRecords(core, live, records ?? {}, blobs)
   }
 }

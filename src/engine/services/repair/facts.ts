@@ -11,7 +11,7 @@ import type { RecordKind } from '../../records/record-kind.js'
 export interface SessionFacts {
   /** The last event of the intact chain: from the first event on, each is linked to the one before it. */
   readonly last: number
-  /** The newest event that the remaining events and snapshots prove. */
+  /** The newest event that is known to have existed, from events, snapshots and `lostEvents`. */
   readonly newest: number
   readonly gaps: number[]
   readonly restores: [seq: number, target: number][]

@@ -5,7 +5,7 @@ import { someIn } from '../../base/ascending.js'
 export interface LeftHistory {
   /** The last event of the intact chain: from the first event on, each is linked to the one before it. */
   readonly last: number
-  /** The newest event that the remaining events and snapshots prove. */
+  /** The newest event that is known to have existed, from events, snapshots and `lostEvents`. */
   readonly newest: number
   /** Events up to `last` without stored redo, in ascending order. */
   readonly gaps: readonly number[]
