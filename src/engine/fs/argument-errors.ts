@@ -8,7 +8,7 @@ type ArgumentCode =
   | 'ERR_INVALID_THIS'
   | 'ERR_MISSING_ARGS'
 
-/** Node's errors for arguments of a wrong type or form. */
+/** Creates one of Node's errors for an argument of the wrong type or form. */
 export function argumentError(code: ArgumentCode, message: string): TypeError {
   return Object.assign(new TypeError(message), { code })
 }
@@ -30,7 +30,7 @@ export function rangeError(name: string, range: string, value: unknown): RangeEr
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' })
 }
 
-/** Node's own abort error, with the signal's reason as its cause. */
+/** Creates Node's abort error, with the signal's reason as its cause. */
 export function abortError(signal: AbortSignal): Error {
   const error = new Error('The operation was aborted', { cause: signal.reason })
   return Object.assign(error, { name: 'AbortError', code: 'ABORT_ERR' })
@@ -40,7 +40,7 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw abortError(signal)
 }
 
-/** A plain error with a code of Node's. */
+/** Creates a plain `Error` with one of Node's codes. */
 export function codedError(code: string, message: string): Error {
   return Object.assign(new Error(message), { code })
 }
@@ -69,7 +69,7 @@ function inspect(value: unknown): string {
   return String(value)
 }
 
-/** Inspecting a caller's object may throw. */
+/** Never throws, although the getters of a caller's object may. */
 function inspectObject(value: object): string {
   try {
     if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
@@ -79,7 +79,7 @@ function inspectObject(value: object): string {
   }
 }
 
-/** The name of a function, or of the constructor of an object; undefined where it has none that can be read. */
+/** Returns the name of a function or of an object's constructor, or undefined if no name can be read. */
 function nameOf(value: object, of?: 'constructor'): string | undefined {
   try {
     const named = of === undefined ? value : (value as { readonly constructor?: unknown }).constructor
@@ -90,7 +90,7 @@ function nameOf(value: object, of?: 'constructor'): string | undefined {
   }
 }
 
-/** Large numbers have their digits in groups of three. */
+/** As in Node, the digits of a large number are grouped in threes: 5_000_000_000. */
 function inspectNumber(value: unknown): string {
   if (typeof value === 'bigint') return `${grouped(String(value))}n`
   if (typeof value !== 'number') return inspect(value)
@@ -101,7 +101,7 @@ function grouped(digits: string): string {
   return digits.replaceAll(/(?<=\d)(?=(?:\d{3})+$)/g, '_')
 }
 
-/** Without loading Node's: a client in a browser has none. */
+/** Recognizes a Buffer by its class name. A client in a browser has no `Buffer` class to compare with. */
 function isBuffer(value: unknown): value is Buffer {
   return value instanceof Uint8Array && value.constructor.name === 'Buffer'
 }

@@ -12,9 +12,11 @@ const int32Max = 2 ** 31 - 1
 export type Encoding = BufferEncoding | 'buffer' | '' | null | undefined
 
 export interface Options {
-  /** The encoding of strings in the result; UTF-8 by default. With `buffer` they are buffers. */
+  /**
+   * The encoding of strings in the result; UTF-8 by default. With `buffer`, the result has buffers instead.
+   */
   readonly encoding?: Encoding
-  /** Aborts the call; it then fails with an `AbortError`. Without it the call runs to its end. */
+  /** Aborts the call, which then fails with an `AbortError`. Without a signal, the call cannot be aborted. */
   readonly signal?: AbortSignal
 }
 
@@ -22,8 +24,9 @@ const noOptions = {}
 const noNames: readonly never[] = []
 
 /**
- * Options as Node takes them: an object, or just the encoding. The result is a copy of encoding, signal and the options
- * named, each of them read once: a getter cannot pass a check and then give another value.
+ * Parses options in Node's two forms: an object, or just the encoding. The result is a copy of `encoding`,
+ * `signal` and the options in `names`. Each property is read once, so that a getter cannot pass a check and
+ * then return another value.
  */
 export function toOptions<T extends Options>(
   options: unknown,
@@ -45,7 +48,7 @@ export function toNumber(fd: unknown): number {
   return Object.is(fd, -0) ? 0 : checkInteger('fd', fd, 0, int32Max)
 }
 
-/** The bytes of a caller's data; UTF-8 strings are returned unchanged. */
+/** Converts a caller's data to bytes. UTF-8 strings are returned unchanged. */
 export function toBytes(data: unknown, encoding: Encoding, name = 'data'): string | Uint8Array {
   if (typeof data === 'string') {
     return !encoding || encoding === 'buffer' || encoding === 'utf8' ? data : Buffer.from(data, encoding)
@@ -63,7 +66,8 @@ export function toBuffer(buffer: unknown): ArrayBufferView {
 export function toBuffers(buffers: unknown): ArrayBufferView[] {
   if (!Array.isArray(buffers)) throw typeError('buffers', 'an ArrayBufferView[]', buffers)
   const views: ArrayBufferView[] = []
-  // By their indices: a hole is no view, and iterators of a subclass do not count.
+  // Reads by index, as Node does: a hole in the array is an error, and the iterator of a subclass is not
+  // called.
   for (let index = 0; index < buffers.length; index++) {
     const view: unknown = buffers[index]
     if (!ArrayBuffer.isView(view)) throw typeError('buffers', 'an ArrayBufferView[]', buffers)
@@ -72,7 +76,7 @@ export function toBuffers(buffers: unknown): ArrayBufferView[] {
   return views
 }
 
-/** ERR_INVALID_ARG_VALUE for a view that states other bounds than its memory has. */
+/** Throws ERR_INVALID_ARG_VALUE if the view's offset and length do not lie within its memory. */
 export function viewBytes(view: ArrayBufferView): Uint8Array {
   try {
     return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
@@ -81,7 +85,7 @@ export function viewBytes(view: ArrayBufferView): Uint8Array {
   }
 }
 
-/** Text in an encoding, or bytes. */
+/** Encodes a name: as text, or as bytes for the encoding `buffer`. */
 export function encodeName(name: string, encoding: Encoding): string | Buffer {
   if (!encoding || encoding === 'utf8' || encoding === 'utf-8') return name
   const bytes = Buffer.from(name)

@@ -11,10 +11,12 @@ import { plainPath, slashed } from './resolve-path.js'
 import type { SystemCall } from './errors.js'
 import type { OpenFiles } from './open-files.js'
 
-/** The three forms in which Node has each call; some of its errors name another system call in each. */
+/**
+ * The three forms of each call in Node. Some of Node's errors contain a different system call in each form.
+ */
 export type Form = 'promise' | 'callback' | 'sync'
 
-/** The state that all calls of one `session.fs` share, and the form in which one was made. */
+/** The state that all calls of one `session.fs` share, and the form of the current call. */
 export interface Context {
   readonly access: SessionAccess
   readonly core: Core
@@ -23,20 +25,20 @@ export interface Context {
 }
 
 /**
- * One call whose arguments are checked and copied; nothing has happened yet.
+ * One call whose arguments are checked and copied. It has not run yet.
  *
- * With a plan it is a change: the plan is applied and recorded, then `look` gives the result without loading
- * anything. Without one, only `look` runs. Both may throw a Fault and then run again; they
- * have no effect before their last one.
+ * A call with a plan is a change. The plan is applied and recorded, then `look` returns the result without
+ * loading anything. For a call without a plan, only `look` runs. Both functions may throw a Fault and then
+ * run again. Only the last run has effects.
  */
 export interface Call<T> {
-  /** The system call and paths that errors of the engine show. */
+  /** The system call and the paths for the message of an error of the engine. */
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
-  /** The result of a call that succeeds even if its session is unreachable. */
+  /** Returns the result if the session is unreachable. Only calls that then still succeed have it. */
   readonly without?: () => T
-  /** The actions that it needs; absent: a change with a plan, a read without one. */
+  /** The permissions that the call needs. If absent: `fs.write` with a plan, `fs.read` without one. */
   readonly needs?: readonly [FsAction, ...FsAction[]]
 }
 
@@ -72,7 +74,7 @@ export function changeWith<T>(
 
 export function nothing(): void {}
 
-/** The path in the form of the engine. A path with a trailing slash must be a directory, or not exist. */
+/** Converts a path to the engine's form. A path with a trailing slash must be a directory, or not exist. */
 export function locate(live: LiveSession, given: string): string {
   const path = plainPath(given)
   if (slashed(given)) {
@@ -92,13 +94,14 @@ export function checkReadable(size: number): void {
 }
 
 /**
- * One range of a file's content, read at once where that is possible. Otherwise, and for large ranges in the forms
- * that may wait, a Fault reads it: later attempts get the content of the first one.
+ * One range of a file's content, read synchronously if possible. Otherwise `read` throws a Fault that loads
+ * the range. The forms that may wait also do this for large ranges. Later attempts return the content that
+ * the first one loaded.
  */
 export class Content {
   #bytes: Buffer | undefined
 
-  /** The content once a Fault has brought it, even if the file has changed since. */
+  /** The content that a Fault loaded, even if the file has changed since then. */
   get ready(): Buffer | undefined {
     return this.#bytes
   }

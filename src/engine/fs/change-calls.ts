@@ -23,7 +23,7 @@ interface MkdirOptions {
   readonly mode?: number | string
 }
 
-/** With `recursive` the result is the first directory that was made, if any. */
+/** With `recursive`, the result is the first directory that was created, if any. */
 export const mkdir: Define<string | undefined> = ({ core, form }, path, options) => {
   const { recursive: givenRecursive, mode: givenMode } = (
     typeof options === 'object' && options !== null ? options : { mode: options }
@@ -99,7 +99,7 @@ export const link: Define<void> = (_context, existingPath, newPath) => {
   })
 }
 
-/** The target is kept as it is given; the kind of link that Windows wants is ignored. */
+/** The target is stored exactly as given. The type of link that Windows needs is ignored. */
 export const symlink: Define<void> = ({ core }, target, path, type) => {
   const text = givenPath(target, 'target')
   const given = givenPath(path)
@@ -121,7 +121,7 @@ export const chmod: Define<void> = (_context, path, mode) => {
   )
 }
 
-/** A symlink has no mode of its own: nothing is changed. */
+/** A symlink has no mode of its own, so the call changes nothing for one. */
 export const lchmod: Define<void> = (_context, path, mode) => {
   const given = givenPath(path)
   const bits = toMode(mode)
@@ -130,7 +130,7 @@ export const lchmod: Define<void> = (_context, path, mode) => {
   )
 }
 
-/** Owners are not kept: the call only checks its arguments and the file. */
+/** Owners are not stored. The call only checks its arguments and that the file exists. */
 function chownBy(syscall: 'chown' | 'lchown'): Define<void> {
   return (_context, path, uid, gid) => {
     const given = givenPath(path)
@@ -145,7 +145,7 @@ function chownBy(syscall: 'chown' | 'lchown'): Define<void> {
 export const chown = chownBy('chown')
 export const lchown = chownBy('lchown')
 
-/** The time of access is not kept. */
+/** The access time is not stored. */
 function utimesBy(syscall: 'utime' | 'lutime'): Define<void> {
   return (context, path, atime, mtime) => {
     const given = givenPath(path)
@@ -179,7 +179,7 @@ export const truncate: Define<void> = (_context, path, length) => {
   })
 }
 
-/** A size over the limit fails at the system call that sets it. */
+/** As in Node, the error for a size over the limit contains the system call that sets it, `ftruncate`. */
 export function resized(plan: () => Plan): Plan {
   try {
     return plan()
@@ -217,7 +217,10 @@ function randomLetters(randomFill: (bytes: Uint8Array) => void): string {
   return [...bytes].map((byte) => mkdtempLetters[byte % mkdtempLetters.length]).join('')
 }
 
-/** A recursive mkdir makes nothing through a symlink that leads nowhere; only the synchronous form names the whole path. */
+/**
+ * A recursive mkdir creates nothing through a dangling symlink. The synchronous form fails with the whole
+ * path; the other forms fail with the path of the link, unless the link is the last name.
+ */
 function refuseDangling(live: LiveSession, path: string, form: Form): void {
   const names = parsePath(path)
   if (resolve(live.tree, path, true).path === path) return
@@ -231,7 +234,7 @@ function refuseDangling(live: LiveSession, path: string, form: Form): void {
   }
 }
 
-/** The path as it was given without its last `levels` names. */
+/** Removes the last `levels` names from the path, which keeps the caller's spelling. */
 function ancestor(path: string, levels: number): string {
   let end = path
   for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')

@@ -4,8 +4,8 @@ import { toBytes, toOptions } from './arguments.js'
 export type Chunks = Iterable<unknown> | AsyncIterable<unknown>
 
 /**
- * Data that comes piece by piece: an iterable that is no bytes and no text, a stream for example. The method that gives
- * its iterator is read once, here, and called when the file is open.
+ * Returns data that arrives in pieces, for example a stream: any iterable except bytes and text. The method
+ * that creates the iterator is read once, here, and called after the file is open.
  */
 export function toChunks(data: unknown): Chunks | undefined {
   if (typeof data !== 'object' || data === null || ArrayBuffer.isView(data)) return undefined

@@ -1,4 +1,4 @@
-/** The constants of node:fs as they are on Linux. */
+/** The constants of node:fs, with their values on Linux. */
 export const constants = Object.freeze({
   __proto__: null,
   UV_FS_SYMLINK_DIR: 1,

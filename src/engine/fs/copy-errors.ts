@@ -1,4 +1,4 @@
-/** Node's errors for copies that make no sense. */
+/** Creates one of Node's errors for an impossible copy. */
 import { composedError } from './errors.js'
 import { resolvePath } from './resolve-path.js'
 
@@ -18,7 +18,7 @@ export function intoItself(src: string, dest: string, path = dest): Error {
   return cannotCopy(`cannot copy ${src} to a subdirectory of self ${dest}`, path)
 }
 
-/** By the texts of the paths alone. */
+/** Compares the texts of the paths only, without looking at the tree. */
 export function isBelow(parent: string, path: string): boolean {
   const above = resolvePath('/', parent)
   const own = resolvePath('/', path)

@@ -8,7 +8,7 @@ import { toModeBits } from './values.js'
 import { change, locate, readsAndWrites, type Define } from './calls.js'
 import { constants } from './constants.js'
 
-/** A copy costs nothing except its name: the content is shared. */
+/** A copy shares the content of its source, so it stores only a new entry. */
 export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
   const path = givenPath(src, 'src')
   const target = givenPath(dest, 'dest')
@@ -19,7 +19,8 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
     const source = findNode(live, sourcePath, true)
     const to = resolve(live.tree, destinationPath, !exclusive)
     if (source instanceof Dir || slashed(target)) {
-      // The source is opened before it turns out to be no file: errors of the destination come first.
+      // As on a disk, the source is opened before its type is checked. So errors of the destination come
+      // first.
       if (exclusive && to.node !== undefined && !slashed(target)) throw alreadyExists(destinationPath)
       requireParents(to, destinationPath)
       throw isADirectory(slashed(target) ? destinationPath : sourcePath)

@@ -6,7 +6,7 @@ export interface CopyOptions {
   readonly errorOnExist: boolean
   readonly filter: ((src: string, dest: string) => unknown) | undefined
   readonly force: boolean
-  /** As that of copyFile. */
+  /** The same as the `mode` of copyFile. */
   readonly mode: number
   readonly preserveTimestamps: boolean
   readonly recursive: boolean

@@ -12,15 +12,18 @@ export interface CopyNode {
   readonly mtimeMs: number
 }
 
-/** A question of the walk, with the answer that its driver has to give. The driver throws a failure into the walk. */
+/**
+ * A question that the walk asks its driver. The driver returns the answer described below, or throws the
+ * failure into the walk.
+ */
 export type CopyQuestion =
-  /** A {@link CopyNode}. */
+  /** Answer: a {@link CopyNode}. */
   | { readonly ask: 'find'; readonly path: string; readonly syscall: 'stat' | 'lstat' }
-  /** The text of a symlink. */
+  /** Answer: the target text of a symlink. */
   | { readonly ask: 'readlink'; readonly path: string }
-  /** The names in a directory. */
+  /** Answer: the names in a directory. */
   | { readonly ask: 'readdir'; readonly path: string }
-  /** The answer of the caller's filter. */
+  /** Answer: the result of the caller's filter. */
   | { readonly ask: 'filter'; readonly src: string; readonly dest: string }
 
 /** A change that is part of the copy. */
@@ -33,7 +36,7 @@ export type CopyStep =
 
 type Walk<T> = Generator<CopyQuestion, T, unknown>
 
-/** Runs a walk to its end, and returns its steps. */
+/** Runs a walk to its end and returns its steps. */
 export async function runWalk(
   walk: Walk<readonly CopyStep[]>,
   answer: (question: CopyQuestion) => unknown,
@@ -52,7 +55,7 @@ export async function runWalk(
   return turn.value
 }
 
-/** As {@link runWalk}, at once. */
+/** The synchronous form of {@link runWalk}. */
 export function runWalkNow(
   walk: Walk<readonly CopyStep[]>,
   answer: (question: CopyQuestion) => unknown,
@@ -77,8 +80,8 @@ interface Ends {
 }
 
 /**
- * Looks at everything that `cp` is to copy, by Node's rules, and gathers the steps of the copy. It changes nothing.
- * `isSync` is for the two details in which Node's `cpSync` differs.
+ * Visits everything that `cp` will copy, by Node's rules, and collects the steps of the copy. It changes
+ * nothing. `isSync` selects two details in which Node's `cpSync` differs.
  */
 export class CopyWalk {
   readonly #options: CopyOptions
@@ -101,7 +104,10 @@ export class CopyWalk {
     return this.#steps
   }
 
-  /** Both ends, checked; undefined when the filter leaves them out. Below a `missing` target there is nothing. */
+  /**
+   * Finds and checks both ends; undefined if the filter excludes them. Nothing is looked up for a `missing`
+   * target.
+   */
   *#check(src: string, dest: string, missing = false): Walk<Ends | undefined> {
     const { filter, dereference } = this.#options
     if (filter !== undefined && !(yield { ask: 'filter', src, dest })) return undefined
@@ -130,7 +136,7 @@ export class CopyWalk {
     return { source, target }
   }
 
-  /** Errors name the path just below the source. */
+  /** Errors contain the path directly below the source: `dest` or one of its ancestors. */
   *#checkParents(source: CopyNode, src: string, dest: string): Walk<void> {
     const end = resolvePath(src, '..')
     let child = dest
@@ -155,7 +161,7 @@ export class CopyWalk {
         code: 'EISDIR',
         message: `${src} is a directory (not copied)`,
         path: src,
-        // The number does not fit the code, as in Node.
+        // As in Node, the number does not match the code.
         ...(this.#isSync && { errno: einval }),
       })
     }
@@ -196,7 +202,10 @@ export class CopyWalk {
     this.#steps.push({ op: 'symlink', target: text, path: dest })
   }
 
-  /** Where the symlinks at both ends lead. A relative text is in no directory, as there is no working one. */
+  /**
+   * Checks the targets of the symlinks at both ends. A relative target is below no directory, because a
+   * session has no working directory.
+   */
   *#checkTargets(text: string, there: string, src: string, dest: string): Walk<void> {
     const placed = text.startsWith('/')
     if (placed && isBelow(text, there)) throw intoItself(text, there, dest)

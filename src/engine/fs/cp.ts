@@ -28,7 +28,7 @@ import { givenPath, plainPath, slashed } from './resolve-path.js'
 
 const pathsInDetails = 100
 
-/** A copy whose arguments are checked. */
+/** A copy with checked arguments. */
 interface Copy {
   readonly src: string
   readonly dest: string
@@ -44,8 +44,8 @@ function prepare(from: unknown, to: unknown, given: unknown): Copy {
 }
 
 /**
- * Walks the whole source before it copies anything. The copy is one event for each 10,000 steps. A copied file shares its
- * content with its source.
+ * Walks the whole source before it copies anything. The copy is recorded as one event per 10,000 steps. A
+ * copied file shares its content with its source.
  */
 async function copyLater(context: Context, { src, dest, options, names }: Copy): Promise<void> {
   const { access, core } = context
@@ -85,7 +85,7 @@ function copyNow(context: Context, { src, dest, options, names }: Copy): void {
 
 type TreeQuestion = Exclude<CopyQuestion, { readonly ask: 'filter' }>
 
-/** The session's answer. A Fault where the node is not loaded. */
+/** Answers from the session's tree. Throws a Fault if the node is not loaded. */
 function find(live: LiveSession, question: TreeQuestion): CopyNode | string | readonly string[] {
   const { ask, path } = question
   if (ask === 'readlink') return findSymlink(live, plainPath(path)).target
@@ -125,7 +125,7 @@ function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]):
   }))
 }
 
-/** A failed step throws the error of the call that it makes. */
+/** A failed step throws the error of its own call, such as `mkdir`, and not an error of `cp`. */
 function planStep(live: LiveSession, call: Call<unknown>): Plan {
   try {
     return call.plan?.(live)

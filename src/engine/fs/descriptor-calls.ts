@@ -54,7 +54,7 @@ export const read: Define<ReadResult> = (context, fd, ...parameters) => {
   })
 }
 
-/** Its `buffers` are the caller's own list, as in Node. */
+/** As in Node, `buffers` in the result is the caller's own list. */
 export const readv: Define<{ bytesRead: number; buffers: unknown }> = (context, fd, list, at) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
@@ -74,7 +74,7 @@ export const readv: Define<{ bytesRead: number; buffers: unknown }> = (context, 
   })
 }
 
-/** The rest of the content from the current position on. */
+/** Reads the rest of the content, from the current position. */
 export function readRest(
   context: Context,
   number: number,
@@ -100,8 +100,8 @@ interface OpenRange {
 }
 
 /**
- * A read of an open file. The first attempt fixes its range and moves the file's position: consecutive reads
- * continue where the previous one ends, even if that one waits for its content.
+ * A read of an open file. The first attempt fixes the range and moves the file's position. So the next read
+ * starts at the end of this range, even while this read still waits for its content.
  */
 class FileRange {
   readonly #context: Context
@@ -127,7 +127,7 @@ class FileRange {
     try {
       return this.#content.read(this.#context, file, start, count)
     } catch (thrown) {
-      // A synchronous read has no further attempt: it has not happened.
+      // A synchronous read is not tried again. It failed, so the position moves back.
       if (this.#context.form === 'sync' && this.#wanted.position < 0) open.position -= count
       throw thrown
     }
@@ -168,7 +168,7 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
   return writing(context, number, bytes, { position, result: (count) => ({ bytesWritten: count, buffer }) })
 }
 
-/** Its `buffers` are the caller's own list, as in Node. */
+/** As in Node, `buffers` in the result is the caller's own list. */
 export const writev: Define<{ bytesWritten: number; buffers: unknown }> = (context, fd, list, at) => {
   const number = toNumber(fd)
   const buffers = toBuffers(list)
@@ -179,7 +179,7 @@ export const writev: Define<{ bytesWritten: number; buffers: unknown }> = (conte
   })
 }
 
-/** A whole content at the current position: what writeFile does with a descriptor. */
+/** Writes a whole content at the current position, as writeFile does for a descriptor. */
 export function writeHere(
   context: Context,
   number: number,
@@ -243,7 +243,7 @@ export const ftruncate: Define<void> = ({ core, files }, fd, length) => {
   })
 }
 
-/** Only waits: earlier writes are acknowledged before this call is. */
+/** The call changes nothing. It only waits until earlier writes are acknowledged. */
 function syncBy(syscall: string): Define<void> {
   return ({ files }, fd) => {
     const number = toNumber(fd)
@@ -257,7 +257,7 @@ function syncBy(syscall: string): Define<void> {
 export const fsync = syncBy('fsync')
 export const fdatasync = syncBy('fdatasync')
 
-/** A change of attributes. For a removed directory, it has no effect. */
+/** Changes attributes. The call has no effect on a removed directory. */
 function setting({ files }: Context, syscall: string, number: number, changes: AttributeChange): Call<void> {
   return change({ syscall }, (live) => {
     const target = files.get(number, syscall).target(live)

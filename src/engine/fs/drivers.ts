@@ -7,7 +7,7 @@ import { typeError } from './argument-errors.js'
 import type { Call, Context, Define, FsAction } from './calls.js'
 import { toSystemError } from './errors.js'
 
-/** A function of any of the three forms. */
+/** A function in any of the three forms. */
 export type FsFunction = (...parameters: unknown[]) => unknown
 
 function actionOf({ plan, needs }: Call<unknown>): FsAction {
@@ -15,7 +15,7 @@ function actionOf({ plan, needs }: Call<unknown>): FsAction {
   return plan === undefined ? 'fs.read' : 'fs.write'
 }
 
-/** Asks for permission for a call's other actions, after its first. */
+/** Checks the permissions for a call's actions other than its first one. */
 function permitRest({ access }: Context, { needs }: Call<unknown>): void {
   if (needs === undefined) return
   for (const action of needs.slice(1)) access.permit(action)
@@ -27,7 +27,7 @@ export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
     : startLater(context, call)
 }
 
-/** At once where everything is loaded: a read that awaits nothing costs one promise. */
+/** A read runs synchronously if everything is loaded, and then costs only one promise. */
 function startLater<T>(context: Context, call: Call<T>): Promise<T> {
   if (call.plan !== undefined) return changeLater(context, call, call.plan)
   try {
@@ -82,7 +82,7 @@ function changeLater<T>(context: Context, call: Call<T>, plan: NonNullable<Call<
   }
 }
 
-/** At once, or EAGAIN where that is not possible. */
+/** Runs synchronously, or throws EAGAIN. */
 export function runNow<T>(context: Context, call: Call<T>): T {
   return observed()
     ? context.access.tracedSync(actionOf(call), () => doNow(context, call))
@@ -127,12 +127,12 @@ export function syncForm<T>(context: Context, define: Define<T>): FsFunction {
   return (a, b, c, d, e) => runNow(context, define(context, a, b, c, d, e))
 }
 
-/** How a callback gets a result that is not just one value. */
+/** Converts a result to the arguments of a callback, if it is more than one value. */
 export type Spread<T> = (result: T) => readonly unknown[]
 
 export type Callback = (error: unknown, ...results: unknown[]) => void
 
-/** Arguments of the wrong form throw at once, as in Node; everything else goes to the callback. */
+/** As in Node, invalid arguments throw synchronously. Every other error goes to the callback. */
 export function callbackForm<T>(
   context: Context,
   define: Define<T>,
@@ -147,7 +147,7 @@ export function callbackForm<T>(
   }
 }
 
-/** The callback is the last argument; it is taken off. */
+/** Removes the callback, which is the last argument, and returns it. */
 export function takeCallback(parameters: unknown[]): Callback {
   while (parameters.length > 0 && parameters.at(-1) === undefined) parameters.pop()
   const callback = parameters.pop()
@@ -162,7 +162,7 @@ export function deliver<T>(promise: Promise<T>, receiver: Callback, spread?: Spr
   )
 }
 
-/** An error that a callback throws is an uncaught exception, not an unhandled rejection. */
+/** An error that a callback throws becomes an uncaught exception, not an unhandled rejection. */
 function hand(receiver: Callback, ...results: readonly unknown[]): void {
   queueMicrotask(() => receiver(...(results as [unknown])))
 }

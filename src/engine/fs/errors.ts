@@ -1,7 +1,7 @@
 import { present } from '../base/present.js'
 import { EngineError, errorRegistry } from '../base/errors.js'
 
-/** Linux numbers and Node's messages. */
+/** The error numbers of Linux and the messages of Node. */
 const systemErrors: Readonly<Record<string, readonly [errno: number, message: string]>> = {
   EPERM: [-1, 'operation not permitted'],
   ENOENT: [-2, 'no such file or directory'],
@@ -39,19 +39,19 @@ export interface SystemCall {
  * there is one.
  */
 export interface SystemError extends Error {
-  /** The negative number that Linux has for `code`, such as -2 for `ENOENT`. */
+  /** The negative error number of `code` on Linux, such as -2 for `ENOENT`. */
   readonly errno: number
   /** The name of the error, such as `ENOENT`. */
   readonly code: string
   /** The failed operation, such as `open` or `mkdir`. */
   readonly syscall: string
-  /** The path of the call as it was passed; absent where the call had none. */
+  /** The path exactly as passed to the call; absent if the call had none. */
   readonly path?: string
-  /** The second path of the call, such as the destination of a rename; absent where the call had none. */
+  /** The second path of the call, such as the destination of a rename; absent if the call had none. */
   readonly dest?: string
 }
 
-/** The error that node:fs would throw; its cause is the engine's own. */
+/** Creates the error that node:fs would throw. Its cause is the engine's error. */
 export function systemError(code: string, call: SystemCall, cause?: unknown): SystemError {
   const [errno, message] = systemErrors[code] ?? present(systemErrors['EIO'], 'EIO')
   const { syscall, path, dest } = call
@@ -67,13 +67,16 @@ export function systemError(code: string, call: SystemCall, cause?: unknown): Sy
   )
 }
 
-/** Engine errors become system errors; others stay unchanged. */
+/** Converts an engine error to a system error. Other errors are returned unchanged. */
 export function toSystemError(thrown: unknown, call: SystemCall): Error {
   if (!(thrown instanceof EngineError)) return thrown as Error
   return systemError(errorRegistry[thrown.reason].errno ?? 'EIO', call, thrown)
 }
 
-/** The code that an error would show, or undefined when it is not the engine's or the system's. */
+/**
+ * Returns the code that a caller would see, or undefined if the error comes neither from the engine nor the
+ * system.
+ */
 export function codeOf(thrown: unknown): string | undefined {
   if (thrown instanceof EngineError) return errorRegistry[thrown.reason].errno ?? 'EIO'
   return (thrown as Partial<SystemError>).code
@@ -81,7 +84,7 @@ export function codeOf(thrown: unknown): string | undefined {
 
 const positiveErrno: Readonly<Record<string, number>> = { EEXIST: 17, ENOTDIR: 20, EISDIR: 21, EINVAL: 22 }
 
-/** Errors of `rm` and `cp` that Node makes itself: `text` is the start of the message. */
+/** Creates an error of `rm` or `cp` that Node composes itself. `text` is the start of the message. */
 export function composedError(
   nodeCode: string,
   text: string,

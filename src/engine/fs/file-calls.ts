@@ -66,7 +66,7 @@ export const readFile: Define<Buffer | string> = (context, path, options) => {
   return { ...call, needs: usesOf(flags) }
 }
 
-/** The rest of an open file, by its number. */
+/** Reads the rest of an open file, given its number. */
 export const readOpened: Define<Buffer | string> = (context, number, options) => {
   const { encoding, signal } = readOptions(context, options)
   return readRest(context, number as number, encoding, signal)
@@ -74,11 +74,11 @@ export const readOpened: Define<Buffer | string> = (context, number, options) =>
 
 function readOptions({ form }: Context, options: unknown): ReadOptions {
   const { signal, ...settings } = toOptions<ReadOptions>(options, readNames)
-  // As in Node, a synchronous call is not ended.
+  // As in Node, a signal does not abort a synchronous call.
   return form === 'sync' || signal === undefined ? settings : { ...settings, signal }
 }
 
-/** Node opens a directory and fails at the read, without a path. */
+/** Node opens a directory, then fails when it reads. So the error has no path. */
 function readWhole(context: Context, content: Content, node: unknown): Buffer {
   if (!(node instanceof FileNode)) throw systemError('EISDIR', { syscall: 'read' })
   checkReadable(node.size)
@@ -127,7 +127,7 @@ function writeWhole(
   )
 }
 
-/** From the current position of an open file on, by its number. */
+/** Writes to an open file, given its number, from the current position. */
 export const writeOpened: Define<void> = (context, number, data, options) => {
   const { encoding, signal } = toWriteOptions(context, options)
   return writeHere(context, number as number, toBytes(data, encoding), signal)
@@ -161,14 +161,14 @@ function planWhole(
   const { core } = context
   const name = locate(live, given)
   if (slashed(given)) throw isADirectory(name)
-  // As for open(2), the mode is that of a new file only.
+  // As for open(2), the mode applies only to a new file.
   const creates = mode !== undefined && resolve(live.tree, name, true).node === undefined
   const request = creates ? { path: name, content: '', mode } : { path: name, content: '' }
   if (flags.append && !flags.exclusive) return planAppend(core, live, request, staged, required)
   return planWrite(core, live, request, staged, flags.exclusive ? requiredNew : required)
 }
 
-/** The flags that overwrite the start of a file, or write nothing. */
+/** Handles flags that overwrite the start of a file, or write nothing. */
 function planOver(
   context: Context,
   live: LiveSession,

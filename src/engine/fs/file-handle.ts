@@ -14,15 +14,16 @@ import type { ReadStream, StreamOptions, Streams, WriteStream } from './streams.
 const defaultChunkBytes = 16 * 1024
 
 /**
- * An open file in the shape of node:fs FileHandle. It follows its file through renames. After the file is removed or
- * replaced, it keeps the file's last state. Reads and writes without a position take effect in the order of the calls. A
- * read does not wait for the acknowledgement of earlier writes. Garbage collection of the handle does not close it.
+ * An open file in the shape of node:fs FileHandle. It follows its file through renames. After the file is
+ * removed or replaced, it keeps the file's last state. Reads and writes without a position take effect in
+ * call order. A read does not wait for the acknowledgement of earlier writes. Garbage collection of the
+ * handle does not close it.
  */
 export class FileHandle extends EventEmitter {
   readonly #context: Context
   readonly #streams: () => Streams
   #fd: number
-  /** Calls under way; closing waits for them. */
+  /** The number of running calls. Closing waits for them. */
   #busy = 0
   #idle: (() => void) | undefined
   #closing: Promise<void> | undefined
@@ -35,7 +36,7 @@ export class FileHandle extends EventEmitter {
     this.#fd = file.number
   }
 
-  /** The number by which the callback and synchronous forms know it; −1 once it is closed. */
+  /** The file descriptor for the callback and synchronous forms; −1 after the handle is closed. */
   get fd(): number {
     return this.#fd
   }
@@ -48,17 +49,20 @@ export class FileHandle extends EventEmitter {
     return this.#call('readv', descriptors.readv, [buffers, position])
   }
 
-  /** The rest of the file from the current position on. */
+  /** Reads the rest of the file, from the current position. */
   readFile(options?: unknown): Promise<unknown> {
     return this.#call('readFile', readOpened, [options])
   }
 
-  /** The lines of the rest of the file, without their ends. */
+  /** Reads the rest of the file as lines, without line ends. */
   readLines(options?: StreamOptions): FileLines {
     return new FileLines(this.createReadStream(options))
   }
 
-  /** The rest of the file, in bytes: chunks of 16 KiB, or of the size of a reader's own buffers. Closes nothing. */
+  /**
+   * Streams the rest of the file as bytes, in chunks of 16 KiB or of the size of the reader's own buffers.
+   * The stream does not close the handle.
+   */
   readableWebStream(_options?: unknown): ReadableStream<Uint8Array> {
     if (this.#fd < 0) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is closed')
     if (this.#streamed) throw codedError('ERR_INVALID_STATE', 'Invalid state: The FileHandle is locked')
@@ -68,7 +72,7 @@ export class FileHandle extends EventEmitter {
       type: 'bytes',
       autoAllocateChunkSize: defaultChunkBytes,
       pull: async (controller) => {
-        // There is one for every read, as chunks are allocated for readers without buffers.
+        // Every read has a request, because chunks are allocated for readers without buffers.
         const request = present(controller.byobRequest, 'the request of a stream')
         if (slice.over) await slice.next()
         const { bytesRead } = (await this.read(request.view)) as descriptors.ReadResult
@@ -86,7 +90,7 @@ export class FileHandle extends EventEmitter {
     return this.#call('writev', descriptors.writev, [buffers, position])
   }
 
-  /** From the current position on. */
+  /** Writes from the current position. */
   async writeFile(data: unknown, options?: unknown): Promise<unknown> {
     const chunks = toChunks(data)
     if (chunks === undefined) return this.#call('writeFile', writeOpened, [data, options])
@@ -133,7 +137,7 @@ export class FileHandle extends EventEmitter {
     return new (this.#streams().WriteStream)(undefined, { ...options, fd: this })
   }
 
-  /** Waits for the calls under way. Closing again does nothing. */
+  /** Waits for running calls, then closes. Closing again does nothing. */
   close(): Promise<void> {
     if (this.#closing !== undefined) return this.#closing
     const fd = this.#fd

@@ -7,7 +7,7 @@ import { constants } from './constants.js'
 export interface Flags {
   readonly read: boolean
   readonly write: boolean
-  /** Writes go to the end, whatever their position. */
+  /** Writes go to the end of the file and ignore their position. */
   readonly append: boolean
   readonly create: boolean
   readonly exclusive: boolean
@@ -34,7 +34,10 @@ const byName = new Map<unknown, Flags>(
   bits.flatMap(([names, flags]) => names.map((name) => [name, fromBits(flags)] as const)),
 )
 
-/** The flags by one of Node's names, or by the numbers of {@link constants}; absent: for reading. */
+/**
+ * Parses flags: one of Node's names such as `w+`, or bits of {@link constants}. Absent flags open for
+ * reading.
+ */
 export function toFlags(flags: unknown, name = 'flags'): Flags {
   const known = byName.get(flags)
   if (known !== undefined) return known

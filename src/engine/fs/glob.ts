@@ -12,17 +12,19 @@ import { Dirent } from './stats.js'
 
 /** Options of `glob` in `session.fs`. */
 export interface GlobOptions {
-  /** The absolute directory in the session in which relative patterns start; `/` by default. */
+  /** The absolute path of the directory in which relative patterns start; `/` by default. */
   readonly cwd?: string | URL
-  /** Excludes paths, with all below them: by a function of the path or entry, or by patterns. */
+  /**
+   * Excludes paths and everything below them. Either a function of the path or entry, or a list of patterns.
+   */
   readonly exclude?: ((entry: string | Dirent) => boolean) | readonly string[]
-  /** true: the results are `Dirent` objects; false, the default: they are paths. */
+  /** If true, the results are `Dirent` objects. By default they are paths. */
   readonly withFileTypes?: boolean
 }
 
 /**
- * Files, directories and symlinks that match, each once; symlinks are not followed. Paths are relative to
- * `cwd` where the pattern is.
+ * Finds files, directories and symlinks that match. Each appears once. Symlinks are not followed. A relative
+ * pattern returns paths relative to `cwd`.
  */
 export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) => {
   const { cwd = '/', exclude, withFileTypes = false }: GlobOptions = toObject(options)
@@ -42,12 +44,12 @@ export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) =>
 
 interface Parsed {
   readonly glob: Glob
-  /** The start of the walk, and the prefix of the resulting paths. */
+  /** The directory where the walk starts. `prefix` is the prefix of the resulting paths. */
   readonly start: string
   readonly prefix: string
 }
 
-/** A hole in the list is no pattern. */
+/** Reads by index, so that a hole in the list is an invalid pattern. */
 function parseAll(patterns: readonly unknown[], cwd: string): Parsed[] {
   const parsed: Parsed[] = []
   for (let index = 0; index < patterns.length; index++) parsed.push(parse(patterns[index], cwd))

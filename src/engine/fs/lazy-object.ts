@@ -1,9 +1,9 @@
-/** How each property is made from what all of them share. */
+/** Functions that create each property from the state that all of them share. */
 export type Makers<S> = Readonly<Record<string, (shared: S) => unknown>>
 
 /**
- * An object whose properties are made on first use. To callers they are its own and
- * enumerable from the start, and may be replaced. A session has some 130 functions, and most sessions use few.
+ * Creates an object whose properties are created on first use. For callers, they are own and enumerable from
+ * the start, and can be replaced. `session.fs` has about 130 functions, and most sessions use few.
  */
 export function lazyObject<S>(makers: Makers<S>, shared: S): object {
   return new Proxy({}, new LazyProperties(makers, shared))

@@ -3,8 +3,8 @@ import { itemAt } from '../base/present.js'
 import type { ReadStream } from './streams.js'
 
 /**
- * The lines of a stream, without their ends (`\n`, `\r\n` or `\r`): as an async iterable, or by the events
- * 'line' and 'close' from the first listener for lines on.
+ * The lines of a stream, without their ends (`\n`, `\r\n` or `\r`). Read them as an async iterable, or by the
+ * events 'line' and 'close', which start with the first listener for 'line'.
  */
 export class FileLines extends EventEmitter {
   readonly #stream: ReadStream
@@ -29,7 +29,7 @@ export class FileLines extends EventEmitter {
 
   #pump(): void {
     const pump = async (): Promise<void> => {
-      // A listener's errors are its own: they must not end the reading.
+      // An error of a listener must not stop the reading.
       for await (const line of this) queueMicrotask(() => this.emit('line', line))
     }
     pump().catch((error: unknown) => {
@@ -44,7 +44,7 @@ export class FileLines extends EventEmitter {
     try {
       for await (const read of this.#stream.iterator({ destroyOnReturn: autoClose })) {
         const chunk = read as string
-        // A line's end may be split between two chunks: drop its second half.
+        // `\r\n` may be split between two chunks. Drop the second half.
         const text: string = returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk
         returned = text.endsWith('\r')
         const lines = text.split(/\r\n|\n|\r/)

@@ -13,16 +13,15 @@ export interface ListOptions {
 export type Listed = string | Buffer | Dirent
 
 /**
- * The entries of a directory, in the order of UTF-8 bytes; on request with all below them, a directory's own
- * entries before those of the directories in it. Symlinks are not followed. `given` is where entries say they are.
+ * Lists the entries of a directory, in UTF-8 byte order. With `recursive`, it lists everything below too: a
+ * directory's own entries come before those of its subdirectories. Symlinks are not followed. `given` is the
+ * path of the directory as the entries report it.
  */
 export function listDirectory(live: LiveSession, dir: Dir, given: string, options: ListOptions): Listed[] {
   const { encoding, recursive = false, withFileTypes = false } = options
   const { loader } = live.tree
   const listed: Listed[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
-  // Not by shift(), which is linear in the remaining length.
-  // The list grows during the loop.
   for (const [parent, current] of pending) {
     for (const page of current.pages ?? loader.loadDir(current)) {
       const names = page.names ?? loader.loadPage(page)
@@ -38,7 +37,7 @@ export function listDirectory(live: LiveSession, dir: Dir, given: string, option
   return listed
 }
 
-/** The path of a directory below the listed one. */
+/** Joins the listed directory's path and the relative path of a directory below it. */
 export function joinTo(base: string, parent: string): string {
   if (parent === '') return base
   return base.endsWith('/') ? `${base}${parent}` : `${base}/${parent}`

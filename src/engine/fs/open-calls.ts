@@ -45,19 +45,22 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
   return { ...call, needs }
 }
 
-/** The actions that the flags of a file need. */
+/** Returns the permissions that the flags need. */
 export function usesOf({ read: reads, write, create, truncate }: Flags): readonly [FsAction, ...FsAction[]] {
   if (!write && !create && !truncate) return ['fs.read']
   return reads ? readsAndWrites : ['fs.write']
 }
 
-/** In the forms with numbers. */
+/** `open` in the callback and synchronous forms, which return a number. */
 export const open: Define<number> = (context, path, flags, mode) => {
   const { names, plan, needs, look } = openCall(context, path, flags, mode)
   return { names, plan, ...(needs && { needs }), look: (live) => look(live).number }
 }
 
-/** Where an open leads: errors are those of open(2). A missing file is only returned where it may be made. */
+/**
+ * Finds the location to open, with the errors of open(2). A missing file is an error unless the flags create
+ * it.
+ */
 export function openedAt(live: LiveSession, given: string, flags: Flags): Location {
   const path = plainPath(given)
   if (slashed(given) && flags.create) throw isADirectory(path)
@@ -75,7 +78,7 @@ export function openedAt(live: LiveSession, given: string, flags: Flags): Locati
   return at
 }
 
-/** Makes or empties the file where the flags say so. */
+/** Creates or truncates the file if the flags require it. */
 export function planOpen(
   { core }: Context,
   live: LiveSession,

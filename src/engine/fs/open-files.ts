@@ -7,20 +7,20 @@ import { Dir, FileNode } from '../tree/node.js'
 import { systemError } from './errors.js'
 import type { Flags } from './flags.js'
 
-/** Descriptors start here, far from those of the process. */
+/** The first descriptor. It is far from the descriptors of the process. */
 const firstNumber = 10_000
 
 /**
- * An open file or directory. A file is followed through renames; after its removal it keeps its last state, and only
- * this sees later writes to it.
+ * An open file or directory. It follows a file through renames. After the file is removed, it keeps the
+ * file's last state, and later writes are visible only here.
  */
 export class OpenFile {
   readonly number: number
   readonly flags: Flags
-  /** Where the next read or write without a position of its own begins. */
+  /** The start of the next read or write that passes no position. */
   position = 0
   readonly #held: HeldFile
-  /** A directory as it was last seen. */
+  /** The directory in its last known state. */
   #dir: Dir | undefined
   #pin: Disposable | undefined
 
@@ -46,14 +46,14 @@ export class OpenFile {
     return this.#dir
   }
 
-  /** The file; EISDIR for a directory. */
+  /** Returns the file. Throws EISDIR for a directory. */
   file(live: LiveSession): FileNode {
     const node = this.node(live)
     if (node instanceof FileNode) return node
     throw new EngineError('IS_A_DIRECTORY', 'a directory does not have content')
   }
 
-  /** The target of planned changes. Undefined for a removed directory. */
+  /** Returns the target of planned changes, or undefined for a removed directory. */
   target(live: LiveSession): HeldFile | { readonly path: string } | undefined {
     if (this.#dir === undefined) return this.#held
     const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
@@ -71,7 +71,7 @@ export class OpenFile {
   }
 }
 
-/** The numbers of one `session.fs`, and their files. */
+/** The open files of one `session.fs`, by number. */
 export class OpenFiles {
   readonly #byNumber = new Map<number, OpenFile>()
   #next = firstNumber

@@ -8,7 +8,7 @@ import { deliver, type Callback } from './drivers.js'
 import { listDirectory } from './listing.js'
 import type { Dirent } from './stats.js'
 
-/** The shape of node:fs Dir. Its entries are those of the moment when it was opened. */
+/** The shape of node:fs Dir. Its entries are those that existed when it was opened. */
 export class OpenDirectory {
   readonly path: string
   readonly #entries: readonly Dirent[]
@@ -73,7 +73,7 @@ export class OpenDirectory {
   }
 }
 
-// Its name in node:fs. In the engine a Dir is a directory of the tree.
+// The class is named Dir in node:fs. In the engine, that name is taken by a directory of the tree.
 Object.defineProperty(OpenDirectory, 'name', { value: 'Dir' })
 
 function closedError(): Error {

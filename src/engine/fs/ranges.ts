@@ -4,7 +4,7 @@ import { checkInteger } from './values.js'
 import { toBuffer } from './arguments.js'
 import type { Form } from './calls.js'
 
-/** A part of a caller's buffer, and where in the file it belongs; −1 or undefined: at the current position. */
+/** A part of a caller's buffer, and its position in the file; −1 is the current position. */
 export interface ReadRange {
   readonly buffer: ArrayBufferView
   readonly offset: number
@@ -22,7 +22,10 @@ interface RangeOptions {
 const defaultBufferBytes = 16 * 1024
 const int32Max = 2 ** 31 - 1
 
-/** `(buffer, offset, length, position)`, `(buffer, options)` or, where Node has it, `(options)`. */
+/**
+ * Parses `(buffer, offset, length, position)`, `(buffer, options)` or, in the forms in which Node allows it,
+ * `(options)`.
+ */
 export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRange {
   const [first, second] = parameters
   let given: RangeOptions
@@ -47,7 +50,10 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
   return { buffer, offset, length, position: toReadPosition(form, given.position) }
 }
 
-/** Forms with numbers cut a length to a whole number, as Node does; the promise form takes only whole numbers. */
+/**
+ * As in Node, the callback and synchronous forms truncate a length to an integer. The promise form accepts
+ * only integers.
+ */
 function toReadLength(form: Form, length: unknown): number {
   return form === 'promise'
     ? checkInteger('length', length, -Number.MAX_VALUE, Number.MAX_VALUE)
@@ -66,7 +72,7 @@ function toReadPosition(form: Form, position: unknown): number {
   return checkInteger('position', position, -1)
 }
 
-/** `(buffer, offset, length, position)` or `(buffer, options)`. */
+/** Parses `(buffer, offset, length, position)` or `(buffer, options)`. */
 export function toWriteRange(
   buffer: ArrayBufferView,
   parameters: readonly unknown[],
@@ -89,7 +95,10 @@ export function toWriteRange(
   return { offset, length, position: toPosition(position) }
 }
 
-/** The start position of a call; undefined, the current position, for any value that is no position. */
+/**
+ * Returns the start position of a call. Any value that is not a position gives undefined, the current
+ * position.
+ */
 export function toPosition(position: unknown): number | undefined {
   return Number.isSafeInteger(position) && (position as number) >= 0 ? (position as number) : undefined
 }

@@ -37,7 +37,7 @@ function statBy(syscall: 'stat' | 'lstat'): Define<Stats | BigIntStats | undefin
   }
 }
 
-/** Of the whole session, for any path. */
+/** The result describes the whole session and is the same for every path. */
 export const statfs: Define<StatFs<number> | StatFs<bigint>> = (_context, path, options) => {
   const given = givenPath(path)
   const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as StatOptions
@@ -50,7 +50,7 @@ export const statfs: Define<StatFs<number> | StatFs<bigint>> = (_context, path, 
 export const stat = statBy('stat')
 export const lstat = statBy('lstat')
 
-/** Reading and writing are never denied; a file without an execute bit is not executable. */
+/** Reading and writing are never denied. A file without an execute bit is not executable. */
 export const access: Define<void> = (_context, path, mode) => {
   const given = givenPath(path)
   const executable = (toModeBits(mode) & constants.X_OK) !== 0
@@ -96,7 +96,7 @@ export const realpathNative: Define<string | Buffer> = (_context, path, options)
   })
 }
 
-/** Node's own walk, where a failure names the part of the path that failed. */
+/** Walks the path as Node does, so that an error contains the part of the path that failed. */
 export const realpath: Define<string | Buffer> = (context, path, options) => {
   if (context.form === 'promise') return realpathNative(context, path, options)
   const { encoding } = toOptions(options)

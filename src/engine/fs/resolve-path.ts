@@ -3,20 +3,25 @@ import { argumentError, typeError, valueError } from './argument-errors.js'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A path as the caller gave it, checked: errors name it and results are built from it. */
+/**
+ * Checks a path and returns it as text, spelled as the caller spelled it. Errors and results use this text.
+ */
 export function givenPath(path: unknown, name = 'path'): string {
   const text = typeof path === 'string' ? path : decodePath(path as PathLike, name)
   if (!text.includes('\0')) return text
   throw valueError(name, 'must be a string, Uint8Array, or URL without null bytes', path)
 }
 
-/** An absolute path without `.`, `..`, double or trailing slashes; a relative one is refused by the engine. */
+/**
+ * Removes `.`, `..`, double and trailing slashes from an absolute path. A relative path is returned
+ * unchanged; the engine rejects it.
+ */
 export function plainPath(given: string): string {
   if (!given.includes('//') && !given.includes('/.') && (given.length === 1 || !slashed(given))) return given
   return given.startsWith('/') ? resolvePath('/', given) : given
 }
 
-/** A path, from a directory on where it is relative, without `.` and `..`. */
+/** Resolves `.` and `..` in a path. A relative path starts at the directory `from`. */
 export function resolvePath(from: string, path: string): string {
   const names: string[] = []
   for (const name of (path.startsWith('/') ? path : `${from}/${path}`).split('/')) {
@@ -26,7 +31,7 @@ export function resolvePath(from: string, path: string): string {
   return `/${names.join('/')}`
 }
 
-/** Whether a path ends with a slash, and so asks for a directory. */
+/** Whether a path ends with a slash, and so must be a directory. */
 export function slashed(path: string): boolean {
   return path.length > 1 && path.charCodeAt(path.length - 1) === 47
 }

@@ -36,7 +36,7 @@ import { watchEvents } from './watch-iterator.js'
 
 type AnyDefine = Define<unknown>
 
-/** Functions that all three forms have under the same name. */
+/** Functions that have the same name in all three forms. */
 const paths: Readonly<Record<string, AnyDefine>> = {
   access: reads.access,
   appendFile,
@@ -67,7 +67,10 @@ const paths: Readonly<Record<string, AnyDefine>> = {
   writeFile,
 }
 
-/** Functions that take numbers of open files: the promise form has methods of FileHandle for them. */
+/**
+ * Functions of the callback and synchronous forms only, most of which take the number of an open file. The
+ * promise form has methods of FileHandle instead.
+ */
 const numbers: Readonly<Record<string, AnyDefine>> = {
   close: descriptors.close,
   fchmod: descriptors.fchmod,
@@ -85,7 +88,7 @@ const numbers: Readonly<Record<string, AnyDefine>> = {
   writev: descriptors.writev,
 }
 
-/** Node checks the callback of these after their other arguments. */
+/** Functions whose callback Node checks after their other arguments. */
 const callbackLast: ReadonlySet<string> = new Set([
   ...Object.keys(numbers).filter((name) => name.startsWith('f')),
   'read',
@@ -99,7 +102,9 @@ type Counted = {
   readonly buffers?: unknown
 }
 
-/** Reads and writes give their callback the count and the buffer, and return the count alone. */
+/**
+ * Reads and writes pass the count and the buffer to a callback. The synchronous forms return only the count.
+ */
 const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
   ['read', 'readv', 'write', 'writev'].map((name) => [
     name,
@@ -110,7 +115,7 @@ const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
   ]),
 )
 
-/** Node calls the buffers of a promisified writev `buffer`. */
+/** In Node, the result of a promisified writev has its buffers in the property `buffer`. */
 function asNode({ bytesWritten, buffers }: Counted): Counted {
   return { bytesWritten: bytesWritten!, buffer: buffers }
 }
@@ -120,14 +125,14 @@ interface Shared {
   readonly promise: Context
   readonly callback: Context
   readonly sync: Context
-  /** The constructors of its streams, which call its own functions. */
+  /** Constructors of streams that call the functions of this `session.fs`. */
   readonly streams: () => Streams
   readonly watchedFiles: () => WatchedFiles
 }
 
 /**
- * A session's files in the shape of `node:fs`. Everything is made from its one definition, and only on
- * first use.
+ * Creates `session.fs`: a session's files in the shape of `node:fs`. Each function is created from the one
+ * definition of its call, on first use.
  */
 export function createSessionFs(access: SessionAccess): SessionFs {
   const base = { access, core: access.core, files: new OpenFiles() }
@@ -139,7 +144,7 @@ export function createSessionFs(access: SessionAccess): SessionFs {
     watchedFiles: once(() => new WatchedFiles(shared.promise)),
   }
   const fs = lazyObject(fsMakers, shared) as SessionFs
-  // As in Node, the one property that cannot be replaced.
+  // As in Node, this is the only property that cannot be replaced.
   Object.defineProperty(fs, 'constants', { value: constants, enumerable: true })
   return fs
 }
@@ -219,7 +224,7 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
   },
   close: ({ callback }) => {
     const close = callbackForm(callback, descriptors.close)
-    // Without a callback, as Node has it for this one.
+    // As in Node, `close` is the one function whose callback is optional.
     return (fd: unknown, done: unknown = ignore) => close(fd, done)
   },
   watch:
@@ -280,7 +285,7 @@ Object.assign<MakerTable, MakerTable>(fsMakers, {
 /** `util.promisify.custom`, which is a registered symbol. */
 const promisifyCustom = Symbol.for('nodejs.util.promisify.custom')
 
-/** Sets the function that util.promisify returns for `call`. */
+/** Sets the function that `util.promisify(call)` returns. */
 function withPromised(call: FsFunction, promised: (...parameters: never[]) => unknown): FsFunction {
   return Object.defineProperty(call, promisifyCustom, { value: promised })
 }
@@ -288,7 +293,7 @@ function withPromised(call: FsFunction, promised: (...parameters: never[]) => un
 function counted(context: Context, name: string, define: AnyDefine): FsFunction {
   const call = syncForm(context, define)
   return (...parameters) => {
-    // A third argument that is the last one is an object of options.
+    // If there are three arguments, the third one is an object of options.
     if (name === 'read' && parameters.length === 3) checkReadOptions(parameters[2])
     const { bytesRead, bytesWritten } = call(...parameters) as Counted
     return bytesRead ?? bytesWritten
@@ -311,7 +316,7 @@ async function openHandle(
   return new FileHandle(promise, file, streams)
 }
 
-/** Writes to a path or an open file. Content in pieces is written piece by piece. */
+/** Writes to a path or to an open file. Content in pieces is written piece by piece. */
 function orHandle(
   shared: Shared,
   { define, name, flag }: { define: AnyDefine; name: 'writeFile' | 'appendFile'; flag: string },
@@ -339,7 +344,7 @@ async function writeChunks(
   flag: string,
 ): Promise<void> {
   const given = toWriteOptions(shared.promise, options)
-  // Nothing is opened, and so nothing is truncated, for a signal that has aborted.
+  // If the signal has already aborted, no file is opened, and so none is truncated.
   throwIfAborted(given.signal)
   const handle = await openHandle(shared, path, given.flag || flag, given.mode)
   try {

@@ -1,6 +1,6 @@
 /**
- * Runs one of two functions when a promise is settled, each in a turn of its own: its errors are uncaught
- * exceptions, as for callbacks and listeners of Node, and not unhandled rejections.
+ * Runs one of two functions after a promise settles, in a separate microtask. So an error that the function
+ * throws is an uncaught exception, as for Node's callbacks and listeners, and not an unhandled rejection.
  */
 export function settle<T>(
   promise: Promise<T>,

@@ -6,7 +6,10 @@ const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFCHR, S_IFIFO, S_IFSOCK }
 const typeBits: Record<NodeKind, number> = { file: S_IFREG, directory: S_IFDIR, symlink: S_IFLNK }
 const blockSize = 4096
 
-/** The common part of Stats, BigIntStats and Dirent: kinds of nodes by the type bits of a mode. */
+/**
+ * The common part of Stats, BigIntStats and Dirent. It derives the kind of a node from the type bits of its
+ * mode.
+ */
 abstract class Kind {
   /** @internal */
   abstract _type(): number
@@ -47,7 +50,7 @@ abstract class Kind {
   }
 }
 
-/** Dates are made on first use; they may be replaced, as in Node. */
+/** Dates are created on first use. As in Node, they can be replaced. */
 abstract class Times extends Kind {
   #dates: Record<string, Date> | undefined
 
@@ -97,8 +100,8 @@ abstract class Times extends Kind {
 }
 
 /**
- * The shape of node:fs Stats. `ino` is stable through rename, fork, checkpoint and restore; uid, gid and dev
- * are 0, a directory's size is 0 and its nlink 1, and atime is mtime.
+ * The shape of node:fs Stats. `ino` does not change on rename, fork, checkpoint or restore. `uid`, `gid` and
+ * `dev` are 0. A directory has size 0 and nlink 1. `atime` equals `mtime`.
  */
 export class Stats extends Times {
   dev: number
@@ -158,7 +161,7 @@ export class Stats extends Times {
   }
 }
 
-/** The same in whole numbers without bound, with times in nanoseconds. */
+/** The same as {@link Stats} with bigint fields, and with times in nanoseconds. */
 export class BigIntStats extends Times {
   dev = 0n
   mode: bigint
@@ -207,8 +210,8 @@ export class BigIntStats extends Times {
 }
 
 /**
- * An entry of a directory, in the shape of `Dirent` of `node:fs`. Its names are text, or bytes with the encoding
- * `buffer`.
+ * An entry of a directory, in the shape of `Dirent` of `node:fs`. Its name is text, or bytes with the
+ * encoding `buffer`.
  */
 export class Dirent extends Kind {
   /** The name of the entry in its directory. */
@@ -234,7 +237,7 @@ export class Dirent extends Kind {
   }
 }
 
-/** `gone`: the file has no name. */
+/** `gone` means that the file has no name any more. */
 export function newStats(stat: NodeDescription, bigint: unknown, gone = false): Stats | BigIntStats {
   const { mode, kind, nlink, inode, sizeBytes, mtimeMs, ctimeMs, birthtimeMs } = stat
   const blocks = Math.ceil(sizeBytes / 512)
@@ -245,7 +248,10 @@ export function newStats(stat: NodeDescription, bigint: unknown, gone = false): 
   return bigint === true ? new BigIntStats(stats) : stats
 }
 
-/** The shape of node:fs StatFs. No disk bounds a session: its free space is the rest of the budgets. */
+/**
+ * The shape of node:fs StatFs. A session has no disk, so all numbers of blocks and files are the largest
+ * possible.
+ */
 export class StatFs<T extends number | bigint> {
   type: T
   bsize: T

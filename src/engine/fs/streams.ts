@@ -12,7 +12,9 @@ type Done = (error?: Error | null) => void
 type Counted = (error: NodeJS.ErrnoException | null, bytes: number) => void
 type Position = number | undefined
 
-/** The functions of node:fs that a stream calls: those of the session, of the option `fs`, or of a FileHandle. */
+/**
+ * The functions of node:fs that a stream calls. They come from the session, the option `fs` or a FileHandle.
+ */
 interface StreamFs {
   open(path: unknown, flags: unknown, mode: unknown, done: (error: Error | null, fd: number) => void): void
   read(fd: number, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
@@ -76,7 +78,7 @@ const maxRetries = 5
 
 const work = Symbol('work')
 
-/** Properties that both kinds of streams have, as Node's. */
+/** Properties of both kinds of streams, as in Node. */
 interface FileStream {
   fd: number | null
   path: unknown
@@ -89,7 +91,9 @@ interface FileStream {
   [work]: Work
 }
 
-/** How a stream reaches its file. Reads and writes come one at a time; a stream that is destroyed waits for them. */
+/**
+ * The access of a stream to its file. One read or write runs at a time. Destroying the stream waits for it.
+ */
 class Work {
   readonly fs: StreamFs
   readonly #slice: TimeSlice
@@ -101,7 +105,9 @@ class Work {
     this.#slice = new TimeSlice(environment)
   }
 
-  /** Content in memory is there at once, so a long stream lets the event loop have a turn now and then. */
+  /**
+   * Content in memory is available without waiting. So a long stream yields to the event loop now and then.
+   */
   begin(run: () => void): void {
     this.#busy = true
     if (this.#slice.over) settle(this.#slice.next(), run, run)
@@ -136,7 +142,7 @@ export interface WriteStream extends Writable, FileStream {
   destroySoon(): void
 }
 
-/** Constructors that can be called without `new` and on an object that inherits from their prototype. */
+/** A constructor that also works without `new`, and on an object that inherits from its prototype. */
 export interface StreamConstructor<S> {
   new (path: unknown, options?: unknown): S
   (path: unknown, options?: unknown): S
@@ -149,9 +155,9 @@ export interface Streams {
 }
 
 /**
- * The stream constructors of one `session.fs`, in the shape of those of node:fs. They are functions and no
- * classes: packages such as graceful-fs make constructors of their own out of them. Streams call what `fs`
- * has at that time, so a function that is replaced there is called by streams too.
+ * Creates the stream constructors of one `session.fs`, in the shape of those of node:fs. They are functions,
+ * not classes, because packages such as graceful-fs derive constructors from them. Streams look up the
+ * functions of `fs` at each call, so they also call a function that was replaced there.
  */
 export function makeStreams(fs: StreamFs, environment: Environment): Streams {
   function ReadStream(this: unknown, path: unknown, options: unknown): unknown {
@@ -220,7 +226,7 @@ function startWriting(stream: WriteStream, given: Given): void {
   stream.flush = flush == null ? false : checkBoolean('options.flush', flush)
   if (stream.flush) checkFunction(fs, 'fsync')
   if (start !== undefined) checkInteger('start', start, 0)
-  // Either of the two is enough.
+  // One of `write` and `writev` is enough.
   if (fs.write === undefined) Object.assign(stream, { _write: null })
   if (fs.writev === undefined) Object.assign(stream, { _writev: null })
   stream.bytesWritten = 0
@@ -233,17 +239,20 @@ function startWriting(stream: WriteStream, given: Given): void {
   closeWith(stream, settings)
 }
 
-/** Closing the FileHandle closes the streams on it. Called last: options may be refused until then. */
+/**
+ * Closing the FileHandle closes the streams on it. This is called last, because the steps before it may
+ * reject the options.
+ */
 function closeWith(stream: ReadStream | WriteStream, { fd }: StreamOptions): void {
   if (typeof fd === 'object' && fd !== null) fd.on('close', () => stream.close())
 }
 
-/** Node's stream constructors take an object that inherits from their prototype. */
+/** Calls one of Node's stream constructors on an object that inherits from its prototype. */
 function construct(parent: unknown, stream: object, options: ReadableOptions & WritableOptions): void {
   ;(parent as (this: object, options: object) => void).call(stream, options)
 }
 
-/** The file of a stream: to be opened, a descriptor's number, or a FileHandle. */
+/** Sets the file of a stream: a path to open, the number of a descriptor, or a FileHandle. */
 function begin(stream: FileStream, given: Given, settings: StreamOptions, flags: string): StreamFs {
   const { fd, start } = settings
   let fs = (settings.fs ?? given.fs) as StreamFs
@@ -308,7 +317,7 @@ function checkFunction(fs: StreamFs, name: keyof StreamFs): void {
   if (typeof fs[name] !== 'function') throw typeError(`options.fs.${name}`, 'of type function', fs[name])
 }
 
-/** The options that node:stream itself takes. */
+/** The options of node:stream itself. */
 function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOptions): object {
   return {
     ...(encoding && encoding !== 'buffer' && { encoding }),
@@ -318,7 +327,7 @@ function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOpt
   }
 }
 
-/** Does nothing, as in Node. A package that replaces it opens the file itself. */
+/** As in Node, this does nothing. A package that replaces it opens the file itself. */
 function open(): void {}
 
 function openFile(stream: (ReadStream | WriteStream) & FileStream, done: Done): void {
@@ -342,7 +351,7 @@ function openFile(stream: (ReadStream | WriteStream) & FileStream, done: Done): 
   })
 }
 
-/** A caller's own method `open` reports its outcome by its event, `open` or `error`. */
+/** A caller's own method `open` reports its result by an event: `open` or `error`. */
 function openByMethod(stream: (ReadStream | WriteStream) & FileStream, done: Done): void {
   const emit = stream.emit.bind(stream)
   stream.emit = function (this: typeof stream, name: string | symbol, ...given: unknown[]): boolean {
@@ -371,7 +380,7 @@ function closeFile(stream: FileStream, failed: Error | null, done: Done): void {
 
 const isPending = (stream: FileStream): boolean => stream.fd === null
 
-/** Of streams that read. */
+/** Methods of streams that read. */
 const readMethods = {
   open,
 
@@ -410,7 +419,7 @@ const readMethods = {
       else {
         if (this.pos !== undefined) this.pos += bytesRead
         this.bytesRead += bytesRead
-        // A copy, so that a short read does not keep the whole buffer.
+        // Copies a short read, so that it does not keep the whole buffer in memory.
         this.push(bytesRead === length ? buffer : copyOf(buffer, bytesRead))
       }
     }
@@ -427,7 +436,7 @@ const readMethods = {
   },
 }
 
-/** Of streams that write. A write is acknowledged when its callback runs. */
+/** Methods of streams that write. A write is acknowledged when its callback runs. */
 const writeMethods = {
   open,
 
@@ -483,13 +492,16 @@ const writeMethods = {
     this.end()
   },
 
-  /** As `end`: earlier writes are kept. */
+  /** The same as `end`: earlier writes are completed. */
   destroySoon(this: WriteStream): void {
     this.end()
   },
 }
 
-/** Writes until everything is written: a file system of the caller's may write parts, or ask to be tried again. */
+/**
+ * Writes until everything is written. The caller's own `fs` may write only a part, or fail with EAGAIN, which
+ * is then tried again.
+ */
 function writeAll(
   stream: WriteStream,
   done: Done,

@@ -7,7 +7,7 @@ import { runLater, runNow } from './drivers.js'
 import { readFile } from './file-calls.js'
 import { toObject } from './values.js'
 
-/** Removes the directory with all that is in it; again, it does nothing. */
+/** A temporary directory. `remove` deletes it with all its entries; a second call does nothing. */
 interface Disposable<R> {
   readonly path: string | Buffer
   readonly remove: () => R
@@ -15,7 +15,7 @@ interface Disposable<R> {
 
 const everything = { recursive: true, force: true }
 
-/** A new directory with a method that removes it. */
+/** Creates a directory, and returns it with a method that removes it. */
 export function mkdtempDisposableSync(context: Context, prefix: unknown, options: unknown): Disposable<void> {
   const { encoding } = toOptions(options)
   const path = runNow(context, mkdtemp(context, prefix)) as string
@@ -36,7 +36,7 @@ export async function mkdtempDisposable(
   >
 }
 
-/** The content as it is now: later changes of the file are not seen. */
+/** The Blob has the current content. Later changes of the file do not affect it. */
 export async function openAsBlob(context: Context, path: unknown, options: unknown): Promise<Blob> {
   const type = blobType(options)
   return new Blob([await runLater(context, readFile(context, path))], { type })

@@ -5,7 +5,7 @@ import type { WatchQueueOptions } from './watch-iterator.js'
 /** @inline */
 type WithTypes = { readonly withFileTypes: true }
 
-/** `session.fs.promises`: the shape of `node:fs/promises`. */
+/** The type of `session.fs.promises`: the shape of `node:fs/promises`. */
 export type FsPromises = typeof fs.promises & OwnPromises
 
 /**
@@ -15,7 +15,7 @@ export type FsPromises = typeof fs.promises & OwnPromises
  */
 interface OwnPromises {
   /**
-   * Paths that match a pattern or several. Relative patterns start in `options.cwd`, `/` by default, and give
+   * Paths that match one or more patterns. Relative patterns start in `options.cwd`, `/` by default, and give
    * relative paths. Each path appears once. Symlinks are not followed.
    *
    * @example
@@ -28,8 +28,8 @@ interface OwnPromises {
   /** As the other form, with paths instead of entries. */
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /**
-   * The changes of a file or directory. The iteration fails with ERR_FS_WATCH_QUEUE_OVERFLOW when its reader is too
-   * slow.
+   * The changes of a file or directory. The iteration fails with ERR_FS_WATCH_QUEUE_OVERFLOW if its reader is
+   * too slow.
    */
   readonly watch: typeof fs.promises.watch & WatchWithQueue
   /**
@@ -63,7 +63,7 @@ interface TemporaryNow extends Disposable {
 }
 
 /**
- * With options that Node has, but not every version of its types.
+ * With options that not every version of Node's types has.
  *
  * @inline
  */
@@ -82,12 +82,13 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
 
 /**
  * A session's files in the shape of `node:fs`, in its three forms, with Node's errors. All functions work
- * unbound. Paths are absolute; `.` and `..` are resolved before anything else.
+ * without a `this`. Paths are absolute. `.` and `..` are resolved before anything else.
  *
- * A change by a promise or callback is acknowledged when that is called. A synchronous one takes effect at
- * once. It is durable when it returns where the store commits synchronously; on others its commit is queued
- * in order, and `session.flush()` waits for it. A synchronous call throws EAGAIN where it would have to
- * wait: while asynchronous changes of the session are waiting, or for data that a store cannot read at once.
+ * A change in the promise or callback form is acknowledged when its promise resolves or its callback is
+ * called. A synchronous change takes effect immediately. If the store commits synchronously, the change is
+ * durable when the call returns. On other stores the commit is queued in order, and `session.flush()` waits
+ * for it. A synchronous call that would have to wait throws EAGAIN: while asynchronous changes of the session
+ * wait, or if the store cannot read the data synchronously.
  *
  * `docs/node-fs.md` lists all differences from Node, with reasons.
  *
@@ -126,7 +127,7 @@ interface OwnFs {
    */
   openAsBlobSync(path: fs.PathLike, options?: fs.OpenAsBlobOptions): Blob
   /**
-   * Paths that match a pattern or several, like `promises.glob`.
+   * Paths that match one or more patterns, like `promises.glob`.
    *
    * @example
    * const paths = session.fs.globSync('src/*.ts')
@@ -135,18 +136,18 @@ interface OwnFs {
   /** As the other form, with paths instead of entries. */
   globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
   /**
-   * Paths that match a pattern or several, like `promises.glob`. The callback gets all of them at once.
+   * Paths that match one or more patterns, like `promises.glob`. The callback gets all of them at once.
    *
    * @example
    * session.fs.glob('src/*.ts', (error, paths) => console.log(error ?? paths))
    */
   glob(pattern: string | readonly string[], callback: GlobCallback<string>): void
-  /** As the first form, with entries instead of paths. */
+  /** The same as the first form, with entries instead of paths. */
   glob(
     pattern: string | readonly string[],
     options: GlobOptions & WithTypes,
     callback: GlobCallback<fs.Dirent>,
   ): void
-  /** As the first form, with options. */
+  /** The same as the first form, with options. */
   glob(pattern: string | readonly string[], options: GlobOptions, callback: GlobCallback<string>): void
 }

@@ -1,11 +1,11 @@
-/** Checked arguments other than paths and data; without anything of Node's. */
+/** Checks of arguments other than paths and data. This file uses nothing from Node. */
 import { argumentError, rangeError, typeError, valueError } from './argument-errors.js'
 
 const noOptions = {}
 
 const uint32Max = 2 ** 32 - 1
 
-/** Options that are an object or absent. */
+/** Returns options that are an object, or an empty object if there are none. */
 export function toObject(options: unknown): object {
   if (options === undefined || typeof options === 'function') return noOptions
   if (typeof options !== 'object' || options === null || Array.isArray(options))
@@ -27,7 +27,7 @@ export function checkBoolean(name: string, value: unknown): boolean {
   return value
 }
 
-/** Whole numbers only. */
+/** Throws for anything but an integer from `min` to `max`. */
 export function checkInteger(
   name: string,
   value: unknown,
@@ -45,7 +45,10 @@ export function toOwner(name: string, id: unknown): number {
   return checkInteger(name, id, -1, uint32Max)
 }
 
-/** Octal text or a number, permission bits only; without a fallback it must be given. */
+/**
+ * Parses a mode, which is octal text or a number, and keeps only the permission bits. Without a fallback, a
+ * missing mode is an error.
+ */
 export function toMode(mode: unknown, fallback?: number): number {
   if (fallback !== undefined && (mode === undefined || mode === null)) return fallback
   if (typeof mode === 'string') {
@@ -55,7 +58,7 @@ export function toMode(mode: unknown, fallback?: number): number {
   return checkInteger('mode', mode, 0, uint32Max) & 0o7777
 }
 
-/** The three bits that access and copyFile take. */
+/** Checks the three mode bits of access and copyFile. */
 export function toModeBits(mode: unknown): number {
   if (mode === undefined || mode === null || typeof mode === 'function') return 0
   if (typeof mode !== 'number')
@@ -64,18 +67,21 @@ export function toModeBits(mode: unknown): number {
   throw Object.assign(new RangeError('mode is out of range: >= 0 && <= 7'), { code: 'ERR_OUT_OF_RANGE' })
 }
 
-/** Milliseconds since the epoch of a time in seconds or a Date; a negative number is `now`, as in Node. */
+/**
+ * Converts a time in seconds or a Date to milliseconds since the epoch. As in Node, a negative number means
+ * `now`.
+ */
 export function toTime(time: unknown, now: () => number, name = 'time'): number {
   const seconds = typeof time === 'string' && time !== '' ? Number(time) : time
   if (typeof seconds === 'number' && Number.isFinite(seconds)) {
-    // A double of seconds holds more digits than the time has: whole nanoseconds are kept.
+    // A double of seconds has more digits than the time. Round to whole nanoseconds.
     return typeof time === 'number' && seconds < 0 ? now() : Math.round(seconds * 1e9) / 1e6
   }
   if (time instanceof Date) {
     try {
       return Date.prototype.getTime.call(time)
     } catch {
-      // It merely has the prototype.
+      // The object only has the prototype of a Date.
     }
   }
   throw typeError(name, 'an instance of Date or an Time in seconds', time)
@@ -88,7 +94,7 @@ interface RemoveOptions {
   readonly retryDelay?: number
 }
 
-/** The options of rm and rmdir. */
+/** Checks the options of rm and rmdir. */
 export function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean } {
   const {
     recursive = false,
@@ -103,7 +109,7 @@ export function toRemoveOptions(options: unknown): { recursive: boolean; force: 
   return { recursive, force }
 }
 
-/** Of a truncated file. */
+/** Checks the new length of a truncated file. */
 export function toLength(length: unknown): number {
   return length === undefined || typeof length === 'function' ? 0 : Math.max(0, checkInteger('len', length))
 }

@@ -9,12 +9,15 @@ export type WatchEventType = 'rename' | 'change'
 export interface WatchChange {
   readonly type: WatchEventType
   readonly path: string
-  /** Of a move, where it went: a name that changed too. */
+  /** The new path, if the entry was moved. That name changed too. */
   readonly movedTo?: string
   readonly removed?: boolean
 }
 
-/** The changes of an event, as watchers receive them. For a restore: the differences. */
+/**
+ * Returns the changes of an event as watchers receive them. For a restore, they are the differences between
+ * the two trees.
+ */
 export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Promise<WatchChange[]> {
   if (event.restored !== undefined) return differences(core, event.restored)
   const changes: WatchChange[] = []
@@ -45,7 +48,7 @@ export function changesOf(core: Core, event: CommittedEvent): WatchChange[] | Pr
 
 function otherChanges(redo: readonly unknown[]): WatchChange[] {
   const [letter, path, second] = redo
-  // A new hard link and a copied content change their second path.
+  // A new hard link and a copy of content change their second path.
   if (letter === 'h') return [{ type: 'rename', path: second as string }]
   return [{ type: 'change', path: (letter === 'k' ? second : path) as string }]
 }

@@ -13,7 +13,7 @@ import { BigIntStats, newStats, Stats } from './stats.js'
 import { checkInteger } from './values.js'
 
 type AnyStats = Stats | BigIntStats
-/** The stats of the path's target, and the content of a file. */
+/** The stats of the path's target and, for a file, its content. */
 interface Seen {
   readonly stats: AnyStats
   readonly body: unknown
@@ -28,8 +28,8 @@ interface WatchFileOptions {
 }
 
 /**
- * The shape of node:fs StatWatcher: compares the target of a path with the previous one. Node does so at
- * an interval. This one does it after every event of the session, and never keeps the process alive.
+ * The shape of node:fs StatWatcher. It compares the target of a path with its previous state. Node does this
+ * at an interval; this class does it after every event of the session. It never keeps the process alive.
  */
 export class StatWatcher extends EventEmitter {
   readonly #context: Context
@@ -79,7 +79,8 @@ export class StatWatcher extends EventEmitter {
     if (this.#stopped) return
     this.#unfollow = follow(live, {
       event: () => this.#look(),
-      // After a failed write the session is read again; else it is gone.
+      // After a failed write, the session is loaded again. Otherwise the session was deleted or its engine
+      // closed.
       end: (error) => {
         if (error === undefined) queueMicrotask(() => this.stop())
         else this.#follow()
@@ -111,7 +112,7 @@ export class StatWatcher extends EventEmitter {
     this.#previous = current
     if (this.#again) this.#look()
     if (this.#stopped) return
-    // As in Node, a path without a target at first is reported once.
+    // As in Node, a path that has no target at the start is reported once.
     if (previous === undefined) {
       if (Number(current.stats.ino) === 0) this.emit('change', current.stats, current.stats)
     } else if (differ(current, previous)) this.emit('change', current.stats, previous.stats)
@@ -122,12 +123,12 @@ const noStats = new Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 const compared = ['ino', 'mode', 'size', 'mtimeMs', 'ctimeMs', 'birthtimeMs'] as const
 
-/** Two writes of one millisecond may leave equal stats; their bodies are not the same. */
+/** Two writes in the same millisecond may leave equal stats. Their bodies still differ. */
 function differ(a: Seen, b: Seen): boolean {
   return a.body !== b.body || compared.some((name) => a.stats[name] !== b.stats[name])
 }
 
-/** The files that one `session.fs` watches by `watchFile`: listeners of one path share a watcher. */
+/** The files that one `session.fs` watches with `watchFile`. All listeners of a path share one watcher. */
 export class WatchedFiles {
   readonly #context: Context
   readonly #watchers = new Map<string, StatWatcher>()
@@ -150,7 +151,7 @@ export class WatchedFiles {
     return watcher.on('change', onChange as Listener)
   }
 
-  /** One listener, or all of them. */
+  /** Removes one listener, or all of them. */
   unwatch(filename: unknown, listener: unknown): void {
     const path = plainPath(givenPath(filename, 'filename'))
     const watcher = this.#watchers.get(path)

@@ -14,7 +14,7 @@ export interface WatchEvent {
 
 /** Options of `session.fs.promises.watch`. */
 export interface WatchQueueOptions extends WatchOptions {
-  /** The largest number of events that wait for the reader, from 1; 2,048 by default. */
+  /** The largest number of events that wait for the reader. At least 1; 2,048 by default. */
   readonly maxQueue?: number
   /**
    * The effect of an event over that limit: `'throw'` (default) ends the iteration with an error, `'ignore'` drops
@@ -27,7 +27,10 @@ const optionNames = ['persistent', 'recursive', 'maxQueue', 'overflow'] as const
 
 const defaultMaxQueue = 2048
 
-/** The changes of a file or directory from the first `next()` on, until the loop is left or the signal aborts. */
+/**
+ * Yields the changes of a file or directory, from the first `next()` until the loop is left or the signal
+ * aborts.
+ */
 export async function* watchEvents(
   context: Context,
   filename: unknown,
@@ -57,7 +60,7 @@ export async function* watchEvents(
   }
   let watched: Watched
   try {
-    // Does not await where everything is loaded, so that writes right after the call are reported.
+    // If everything is loaded, this does not await, so that writes right after the call are reported.
     const opened = context.access.live('fs.read')
     const live = opened instanceof Promise ? await opened : opened
     watched = await whenLoaded(() => new Watched(context, live, { given, options: settings, sink }))

@@ -13,21 +13,23 @@ import { toSystemError } from './errors.js'
 import { changesOf, type WatchChange, type WatchEventType } from './watch-changes.js'
 
 export interface WatchOptions extends Options {
-  /** Accepted as in Node. It has no effect: a watcher never keeps the process alive. */
+  /** Accepted for compatibility with Node, without effect: a watcher never keeps the process alive. */
   readonly persistent?: boolean
-  /** true: changes at every level below a directory; false, the default: only those of its entries. */
+  /** If true, reports changes at every level below a directory. By default, only those of its own entries. */
   readonly recursive?: boolean
 }
 
 export type WatchListener = (eventType: WatchEventType, filename: string | Buffer) => void
 
-/** Receives a watcher's events. `end` is the last call: with an error when later events are unknown. */
+/** Receives a watcher's events. `end` is the last call. It has an error if later events cannot be known. */
 export interface WatchSink {
   change(eventType: WatchEventType, filename: string | Buffer): void
   end(error?: unknown): void
 }
 
-/** Follows one file or directory through the session's journal, and through its own moves. */
+/**
+ * Reports the changes of one file or directory from the session's journal, and follows it when it is moved.
+ */
 export class Watched {
   readonly #context: Context
   readonly #sink: WatchSink
@@ -40,7 +42,7 @@ export class Watched {
   #directory: boolean
   /** Set after the removal of the watched node. No more changes are reported. */
   #gone = false
-  /** Changes of a restore that are still looked for: later events wait for them. */
+  /** Pending while the differences of a restore are computed. Later events wait for it. */
   #pending: Promise<void> | undefined
 
   constructor(
@@ -118,7 +120,10 @@ export class Watched {
   }
 }
 
-/** The shape of node:fs FSWatcher. It never keeps the process alive: `ref`, `unref` and `persistent` change nothing. */
+/**
+ * The shape of node:fs FSWatcher. It never keeps the process alive, so `ref`, `unref` and `persistent` have
+ * no effect.
+ */
 export class FSWatcher extends EventEmitter {
   #watched: Watched | undefined
 
@@ -175,7 +180,10 @@ export function watch(context: Context, filename: unknown, options?: unknown, li
   return watcher
 }
 
-/** The error of a failed start to watch: Node names the file twice. */
+/**
+ * Creates the error of a watch that could not start. As in Node, it contains the file twice: as `path` and
+ * `filename`.
+ */
 export function watchError(thrown: unknown, given: string): Error {
   const error = toSystemError(thrown, { syscall: 'watch', path: given })
   return error === thrown ? error : Object.assign(error, { filename: given })
