@@ -15,11 +15,11 @@ export interface ContentRoute {
   readonly path: string
   /** Parameters in the query of the URL. */
   readonly query: readonly string[]
-  /** Which body has the content. */
+  /** The body that contains the content. */
   readonly content: 'request' | 'response'
 }
 
-/** All of them are extensions of the interface. */
+/** All content routes. Each is an extension of the interface. */
 export const contentRoutes = {
   writeContent: {
     operation: 'writeFile',

@@ -6,7 +6,7 @@ export const nativeActions = {
   exportTar: { capabilities: ['files.read'], when: { checkpoint: ['history'] } },
   exportRevision: { capabilities: ['sources', 'files.read'] },
   /**
-   * Exports the session with its history. The importer gets a session of its own, so this is a fork that leaves the
+   * Exports the session with its history. The importer gets its own session, so this is a fork into another
    * engine. The hash chain requires the whole log, so the bundle has the events of every service.
    */
   exportBundle: {

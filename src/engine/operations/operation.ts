@@ -44,8 +44,8 @@ export interface Needs {
   /** Required by every request. */
   readonly capabilities: readonly [Capability, ...Capability[]]
   /**
-   * Additional capabilities for a request that names a checkpoint, borrows content, names another session by its id, or
-   * names a source.
+   * Additional capabilities for a request that refers to a checkpoint, borrows content, refers to another
+   * session by its id, or refers to a source.
    */
   readonly when?: Readonly<Partial<Record<Condition, readonly Capability[]>>>
 }
@@ -79,7 +79,7 @@ export interface Operation extends Needs {
   readonly errors: readonly ErrorReason[]
 }
 
-/** Errors of every operation. */
+/** Errors that every operation can have. */
 export const commonErrors = [
   'INVALID_ARGUMENT',
   'TOO_LARGE',

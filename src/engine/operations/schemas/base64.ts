@@ -1,7 +1,7 @@
 /** Node's Buffer. It is undefined in browsers, where clients use these schemas too. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
 
-/** Bytes for each call of `String.fromCharCode`, which takes each byte as an argument. */
+/** The number of bytes per call of `String.fromCharCode`, which takes each byte as an argument. */
 const sliceBytes = 0x2000
 
 export function encodeBase64(bytes: Uint8Array): string {
@@ -14,9 +14,9 @@ export function encodeBase64(bytes: Uint8Array): string {
 }
 
 /**
- * Accepts both the standard and the URL-safe alphabet, with or without padding. Undefined for text that is not base64.
- * Node's decoder does not report invalid input. It skips unknown ASCII characters, which makes the result too short. It
- * decodes the low byte of other characters, so these are checked for first.
+ * Decodes base64 in the standard or the URL-safe alphabet, with or without padding. Returns undefined for any
+ * other text. Node's decoder does not report invalid input. It skips unknown ASCII characters, which makes
+ * the result too short. It decodes the low byte of other characters, so these are checked for first.
  */
 export function decodeBase64(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0

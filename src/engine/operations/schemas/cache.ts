@@ -27,7 +27,7 @@ const ttlSeconds = integer
   })
   .exactOptional()
 const found = flag.describe('Whether the entry exists.')
-/** Absent on the wire: empty. */
+/** The wire form may omit the value, which is then empty. */
 const newValue = bytes.describe(`At most ${inBytes(limits.cacheValueBytes)}.`).prefault('')
 const keys = z.array(key).describe(`At most ${limits.batchOperations}.`).prefault([])
 const deletedCount = integer.describe('How many entries were deleted.')

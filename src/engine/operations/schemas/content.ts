@@ -3,7 +3,7 @@ import type { ContentRouteName } from '../content-routes.js'
 import { fileSchemas } from './files.js'
 import { sourceSchemas } from './sources.js'
 
-/** Path parameters and query of the content routes, as one object. */
+/** The path parameters and query of each content route, as one object. */
 export const contentSchemas = {
   writeContent: fileSchemas.writeFile.request.omit({ content: true }),
   readContent: fileSchemas.readFile.request,

@@ -25,11 +25,11 @@ import { casExtent } from './sessions.js'
 
 const inSession = { sessionId }
 const atPath = { ...inSession, path }
-/** For writes. */
+/** The condition of writes. */
 const expectedHash = hash
   .describe('The required hash of the current content. Empty: the path must not exist. Absent: no condition.')
   .exactOptional()
-/** For deletions. */
+/** The condition of deletions. */
 const hashToDelete = hash
   .describe('The required hash of the current content. Absent or empty: no condition.')
   .exactOptional()
@@ -46,7 +46,7 @@ const createParents = flag
 const followSymlinks = flag
   .meta({ default: true, description: 'false: applies to a symlink at the path itself.' })
   .exactOptional()
-/** Absent on the wire: empty, or 0. */
+/** The wire form may omit these. `content` is then empty, and a size is 0. */
 const content = bytes.prefault('')
 const size = int64.prefault('0')
 const logicalSize = int64

@@ -16,7 +16,7 @@ const ofSecret = { ...inSession, secretName }
 const scope = z.enum(['SECRET_SCOPE_SESSION']).meta({ id: 'SecretScope' })
 const metadata = named('SecretMetadata', z.object({ secretName: text, scope }))
 
-/** The value itself on the wire. */
+/** The wire form is the value itself. */
 const secretValue = z.codec(
   text,
   z.custom<SecretValue>(

@@ -58,7 +58,7 @@ export const casExtent = z.object({ offset: int64, length: int64, hash, casOffse
 
 const checkpoint = named('Checkpoint', z.object({ id: text, sessionId: text, label: text, createdAt: time }))
 
-/** At most one of these. Without any: the current state. */
+/** At most one of these fields is set. Without any, it is the current state. */
 const state = {
   checkpointId: text.exactOptional(),
   checkpointLabel: text.exactOptional(),

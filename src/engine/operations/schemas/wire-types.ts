@@ -111,7 +111,7 @@ export const filter = text.describe(
   '`key=value`: lists only items with this tag or label. Absent or empty: all.',
 )
 
-/** Gives a schema a name, by which the contract refers to it. */
+/** Gives a schema a name, which the contract uses to refer to it. */
 export function named<Schema extends z.ZodType>(id: string, schema: Schema): Schema {
   return schema.meta({ id })
 }
@@ -152,8 +152,8 @@ export const nextPageToken = text.describe('The `pageToken` of the next page. Em
 type JsonSchema = z.core.JSONSchema.JSONSchema
 
 /**
- * The JSON Schema of the wire form, in the dialect of OpenAPI 3.1. Throws for a schema that JSON Schema cannot express,
- * unless its metadata have a JSON Schema.
+ * The JSON Schema of the wire form, in the dialect of OpenAPI 3.1. Throws for a schema that JSON Schema
+ * cannot express, unless its metadata contain a JSON Schema.
  */
 export function wireJsonSchema(schema: z.ZodType): JsonSchema {
   const { $defs = {}, ...json } = wireJsonSchemaByNames(schema)
@@ -171,7 +171,7 @@ export function wireJsonSchemaByNames(schema: z.ZodType): JsonSchema {
   })
 }
 
-/** Replaces references by their schemas. No schema is recursive. */
+/** Replaces references with their schemas. No schema is recursive. */
 function inlined(json: unknown, definitions: Readonly<Record<string, unknown>>): unknown {
   if (Array.isArray(json)) return json.map((one) => inlined(one, definitions))
   if (!isObject(json)) return json
