@@ -13,7 +13,7 @@ import { openEngine, type EngineOptions } from './index.js'
 export interface FixedEnvironmentOptions {
   /** The start of both clocks, in milliseconds since 1970; 2025-01-01T00:00:00Z by default. */
   readonly startMs?: number
-  /** The milliseconds that each look at a clock adds; 1 by default. With 0 time does not pass. */
+  /** The milliseconds by which each read of a clock advances it; 1 by default. With 0, time does not pass. */
   readonly stepMs?: number
   /** Seed of the random bytes; 1 by default. The same seed gives the same ids. */
   readonly seed?: number
@@ -23,10 +23,10 @@ const fixedNames = { startMs: true, stepMs: true, seed: true } as const
 
 const fixedShape = new Shape<FixedEnvironmentOptions>(fixedNames)
 
-/** A clock that moves only by its steps and by `advance`. */
+/** An environment whose clocks move only by `stepMs` at each read, and by `advance`. */
 export interface FixedEnvironment extends Environment {
   /**
-   * Moves both clocks on by milliseconds.
+   * Moves both clocks forward by `ms` milliseconds.
    *
    * @example
    * const environment = fixedEnvironment()
@@ -36,10 +36,10 @@ export interface FixedEnvironment extends Environment {
 }
 
 /**
- * Clocks and randomness that repeat: the same calls give the same ids and times in every run. Use it only for tests:
- * the ids can be guessed.
+ * Creates an environment with reproducible clocks and random bytes: the same calls give the same ids and
+ * times in every run. Use it only for tests, because the ids can be guessed.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or not a finite number.
+ * @throws {EngineError} INVALID_ARGUMENT if an option is unknown or not a finite number.
  *
  * @example
  * const environment = fixedEnvironment({ seed: 7 })
@@ -91,9 +91,9 @@ const testShape = new Shape<TestEngineOptions>({
 })
 
 /**
- * Opens an engine in memory with a {@link fixedEnvironment}, as most tests need it.
+ * Opens an in-memory engine with a {@link fixedEnvironment}, which suits most tests.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form.
+ * @throws {EngineError} INVALID_ARGUMENT if an option is unknown or has the wrong form.
  *
  * @example
  * const engine = await openTestEngine({ seed: 7 })
@@ -112,12 +112,12 @@ export async function openTestEngine(options: TestEngineOptions = {}): Promise<E
 export { memoryStorage }
 
 /**
- * Writes files into a session, as memfs does. Keys are paths; relative ones start at `cwd`, `/` by default. Values
- * are contents, and null makes a directory. Missing parents are created, and existing files are replaced. The call is
- * not atomic: for that, use `session.files.batch`, or `engine.sessions.create` for the first files of a session.
- * Other errors are those of `session.fs.promises`.
+ * Writes files into a session, in the format of memfs. Keys are paths. Relative paths start at `cwd`, `/` by
+ * default. Values are contents, and null creates a directory. Missing parents are created, and existing files
+ * are replaced. The call is not atomic. For an atomic write, use `session.files.batch`, or
+ * `engine.sessions.create` for the first files of a session. Other errors are those of `session.fs.promises`.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an argument has the wrong type.
+ * @throws {EngineError} INVALID_ARGUMENT if an argument has the wrong type.
  *
  * @example
  * await fromJSON(session, { 'package.json': '{}', 'src/a.ts': 'export const a = 1', empty: null }, '/app')
@@ -139,13 +139,13 @@ export async function fromJSON(
 }
 
 /**
- * The files at and below a path by their absolute paths, with their contents as UTF-8 text, sorted by path within
- * each directory. {@link fromJSON} takes the result, and a test can compare it. Empty directories are null. As with
- * memfs, symlinks in `path` itself are followed, and symlinks below it are left out. A missing path gives an empty
- * object.
+ * Reads the files at and below a path. The result maps absolute paths to contents as UTF-8 text, sorted by
+ * path within each directory. Tests can compare it or pass it to {@link fromJSON}. Empty directories are
+ * null. As in memfs, symlinks in `path` itself are followed, and symlinks below it are omitted. A missing
+ * path gives an empty object.
  *
  * @returns an object without a prototype.
- * @throws {EngineError} INVALID_ARGUMENT when the session is not a session.
+ * @throws {EngineError} INVALID_ARGUMENT if `session` is not a session.
  *
  * @example
  * const files = await toJSON(session, '/app/src') // { '/app/src/a.ts': 'export const a = 1' }
@@ -177,8 +177,8 @@ function nothingThere(error: unknown): undefined {
 }
 
 /**
- * Random numbers for test data, from 0 to 2^32 − 1, that repeat for a seed: the generator "mulberry32" of Tommy
- * Ettinger.
+ * Creates a random number generator for test data. It returns integers from 0 to 2^32 − 1, and the same seed
+ * gives the same numbers. The algorithm is "mulberry32" by Tommy Ettinger.
  *
  * @example
  * const next = randomWords(7)

@@ -14,7 +14,10 @@ export function cidOf(kind: BundleBlock['kind'], hash: string): CID {
   return CID.createV1(codecs[kind], create(sha256.code, Buffer.from(hash, 'hex')))
 }
 
-/** The kind and the hash of the block of a CID. Throws INVALID_BUNDLE for a CID that `cidOf` would not make. */
+/**
+ * Returns the kind and the hash of a block, given its CID. Throws INVALID_BUNDLE for a CID that `cidOf`
+ * cannot produce.
+ */
 export function describeCid({ version, code, multihash }: CID): Omit<BundleBlock, 'bytes'> {
   if (version !== 1 || multihash.code !== sha256.code || multihash.digest.byteLength !== hashBytes)
     throw refused('a block does not have a SHA-256 hash')

@@ -3,12 +3,12 @@ import { copyBytes, EngineError, notInPieces, type BundleBlock, onlyItem } from 
 import { checkHash, describeCid, refused } from './blocks.js'
 import { carLimits } from './limits.js'
 
-/** Enough for the length before any block. */
+/** An upper bound on the size of the length field that precedes each block. */
 const prefixBytes = 8
 
 /**
- * The blocks of a CARv1 file, the root first. The bytes of a block are valid until the next block is requested. Throws
- * INVALID_BUNDLE. Errors of `content` are rethrown unchanged.
+ * Yields the blocks of a CARv1 file, starting with the root. The bytes of a block are valid until the next
+ * block is requested. Throws INVALID_BUNDLE. Errors of `content` are rethrown unchanged.
  */
 export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGenerator<BundleBlock, void> {
   const source = new Source(content)
@@ -16,7 +16,7 @@ export async function* readBlocks(content: AsyncIterable<Uint8Array>): AsyncGene
   try {
     yield* blocksOf(reader)
   } catch (error) {
-    // An error of the content is no fault of the bundle.
+    // An error of the content does not mean that the bundle is invalid.
     if (source.failure !== undefined) throw source.failure.error
     throw error
   } finally {
@@ -79,7 +79,7 @@ class BoundedReader implements BytesReader {
   }
 }
 
-/** The content, and its error if it fails. */
+/** Reads the content, and records its error if it fails. */
 class Source {
   failure: { readonly error: unknown } | undefined
   readonly #iterator: AsyncIterator<Uint8Array>

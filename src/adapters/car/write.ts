@@ -22,7 +22,7 @@ export async function* writeBlocks(
     waiting.push(prefix, cid, bytes)
     waitingBytes += prefix.byteLength + length
     if (waitingBytes < carLimits.pieceBytes) continue
-    // A copy, because the memory of a block may be used again.
+    // Copies, because the memory of a block may be reused.
     yield Buffer.concat(waiting, waitingBytes)
     waiting = []
     waitingBytes = 0

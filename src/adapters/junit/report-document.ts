@@ -4,15 +4,18 @@ import { junitLimits } from './limits.js'
 
 type Outcome = 'passed' | 'failed' | 'skipped'
 
-/** The outcome of a test that contains such an element. */
+/** The outcome of a test, by the name of an element that it contains. */
 const outcomes: Readonly<Record<string, Outcome>> = { failure: 'failed', error: 'failed', skipped: 'skipped' }
 
 const roots = ['testsuites', 'testsuite']
 
-/** Parses one report piece by piece: checks that it is well-formed and within the limits, and counts its tests. */
+/**
+ * Parses one report piece by piece. Checks that it is well-formed and within the limits, and counts its
+ * tests.
+ */
 export class ReportDocument {
   readonly #parser = new SaxesParser()
-  /** One entry for each open element: the outcome so far of a test, undefined for any other element. */
+  /** One entry for each open element: the outcome so far for a test, undefined for any other element. */
   readonly #open: (Outcome | undefined)[] = []
   readonly #counts: Record<Outcome, number> = { passed: 0, failed: 0, skipped: 0 }
   #isReport = false

@@ -6,8 +6,8 @@ type Data = string | NodeJS.ArrayBufferView
 type Encoded = BufferEncoding | { readonly encoding?: BufferEncoding | null } | null | undefined
 
 /**
- * An open file for node:vfs: it implements every method that node:vfs calls on its own handles, on top of a numeric
- * descriptor of `session.fs`. Methods that return a promise resolve when the change is acknowledged.
+ * An open file for node:vfs. It implements every method that node:vfs calls on its own handles, on top of a
+ * numeric descriptor of `session.fs`. Methods that return a promise resolve when the change is acknowledged.
  */
 export class SessionFileHandle {
   readonly #fs: NodeFs
@@ -191,7 +191,10 @@ export class SessionFileHandle {
     return isCurrent(position) ? this.#position : Number(position)
   }
 
-  /** Advances the position after a call without one. If the descriptor tracks it, nothing needs to be done. */
+  /**
+   * Advances the position after a call that passed none. If the descriptor tracks it, nothing needs to be
+   * done.
+   */
   #moved(given: Position, bytes: number): number {
     if (this.#position !== null && isCurrent(given)) this.#position += bytes
     return bytes

@@ -11,7 +11,7 @@ import { absolute, pathMethods } from './path-methods.js'
 
 /** An instance of Node's `VirtualProvider`, for `vfs.create`. */
 export interface SessionProvider {
-  /** Always false: the mount can be written. */
+  /** Always false: the mount is writable. */
   readonly readonly: boolean
   /** Always true. */
   readonly supportsSymlinks: boolean
@@ -25,8 +25,9 @@ export interface SessionProvider {
  * `node:vfs` may change with every release of Node.
  *
  * Guarantees
- * - The provider has no state of its own. A write through the session is visible in the mount at once, and the other
- *   way round. Several mounts of one session share its state. A mounted fork is separate from its parent.
+ * - The provider has no state of its own. A write through the session is visible in the mount immediately,
+ *   and vice versa. Several mounts of one session share its state. A mounted fork is separate from its
+ *   parent.
  * - A change is acknowledged when its promise resolves or its callback is called, with the exceptions below.
  * - Errors are those of `session.fs`. Their `path` is the path inside the session.
  *
@@ -39,8 +40,8 @@ export interface SessionProvider {
  *   `readdirSync` have the path in the mount.
  * - Absolute symlink targets start at the root of the session, not at the mount.
  *
- * @throws {EngineError} INVALID_ARGUMENT when the value is not a session
- * @throws {EngineError} NO_ADAPTER when this Node has no `node:vfs`
+ * @throws {EngineError} INVALID_ARGUMENT if the value is not a session
+ * @throws {EngineError} NO_ADAPTER if this Node has no `node:vfs`
  *
  * @example
  * import vfs from 'node:vfs'
@@ -55,7 +56,8 @@ export interface SessionProvider {
 export function sessionProvider(session: Session): SessionProvider {
   if (typeof session?.fs !== 'object') throw invalid('session', 'must be a session')
   const fs: NodeFs = session.fs
-  // It must be an instance of the class: node:vfs takes any other object for options, and serves an empty tree.
+  // It must be an instance of the class: node:vfs treats any other object as options, and serves an empty
+  // tree.
   const provider = new (virtualProvider())()
   Object.defineProperties(provider, {
     supportsSymlinks: { value: true },

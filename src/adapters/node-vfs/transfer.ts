@@ -1,4 +1,4 @@
-/** The buffer of a read or write and the position in the file. Without a position, it is the current one. */
+/** The buffer of a read or write, and the position in the file. An absent position means the current one. */
 export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferView> {
   readonly buffer: T
   readonly offset: number
@@ -8,7 +8,7 @@ export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferV
 
 export type Position = number | bigint | null | undefined
 
-/** The options object that a caller may pass in place of separate arguments. Every option has a default. */
+/** The options object that a caller may pass instead of separate arguments. Every option has a default. */
 export interface TransferOptions {
   readonly buffer?: NodeJS.ArrayBufferView
   readonly offset?: number | null
@@ -18,7 +18,9 @@ export interface TransferOptions {
 
 const defaultBufferSize = 16 * 1024
 
-/** The forms of `filehandle.read`: (buffer, offset, length, position), (buffer, options), (options). */
+/**
+ * Parses the forms of `filehandle.read`: (buffer, offset, length, position), (buffer, options), (options).
+ */
 export function readForm(
   target: NodeJS.ArrayBufferView | TransferOptions | undefined,
   second: number | null | TransferOptions | undefined,
@@ -30,7 +32,10 @@ export function readForm(
   return viewForm(buffer, rest, undefined, undefined)
 }
 
-/** The forms of `filehandle.write`: (buffer, offset, length, position), (buffer, options), (text, position, encoding). */
+/**
+ * Parses the forms of `filehandle.write`: (buffer, offset, length, position), (buffer, options), (text,
+ * position, encoding).
+ */
 export function writeForm(
   source: NodeJS.ArrayBufferView | string,
   second: number | null | TransferOptions | undefined,
