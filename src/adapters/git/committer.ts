@@ -19,7 +19,7 @@ import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
 import { addChange, createChangeNode, rewriteTree, type Leaf } from './objects/rewrite-tree.js'
 
-/** Returns a signature of the text of a commit, in the form that git stores in the header of the commit. */
+/** Signs the text of a commit. The signature is in the form that git stores in the header of the commit. */
 export type Sign = (payload: string) => Promise<string>
 
 export interface CommitterOptions extends RepositoryOptions {
@@ -76,7 +76,10 @@ async function buildAndPush(
   return ids
 }
 
-/** The object format of the base tree, the parent or the expected tip; undefined if the request has none of them. */
+/**
+ * Returns the object format of the base tree, the parent or the expected tip, or undefined if the request has
+ * none of them.
+ */
 function knownFormat({ baseTree, parent, push }: CommitRequest): ObjectFormat | undefined {
   const id = [baseTree, parent, push?.expectedTip].find(
     (given) => given !== null && given !== undefined && given !== '',
@@ -190,8 +193,8 @@ function checkParts({ parts, kind }: PathChange): void {
 }
 
 /**
- * Null if the id is '' or the id of the base tree. Such a revision has no commit, because it came from an empty
- * repository or a bare tree. It cannot be a parent.
+ * Returns null if the id is '' or the id of the base tree. Such a revision has no commit, because it came
+ * from an empty repository or a bare tree. It cannot be a parent.
  */
 function commitOrNull(id: string | null, baseTree: string | null): string | null {
   return id === '' || id === baseTree ? null : id

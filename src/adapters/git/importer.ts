@@ -54,7 +54,10 @@ async function emptyRevision(repository: Repository, context: ImportContext): Pr
   return { commitId: '', treeId }
 }
 
-/** Fetches the objects that the engine lacks, and passes the sink the differences from a tree that it has. */
+/**
+ * Fetches the objects that the engine lacks, and passes the sink the differences from a tree that the sink
+ * has.
+ */
 async function readRevision(
   repository: Repository,
   want: string,
@@ -130,7 +133,10 @@ interface Root {
   readonly mtimeMs: number
 }
 
-/** Peels annotated tags to a commit with its tree, or to a bare tree. Undefined if `read` finds no object. */
+/**
+ * Peels annotated tags to a commit with its tree, or to a bare tree. Returns undefined if `read` finds no
+ * object.
+ */
 async function findRoot(
   oid: string,
   read: (oid: string) => Promise<GitObject | undefined>,

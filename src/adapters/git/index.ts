@@ -54,18 +54,20 @@ export interface GitAdapter {
 }
 
 /**
- * Imports from and commits to git repositories, over smart HTTP or in directories of this host. Bundles can only
- * be imported. The adapter needs neither a working directory nor a clone on disk. Object ids are SHA-1 or SHA-256.
+ * Imports from and commits to git repositories, over smart HTTP or in directories of this host. Bundles can
+ * only be imported. The adapter needs no working directory and no clone on disk. Object ids are SHA-1 or
+ * SHA-256.
  *
  * The importer reads one revision at depth 1. If the sink can start from the tree of the revision, the import only
  * resolves the ref: two requests, or none for a commit id. Otherwise it fetches the objects that the known commits
  * lack. It stores each object on arrival, so no pack is ever in memory as a whole. The sink receives only the
  * differences from the newest known tree that it can start from; equal directories are not read.
  *
- * The sink receives absolute paths (`/src/index.ts`) and exact bytes, without line-end conversion or filters. The
- * mode is 0o755 for directories and executable files, and 0o644 for other files. The mtime is the committer's time.
- * A submodule becomes an empty directory with the commit id in its attribute `user.git.gitlink`. An entry is left
- * out if its name or symlink target is not UTF-8; later commits keep it unchanged.
+ * The sink receives absolute paths (`/src/index.ts`) and exact bytes, without line-end conversion or filters.
+ * The mode is 0o755 for directories and executable files, and 0o644 for other files. The mtime is the
+ * committer's time. A submodule becomes an empty directory with the commit id in its attribute
+ * `user.git.gitlink`. An entry is omitted if its name or symlink target is not UTF-8; later commits keep it
+ * unchanged.
  *
  * Two kinds of revision have the `commitId` '': a ref to a bare tree, and the default branch of an empty
  * repository, whose tree is empty. If the parent or expected tip of a commit is '' or the id of that tree, it counts

@@ -1,21 +1,21 @@
-/** All limits of the git adapter. Sizes are in bytes unless the name has another unit. */
+/** All limits of the git adapter. Sizes are in bytes unless the name contains another unit. */
 export const gitLimits = {
-  /** A pack as sent, that is, compressed. */
+  /** The compressed size of a pack, as sent. */
   packBytes: 2 * 2 ** 30,
   objects: 5_000_000,
   objectBytes: 4 * 2 ** 30,
   /** A commit, a tag or a tree. */
   structureBytes: 64 * 2 ** 20,
   /**
-   * All inflated objects and deltas of a pack. The same limit applies separately to all bases that are read again
-   * because they are no longer in memory. The limit is the smaller of `inflatedBytes` and `inflatedBytesFree` plus
-   * `inflatedBytesPerByte` for each byte received so far. Deflate alone expands up to 1,032 times, and a delta of a few
-   * bytes can produce a whole file or tree again.
+   * All inflated objects and deltas of a pack. The same limit applies separately to the bases that are read
+   * again because they are no longer in memory. The limit is the smaller of `inflatedBytes` and
+   * `inflatedBytesFree` plus `inflatedBytesPerByte` for each byte received so far. Deflate alone expands up
+   * to 1,032 times, and a delta of a few bytes can produce a whole file or tree again.
    */
   inflatedBytes: 16 * 2 ** 30,
   inflatedBytesFree: 128 * 2 ** 20,
   inflatedBytesPerByte: 512,
-  /** Deltas in a chain. Native git creates no longer chains. */
+  /** The number of deltas in a chain. Native git creates no chain longer than this. */
   deltaDepth: 4095,
   /**
    * One delta, or the base of a delta, in memory. The limit is the smaller of `deltaBytes`, above which native git
@@ -36,7 +36,10 @@ export const gitLimits = {
   windowBytes: 128 * 1024,
   windowCacheBytes: 16 * 2 ** 20,
   openFiles: 64,
-  /** A bundle, which is in memory while it is read, and its header, which lists the refs. */
+  /**
+   * A bundle, which is held in memory while it is read. `bundleHeaderBytes` limits its header, which lists
+   * the refs.
+   */
   bundleBytes: 512 * 2 ** 20,
   bundleHeaderBytes: 16 * 2 ** 20,
   /** Tree entries that one import visits, and entries of one directory. */
@@ -51,7 +54,10 @@ export const gitLimits = {
   /** Known commits that a fetch announces to the remote, newest first. */
   haves: 16,
   tagDepth: 16,
-  /** Bytes that a remote may send besides a pack, such as its list of refs, and bytes of its report on a push. */
+  /**
+   * Bytes that a remote may send in addition to a pack, such as its list of refs. `reportBytes` limits its
+   * report on a push.
+   */
   refsBytes: 64 * 2 ** 20,
   reportBytes: 2 ** 20,
   /** A config file or ref file of a local repository. */

@@ -1,7 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../engine/ports.js'
 
-/** Keeps long work from blocking the event loop: after each step, the work calls `rest()` if `due()` is true. */
+/**
+ * Keeps long work from blocking the event loop. After each step, the work calls `rest()` if `due()` is true.
+ */
 export interface Pacer {
   /** True when the current slice of time is used up. Cheap. */
   due(): boolean

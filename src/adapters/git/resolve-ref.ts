@@ -10,9 +10,9 @@ export interface ResolvedRef {
 }
 
 /**
- * Resolves a caller's `gitRef`. An empty one is HEAD, and 40 or 64 hexadecimal digits are an id. Any other is tried
- * as a full ref, a branch, a tag and a name below `refs/`, in this order. Undefined if `gitRef` is empty and the
- * repository has no refs at all. Throws GIT_REF_NOT_FOUND.
+ * Resolves a caller's `gitRef`. An empty one is HEAD, and 40 or 64 hexadecimal digits are an id. Any other
+ * text is tried as a full ref, a branch, a tag and a name below `refs/`, in this order. Returns undefined if
+ * `gitRef` is empty and the repository has no refs at all. Throws GIT_REF_NOT_FOUND.
  */
 export async function resolveRef(
   repository: Repository,

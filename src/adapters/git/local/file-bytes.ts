@@ -5,10 +5,10 @@ import { readFully } from './local-files.js'
 import { FileGone, type FilePlace, type OpenFiles } from './open-files.js'
 import type { RandomBytes } from '../pack/random-bytes.js'
 
-/** Cached windows of several files, by the key of the file and the number of the window. */
+/** A cache of windows of several files. The key consists of the file's key and the number of the window. */
 export type WindowCache = ByteCache<string, Buffer>
 
-/** A file that does not change, read in windows. Throws FileGone if another file has taken its name. */
+/** A file that does not change, read in windows. Throws FileGone if another file has replaced it. */
 export class FileBytes implements RandomBytes {
   readonly size: number
   readonly #place: FilePlace

@@ -24,7 +24,8 @@ export class LocalRefs {
   async list(prefixes: readonly string[]): Promise<Map<string, string>> {
     const packed = await this.#packed()
     const names = new Set(['HEAD', ...packed.keys(), ...(await this.#loose('refs'))])
-    // The listing omits some refs, such as those below a symlink. Reading such a ref by its name throws the cause.
+    // The listing omits some refs, such as those below a symlink. Reading such a ref by its name throws an
+    // error with the cause.
     for (const prefix of prefixes) if (isRefName(prefix)) names.add(prefix)
     const refs = new Map<string, string>()
     for (const name of names) {
@@ -35,7 +36,7 @@ export class LocalRefs {
     return refs
   }
 
-  /** The id that a ref points to, through symbolic refs. Null if there is no such ref. */
+  /** Returns the id that a ref points to, or null if there is no such ref. Follows symbolic refs. */
   async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
     let ref = name
     for (let depth = 0; depth < symrefDepth; depth++) {
@@ -80,7 +81,10 @@ export class LocalRefs {
     })
   }
 
-  /** The trimmed text of a loose ref. A symlink to a ref, as old versions of git made, reads as a symbolic ref. */
+  /**
+   * Returns the trimmed text of a loose ref. A symlink to a ref, which old versions of git created, reads as
+   * a symbolic ref.
+   */
   async #text(ref: string): Promise<string | undefined> {
     const directory = this.#directoryOf(ref)
     if ((await directory.kind(ref)) === 'symlink') {
@@ -106,7 +110,7 @@ export class LocalRefs {
   }
 
   async #loose(directory: string, names: string[] = []): Promise<string[]> {
-    // Git itself cannot use longer paths.
+    // Git cannot use longer paths either.
     if (directory.length > gitLimits.refNameBytes) return names
     for (const { name, kind } of await this.#commonDir.list(directory, gitLimits.refs - names.length)) {
       const ref = `${directory}/${name}`

@@ -16,8 +16,9 @@ import { RepositoryDirectory } from './repository-directory.js'
 /**
  * Opens a repository on this host: a bare one, one with a `.git` directory, or a linked worktree. Throws
  * GIT_REPO_NOT_FOUND if the directory does not exist. Throws PERMISSION_DENIED if its real path, or that of a
- * directory that it refers to, is outside the roots. Throws GIT_NOT_A_REPOSITORY if it is not a repository, or
- * contains special files or symlinks where git has regular files and directories (see RepositoryDirectory).
+ * directory that it refers to, is outside the roots. Throws GIT_NOT_A_REPOSITORY if it is not a repository,
+ * or contains special files or symlinks in place of git's regular files and directories (see
+ * RepositoryDirectory).
  */
 export async function openLocalRepository(path: string, roots: readonly string[]): Promise<Repository> {
   if (!isAbsolute(path)) throw invalid('repositoryPath', 'must be an absolute path')
@@ -27,7 +28,7 @@ export async function openLocalRepository(path: string, roots: readonly string[]
 async function open(path: string, rootPaths: readonly string[]): Promise<Repository> {
   const roots = new Roots(rootPaths)
   const opened: RepositoryDirectory[] = []
-  /** Remembers a directory, which is then closed with the repository. */
+  /** Records a directory, so that it is closed together with the repository. */
   const keep = <T extends RepositoryDirectory | undefined>(directory: T): T => {
     if (directory !== undefined) opened.push(directory)
     return directory
@@ -139,7 +140,9 @@ class LocalRepository implements Repository {
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }
 
-  /** Refuses to move a checked-out branch: the files of the working directory would look changed. */
+  /**
+   * Refuses to move a checked-out branch. Otherwise the files of the working directory would appear modified.
+   */
   async #refuseCheckedOut(ref: string): Promise<void> {
     const { commonDir } = this.#places
     const worktrees = await commonDir.list('worktrees')
@@ -152,7 +155,7 @@ class LocalRepository implements Repository {
   }
 }
 
-/** Turns errors of the file system into GIT_REMOTE_ERROR. */
+/** Converts errors of the file system to GIT_REMOTE_ERROR. */
 async function explained<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -179,14 +182,17 @@ async function* counted(
   }
 }
 
-/** Opens the `.git` directory, or the directory that a `.git` file names. Undefined if there is none. */
+/**
+ * Opens the `.git` directory, or the directory to which a `.git` file points. Returns undefined if there is
+ * none.
+ */
 async function findGitDir(
   directory: RepositoryDirectory,
   roots: Roots,
 ): Promise<RepositoryDirectory | undefined> {
   const kind = await directory.kind('.git')
   if (kind === undefined) return undefined
-  // A symlink is resolved like the path of the repository, and must lead below the roots.
+  // A symlink is resolved like the path of the repository. Its target must be below the roots.
   if (kind !== 'file' && kind !== 'other') return gitDirAt(resolve(directory.path, '.git'), roots)
   const pointer = /^gitdir: (.+)$/m.exec((await directory.readPlaces('.git')) ?? '')?.[1]
   return pointer === undefined ? undefined : gitDirAt(resolve(directory.path, pointer), roots)
@@ -211,13 +217,16 @@ async function isBare(commonDir: RepositoryDirectory): Promise<boolean> {
   return /^\s*bare\s*=\s*true\s*$/im.test((await commonDir.readText('config')) ?? '')
 }
 
-/** The text of a HEAD file. A symlink, as old versions of git made, reads as a symbolic ref. */
+/** Returns the text of a HEAD file. A symlink, which old versions of git created, reads as a symbolic ref. */
 async function readHead(commonDir: RepositoryDirectory, path: string): Promise<string | undefined> {
   if ((await commonDir.kind(path)) === 'symlink') return `ref: ${await commonDir.readLink(path)}`
   return (await commonDir.readText(path))?.trim()
 }
 
-/** Opens the directories listed in `info/alternates`, and those listed there in turn. Each must be below the roots. */
+/**
+ * Opens the directories listed in `info/alternates`, and recursively those listed in their `info/alternates`.
+ * Each must be below the roots.
+ */
 async function* alternatesOf(
   objects: RepositoryDirectory,
   roots: Roots,

@@ -11,7 +11,7 @@ import { checkObjectSize } from '../pack/pack-budget.js'
 /** An upper bound on the length of a header such as `commit 1234`. */
 const headerBytes = 32
 
-/** Opens a loose object. Undefined if there is no such file. Throws GIT_CORRUPT. */
+/** Opens a loose object. Returns undefined if there is no such file. Throws GIT_CORRUPT. */
 export async function openLoose(place: FilePlace): Promise<OpenedObject | undefined> {
   const handle = await place.open()
   if (handle === undefined) return undefined

@@ -18,9 +18,9 @@ export interface ObjectStore extends ObjectSource {
 }
 
 /**
- * Opens the object directories of a repository, which are searched in order. Objects may be loose, or in packs with
- * an index of version 2. Files are read in windows, and only a few windows are in memory. Git may repack at any time,
- * so a missing object is searched for once more in packs that are new.
+ * Opens the object directories of a repository, which are searched in order. Objects may be loose, or in
+ * packs with an index of version 2. Files are read in windows, and only a few windows are in memory. Git may
+ * repack at any time, so a missing object is searched for once more in new packs.
  */
 export async function openObjectStore(
   directories: readonly RepositoryDirectory[],
@@ -61,7 +61,7 @@ class DirectoryStore {
   readonly #files = new OpenFiles(gitLimits.openFiles)
   readonly #windows: WindowCache = new ByteCache(gitLimits.windowCacheBytes)
   readonly #bases: BaseCache = new ByteCache(gitLimits.baseCacheBytes)
-  /** The pack with the last object found is first. */
+  /** The first pack is the one in which the last object was found. */
   #packs: Pack[] = []
 
   constructor(directories: readonly RepositoryDirectory[], format: ObjectFormat, signal: AbortSignal) {
@@ -91,7 +91,7 @@ class DirectoryStore {
     return this.#files.close()
   }
 
-  /** Opens packs that are not open yet. True if there are any. */
+  /** Opens packs that are not open yet. Returns true if there are any. */
   async findPacks(): Promise<boolean> {
     const known = new Set(this.#packs.map(({ key }) => key))
     let found = false

@@ -14,7 +14,7 @@ export interface OpenFile {
   readonly stat: Stats
 }
 
-/** The file no longer exists, or another file has its name. */
+/** Thrown if the file no longer exists, or another file has its name. */
 export class FileGone extends EngineError {
   constructor() {
     super('GIT_REMOTE_ERROR', 'the repository was repacked while it was read')
@@ -39,7 +39,7 @@ export class OpenFiles {
   async use<T>(place: FilePlace, work: (file: OpenFile) => Promise<T>): Promise<T> {
     const { key } = place
     const slot = this.#slots.get(key) ?? { file: open(place), users: 0 }
-    // Set it again, so that the map is in order of last use.
+    // Set the slot again, so that the map stays in order of last use.
     this.#slots.delete(key)
     this.#slots.set(key, slot)
     slot.users++

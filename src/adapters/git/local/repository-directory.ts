@@ -17,10 +17,10 @@ export interface NamedKind {
 }
 
 /**
- * An open directory of a repository on this host. Paths are relative to it. Each name of a path is looked up in the
- * open directory of the name before it, and no symlink is followed. So nothing outside is read or written, even if
- * another process swaps directories meanwhile. Only regular files are opened. Opening other kinds of file could block
- * or have effects, so they throw GIT_NOT_A_REPOSITORY.
+ * An open directory of a repository on this host. Paths are relative to it. Each name of a path is looked up
+ * in the open directory of the previous name, and no symlink is followed. So nothing outside the repository
+ * is read or written, even if another process swaps directories at the same time. Only regular files are
+ * opened. Opening other kinds of file could block or have effects, so they throw GIT_NOT_A_REPOSITORY.
  *
  * A hard link looks like any other file. Linking a host file into a repository makes it readable there.
  * No file is overwritten in place.
@@ -35,7 +35,10 @@ export class RepositoryDirectory {
     this.#root = root
   }
 
-  /** Opens a directory. Undefined if it does not exist. Throws PERMISSION_DENIED if it is outside the roots. */
+  /**
+   * Opens a directory. Returns undefined if it does not exist. Throws PERMISSION_DENIED if it is outside the
+   * roots.
+   */
   static async open(path: string, roots: Roots): Promise<RepositoryDirectory | undefined> {
     try {
       const { directory, realPath } = await roots.open(path)
@@ -50,13 +53,13 @@ export class RepositoryDirectory {
     }
   }
 
-  /** Opens a directory below this one. Undefined if it does not exist. */
+  /** Opens a directory below this one. Returns undefined if it does not exist. */
   async enter(path: string): Promise<RepositoryDirectory | undefined> {
     const found = await this.#within(path, (held) => Promise.resolve(held.hold()))
     return found && new RepositoryDirectory(resolve(this.path, path), found)
   }
 
-  /** The kind of the file at a path; undefined if there is none. */
+  /** Returns the kind of the file at a path, or undefined if there is none. */
   kind(path: string): Promise<HostKind | undefined> {
     return this.#at(path, async (held, name) => {
       const stat = await held.stat(name)
@@ -64,14 +67,14 @@ export class RepositoryDirectory {
     })
   }
 
-  /** Whether a regular file is at a path. Throws GIT_NOT_A_REPOSITORY for a symlink or a special file. */
+  /** Whether a regular file exists at a path. Throws GIT_NOT_A_REPOSITORY for a symlink or a special file. */
   async isFile(path: string): Promise<boolean> {
     const kind = await this.kind(path)
     if (kind === 'symlink' || kind === 'other') throw this.#irregular(path, kind)
     return kind === 'file'
   }
 
-  /** Opens a regular file. Undefined if nothing is at the path, or a directory. */
+  /** Opens a regular file. Returns undefined if the path does not exist or is a directory. */
   open(path: string): Promise<FileHandle | undefined> {
     return this.#at(path, async (held, name) => {
       const stat = await held.stat(name)
@@ -86,7 +89,7 @@ export class RepositoryDirectory {
     return { key: `${this.path}/${path}`, open: () => this.open(path) }
   }
 
-  /** The text of a file; undefined if there is none. Throws GIT_TOO_LARGE. */
+  /** Returns the text of a file, or undefined if there is none. Throws GIT_TOO_LARGE. */
   async readText(path: string, maxBytes: number = gitLimits.textBytes): Promise<string | undefined> {
     const handle = await this.open(path)
     if (handle === undefined) return undefined
@@ -113,7 +116,7 @@ export class RepositoryDirectory {
     return this.#at(path, (held, name) => held.at(name, (at) => fs.readlink(at)))
   }
 
-  /** The names in a directory. Empty if there is no such directory. */
+  /** Returns the names in a directory, or an empty list if there is no such directory. */
   async list(path: string, maxNames: number = gitLimits.directoryEntries): Promise<NamedKind[]> {
     const listed = await this.#within(path, async (held) => {
       const { names, more } = await listNames(held, maxNames)
@@ -125,7 +128,7 @@ export class RepositoryDirectory {
     return listed ?? []
   }
 
-  /** Writes a file that gets its name only when it is complete and on disk. Creates missing directories. */
+  /** Writes a file, which gets its name only after it is complete and synced. Creates missing directories. */
   async writeWhole(path: string, parts: Iterable<Uint8Array>): Promise<void> {
     await this.inParent(path, async (held, name) => {
       const temporary = `tmp_obj_${randomBytes(8).toString('hex')}`
@@ -174,7 +177,10 @@ export class RepositoryDirectory {
     return this.#root.close()
   }
 
-  /** Runs a step with the parent directory and the last name of a path. Undefined if the parent is missing. */
+  /**
+   * Runs a step with the parent directory and the last name of a path. Returns undefined if the parent is
+   * missing.
+   */
   #at<T>(
     path: string,
     step: (held: HeldDirectory, name: string) => Promise<T | undefined>,
@@ -184,7 +190,7 @@ export class RepositoryDirectory {
     return this.#within(path.slice(0, cut), (held) => step(held, path.slice(cut + 1)))
   }
 
-  /** Runs a step in a directory. Undefined if there is none, or a regular file in its place. */
+  /** Runs a step in a directory. Returns undefined if it does not exist or is a regular file. */
   async #within<T>(path: string, step: (held: HeldDirectory) => Promise<T>): Promise<T | undefined> {
     let held = this.#root.hold()
     try {

@@ -15,7 +15,7 @@ export function parseCommit(commit: GitObject): CommitFacts {
   return { tree, committerSeconds: Math.max(0, seconds) }
 }
 
-/** The object that an annotated tag names. */
+/** Returns the object that an annotated tag points to. */
 export function parseTag(tag: GitObject): { readonly object: string } {
   const object = /^object ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(headerOf(tag))?.[1]
   if (object === undefined) throw damaged(tag)
@@ -30,7 +30,7 @@ export interface CommitFields {
   readonly message: string
 }
 
-/** The text of a commit; the same fields give the same text. */
+/** Formats the text of a commit. The same fields give the same text. */
 export function formatCommit(commit: CommitFields): string {
   const person = `${formatIdentity(commit.author)} ${Math.max(0, Math.floor(commit.timestampSeconds))} +0000`
   const message = commit.message.replaceAll('\0', '')

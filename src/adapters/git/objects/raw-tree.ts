@@ -12,12 +12,12 @@ export interface RawEntry {
 
 export type EntryKind = 'file' | 'symlink' | 'tree' | 'gitlink'
 
-/** The entries of a raw tree. Throws GIT_CORRUPT. */
+/** Returns the entries of a raw tree. Throws GIT_CORRUPT. */
 export function parseTree(body: Uint8Array, format: ObjectFormat): RawEntry[] {
   return [...parseTreeInParts(body, format)].flat()
 }
 
-/** The entries of a raw tree, a few thousand at a time. Throws GIT_CORRUPT. */
+/** Yields the entries of a raw tree, a few thousand at a time. Throws GIT_CORRUPT. */
 export function* parseTreeInParts(
   body: Uint8Array,
   format: ObjectFormat,
@@ -78,7 +78,7 @@ export function isExecutable(mode: string): boolean {
   return (Number.parseInt(mode, 8) & 0o100) !== 0
 }
 
-/** Git sorts a tree as if its name ended with a slash. */
+/** Git sorts a subtree as if its name ended with a slash. */
 function sortKey(entry: RawEntry): string {
   return entryKind(entry.mode) === 'tree' ? `${entry.name}/` : entry.name
 }

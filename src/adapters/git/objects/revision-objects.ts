@@ -40,7 +40,7 @@ export class RevisionObjects {
     return bodyOf(await this.read(oid), 'tree')
   }
 
-  /** The target of a symlink. Undefined for a blob that is known to be too long for a path. */
+  /** Returns the target of a symlink, or undefined for a blob that is known to be too long for a path. */
   async readTarget(oid: string): Promise<Uint8Array | undefined> {
     if (this.#source.isLarge?.(oid) === true) return undefined
     const known = await this.#objects.get(oid, limits.pathBytes)

@@ -50,7 +50,7 @@ export async function rewriteTree(options: RewriteOptions): Promise<string> {
   return root ?? (baseTree === emptyTreeId(format) ? baseTree : options.addTree(Buffer.alloc(0)))
 }
 
-/** The id of the new tree; null if it is empty. */
+/** Returns the id of the new tree, or null if it is empty. */
 async function rewrite(
   options: RewriteOptions,
   base: string | null,

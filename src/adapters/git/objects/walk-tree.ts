@@ -28,10 +28,10 @@ export interface WalkOptions {
 }
 
 /**
- * Passes a tree to the sink, parents before children, with paths like `/src/index.ts`. With a base, it passes only
- * the differences and does not read subtrees with equal ids. An entry is left out if its name or symlink target is
- * not UTF-8; it stays in the raw tree. A submodule becomes an empty directory with the commit id in its attribute
- * `user.git.gitlink`. Throws GIT_UNSAFE_PATH, GIT_TOO_LARGE and GIT_CORRUPT.
+ * Passes a tree to the sink, parents before children, with paths like `/src/index.ts`. With a base, it passes
+ * only the differences and does not read subtrees with equal ids. An entry is omitted if its name or symlink
+ * target is not UTF-8; it stays in the raw tree. A submodule becomes an empty directory with the commit id in
+ * its attribute `user.git.gitlink`. Throws GIT_UNSAFE_PATH, GIT_TOO_LARGE and GIT_CORRUPT.
  */
 export async function walkTree(options: WalkOptions): Promise<void> {
   const walk = new TreeWalk(options)
@@ -180,7 +180,10 @@ class TreeWalk {
     }
   }
 
-  /** Counts entries. A tree at many paths costs the remote nothing, but here each of its entries takes time. */
+  /**
+   * Counts entries. A remote can put one tree at many paths at no cost, but here each of its entries takes
+   * time.
+   */
   #count(treeId: string, entries: number, path: string): void {
     if (this.#seenTrees.has(treeId)) this.#repeatedEntries += entries
     else this.#seenTrees.add(treeId)
@@ -220,7 +223,7 @@ function checkPath(entry: RawEntry, path: string, depth: number): void {
   }
 }
 
-/** Decodes a name from the latin-1 form of its bytes. Undefined if the bytes are not UTF-8. */
+/** Decodes a name from the latin-1 form of its bytes. Returns undefined if the bytes are not UTF-8. */
 function decodeName(name: string): string | undefined {
   if (!/[\x80-\xff]/.test(name)) return name
   const bytes = Buffer.from(name, 'latin1')

@@ -40,7 +40,7 @@ export class PackBuilder {
     this.#format = format
   }
 
-  /** Throws GIT_TOO_LARGE if the pack gets larger than `gitLimits.packBytes`. */
+  /** Throws GIT_TOO_LARGE if the pack exceeds `gitLimits.packBytes`. */
   async add({ oid, type, body }: GitObject): Promise<void> {
     if (this.#entries.has(oid)) return
     const deflated = await compress(body)
@@ -80,12 +80,12 @@ export class PackBuilder {
   }
 }
 
-/** Compresses large bodies off the main thread. For small ones, that would cost more. */
+/** Compresses large bodies off the main thread. For small bodies, that would cost more. */
 export function compress(body: Uint8Array): Buffer | Promise<Buffer> {
   return body.length > gitLimits.asyncDeflateBytes ? deflateAside(body) : deflateSync(body)
 }
 
-/** Encodes type and size: the first byte has four bits of the size, each further byte seven. */
+/** Encodes type and size. The first byte holds four bits of the size, and each further byte holds seven. */
 function entryHeader(type: GitObject['type'], size: number): Buffer {
   const bytes: number[] = []
   let rest = size

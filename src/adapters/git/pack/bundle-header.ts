@@ -6,7 +6,7 @@ export interface BundleHeader {
   readonly format: ObjectFormat
   /** Commits that the bundle builds on but does not contain. */
   readonly prerequisites: readonly string[]
-  /** From the full name of a ref to its object id. */
+  /** Maps the full name of a ref to its object id. */
   readonly refs: ReadonlyMap<string, string>
   /** The offset of the pack. */
   readonly end: number
@@ -46,7 +46,7 @@ export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<Bu
   return { format, prerequisites, refs, end: at }
 }
 
-/** The object format that a capability sets. Throws GIT_UNSUPPORTED_BUNDLE for other capabilities. */
+/** Returns the object format that a capability sets. Throws GIT_UNSUPPORTED_BUNDLE for other capabilities. */
 function capability(text: string): ObjectFormat | undefined {
   if (text === 'object-format=sha1' || text === 'object-format=sha256') {
     return text === 'object-format=sha1' ? 'sha1' : 'sha256'

@@ -19,9 +19,9 @@ import { pushRejected } from '../remote/remote-errors.js'
 import type { RemoteRefs, Repository, RevisionRequest } from '../repository.js'
 
 /**
- * Opens a bundle file as a read-only repository. The content is whole or in pieces, and has at most
- * `gitLimits.bundleBytes`. The engine's objects must contain the prerequisites of the bundle. If a bundle has one
- * branch and no HEAD, the branch is its HEAD.
+ * Opens a bundle file as a read-only repository. The content is one buffer or arrives in pieces, and has at
+ * most `gitLimits.bundleBytes`. The engine's objects must contain the prerequisites of the bundle. If a
+ * bundle has one branch and no HEAD, the branch is its HEAD.
  */
 export function openBundle(content: ContentIn): Repository {
   return new BundleRepository(content)
@@ -69,7 +69,7 @@ class BundleRepository implements Repository {
     }
     return {
       async read(oid) {
-        // Objects of the prerequisites need not be in the pack.
+        // The pack need not contain objects of the prerequisites.
         const known = packed.has(oid) ? undefined : await objects.get(oid)
         return known ?? packed.read(oid)
       },

@@ -17,7 +17,7 @@ export function readDeltaHead(delta: Buffer): DeltaHead {
   return { baseSize: base.size, resultSize: result.size, end: result.end }
 }
 
-/** The result of a delta. The caller must have checked its size. Throws GIT_CORRUPT. */
+/** Computes the result of a delta. The caller must have checked its size. Throws GIT_CORRUPT. */
 export function applyDelta(delta: Buffer, base: Uint8Array, pacer: Pacer): Buffer | Promise<Buffer> {
   const run = new DeltaRun(delta, base)
   const result = Buffer.allocUnsafe(run.size)
@@ -56,7 +56,7 @@ class DeltaRun {
   readonly #delta: Buffer
   readonly #base: Uint8Array
   #at: number
-  /** The number of bytes of the result that the instructions read so far do not cover. */
+  /** The number of bytes of the result that are not covered by the instructions read so far. */
   #left: number
   // The rest of an instruction that did not fit into the last piece.
   #source: Uint8Array
@@ -79,8 +79,8 @@ class DeltaRun {
   }
 
   /**
-   * Writes the next bytes of the result, until `out` is full, the result is complete, or `stepInstructions` steps are
-   * done. Returns the number of bytes written.
+   * Writes the next bytes of the result, until `out` is full, the result is complete, or `stepInstructions`
+   * instructions have run. Returns the number of bytes written.
    */
   fill(out: Buffer): number {
     let end = 0

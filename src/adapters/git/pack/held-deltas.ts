@@ -1,7 +1,7 @@
 import { gitLimits } from '../limits.js'
 import { packTooLarge } from './pack-errors.js'
 
-/** A base that has not arrived: the id of an object, or the number of an entry that is not resolved yet. */
+/** A base that is not available yet: the id of an object, or the number of an unresolved entry. */
 export type AbsentBase = string | number
 
 export interface HeldDelta {
@@ -17,7 +17,7 @@ export class HeldDeltas {
   readonly #waiting = new Map<AbsentBase, HeldDelta[]>()
   #bytes = 0
 
-  /** Adds a delta. Throws GIT_TOO_LARGE if all waiting deltas together are too large. */
+  /** Adds a delta. Throws GIT_TOO_LARGE if the total size of all waiting deltas is too large. */
   add(base: AbsentBase, held: HeldDelta): void {
     this.#bytes += held.delta.length + heldCost
     if (this.#bytes > gitLimits.heldDeltaBytes) {
@@ -28,7 +28,7 @@ export class HeldDeltas {
     else waiting.push(held)
   }
 
-  /** Removes and returns the deltas on an object. */
+  /** Removes and returns the deltas that build on an object. */
   take(entry: number, oid: string): HeldDelta[] {
     if (this.#waiting.size === 0) return []
     const taken = [...(this.#waiting.get(oid) ?? []), ...(this.#waiting.get(entry) ?? [])]
@@ -38,7 +38,7 @@ export class HeldDeltas {
     return taken
   }
 
-  /** The id of one base that has not arrived; undefined if there is none. */
+  /** Returns the id of a base that has not arrived, or undefined if there is none. */
   missing(): string | undefined {
     for (const base of this.#waiting.keys()) if (typeof base === 'string') return base
     return undefined

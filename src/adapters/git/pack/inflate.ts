@@ -4,16 +4,16 @@ import { gitLimits } from '../limits.js'
 import { corruptPack } from './pack-errors.js'
 
 /**
- * Inflates the zlib stream at the start of `input` in one call. `consumed` is the length of the stream. Undefined if
- * the input ends before the stream does. Throws GIT_CORRUPT unless the result has exactly `size` bytes; inflating
- * stops at most one byte after that.
+ * Inflates the zlib stream at the start of `input` in one call. `consumed` is the length of the stream.
+ * Returns undefined if the input ends before the stream does. Throws GIT_CORRUPT unless the result has
+ * exactly `size` bytes; inflating stops at most one byte after that.
  */
 export function inflateWhole(
   input: Uint8Array,
   size: number,
 ): { readonly body: Buffer; readonly consumed: number } | undefined {
   try {
-    // Room for one more byte, so that zlib sees the end in the same call.
+    // Leaves room for one more byte, so that zlib sees the end in the same call.
     const options = { info: true, chunkSize: Math.max(64, size + 1), maxOutputLength: Math.max(1, size) }
     // With `info`, the call also returns the engine, which the types do not declare.
     const { buffer, engine } = inflateSync(input, options) as unknown as { buffer: Buffer; engine: Inflate }
@@ -29,9 +29,9 @@ export function inflateWhole(
 
 /** Bytes to read in order. */
 export interface ByteInput {
-  /** The next bytes: at least one, or none at the end. The buffer never changes. */
+  /** Returns the next bytes: at least one, or none at the end. The buffer never changes. */
   peek(): Buffer | Promise<Buffer>
-  /** Moves forward by this many of the bytes that `peek` returned last. */
+  /** Moves forward by `count` of the bytes that `peek` returned last. */
   skip(count: number): void
 }
 

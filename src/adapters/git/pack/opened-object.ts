@@ -16,7 +16,7 @@ export type OpenedObject =
       readonly pieces: AsyncGenerator<Buffer, void, undefined>
     }
 
-/** The whole body in memory. Throws GIT_TOO_LARGE if it is too large for that. */
+/** Returns the whole body in memory. Throws GIT_TOO_LARGE if it is too large for that. */
 export async function wholeBody(object: OpenedObject): Promise<Uint8Array> {
   if (object.body !== undefined) return object.body
   if (object.size > gitLimits.deltaBytes) {

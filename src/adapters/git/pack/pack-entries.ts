@@ -11,7 +11,10 @@ export class PackEntries {
   #depths = new Uint16Array(firstCapacity)
   #ids: Buffer
   #count = 0
-  /** A hash table by id. A slot has the number of an entry plus one, or 0. Empty until the first search. */
+  /**
+   * A hash table by id. A slot contains the number of an entry plus one, or 0. The table is empty until the
+   * first search.
+   */
   #slots = new Uint32Array(0)
 
   constructor(format: ObjectFormat) {
@@ -48,7 +51,7 @@ export class PackEntries {
     return itemAt(this.#depths, entry)
   }
 
-  /** The id of an entry. Undefined for a delta whose base has not arrived. */
+  /** Returns the id of an entry, or undefined for a delta whose base has not arrived. */
   oid(entry: number): string | undefined {
     if (this.#depths[entry] === unresolved) return undefined
     return this.#ids.toString('hex', entry * this.#idBytes, (entry + 1) * this.#idBytes)

@@ -6,7 +6,7 @@ import { corruptPack } from './pack-errors.js'
 export type PackEntry = EntryFields &
   (
     | { readonly kind: GitObject['type'] }
-    /** A delta on the entry that starts `baseDistance` bytes before this one. */
+    /** A delta that builds on the entry `baseDistance` bytes before this one. */
     | { readonly kind: 'offset-delta'; readonly baseDistance: number }
     | { readonly kind: 'id-delta'; readonly baseOid: string }
   )
@@ -23,7 +23,7 @@ export const maxEntryHeaderBytes = 64
 
 export const packHeaderBytes = 12
 
-/** The number of objects according to the header of a pack. Throws GIT_CORRUPT. */
+/** Returns the number of objects in the header of a pack. Throws GIT_CORRUPT. */
 export function readPackHeader(bytes: Buffer): number {
   if (
     bytes.length < packHeaderBytes ||

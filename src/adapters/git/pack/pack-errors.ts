@@ -13,7 +13,10 @@ export function packTooLarge(what: string, limit: number): EngineError {
   return new EngineError('GIT_TOO_LARGE', `the pack has over ${limit} ${what}`, { limit: String(limit) })
 }
 
-/** The error for a delta on an object that is neither in the pack nor known. `details.baseOid` is its id. */
+/**
+ * The error for a delta that builds on an object that is neither in the pack nor known. `details.baseOid` is
+ * its id.
+ */
 export function missingBase(baseOid: string): EngineError {
   return new EngineError('GIT_CORRUPT', `a delta of the pack has the base ${baseOid}, which is missing`, {
     baseOid,

@@ -7,7 +7,7 @@ const fanoutBytes = 256 * 4
 const idsStart = signature.length + fanoutBytes
 const largeOffset = 2 ** 31
 
-/** Finds the objects of one pack with its index, which must have version 2. */
+/** Finds the objects of one pack in its index, which must have version 2. */
 export class PackIndex {
   readonly #bytes: RandomBytes
   readonly #idBytes: number
@@ -34,7 +34,7 @@ export class PackIndex {
     return new PackIndex(bytes, format, fanout)
   }
 
-  /** The offset of an object in the pack; undefined if the pack does not contain it. */
+  /** Returns the offset of an object in the pack, or undefined if the pack does not contain it. */
   async find(oid: string): Promise<number | undefined> {
     const id = Buffer.from(oid, 'hex')
     const first = id[0]

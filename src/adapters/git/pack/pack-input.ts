@@ -5,10 +5,13 @@ import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import type { PackBudget } from './pack-budget.js'
 import { corruptPack } from './pack-errors.js'
 
-/** The least number of bytes to read ahead. It is also the most to hash at once, unless one object is larger. */
+/**
+ * The minimum number of bytes to read ahead. It is also the maximum to hash in one step, unless one object is
+ * larger.
+ */
 const stepBytes = 256 * 1024
 
-/** The bytes of a pack as they arrive. Only a window of the next bytes is kept. */
+/** Reads the bytes of a pack as they arrive. Only a window of the next bytes is in memory. */
 export class PackInput implements ByteInput {
   readonly #chunks: AsyncIterableIterator<Uint8Array, undefined, unknown>
   readonly #budget: PackBudget
@@ -37,7 +40,7 @@ export class PackInput implements ByteInput {
     return this.#windowOffset + this.#at
   }
 
-  /** The next bytes, as many as have arrived. */
+  /** All bytes that have arrived and are not yet read. */
   get view(): Buffer {
     return this.#window.subarray(this.#at)
   }
@@ -82,7 +85,10 @@ export class PackInput implements ByteInput {
     if (this.#at - this.#hashedTo >= stepBytes) this.#hashUpTo(this.#at)
   }
 
-  /** Reads the trailer. Throws GIT_CORRUPT unless it is the hash of all bytes before it and the end of the pack. */
+  /**
+   * Reads the trailer. Throws GIT_CORRUPT unless it is the hash of all preceding bytes and the pack ends
+   * after it.
+   */
   async finish(): Promise<void> {
     this.#hashUpTo(this.#at)
     await this.fill(this.#idBytes + 1)
@@ -93,7 +99,7 @@ export class PackInput implements ByteInput {
     if (this.available > this.#idBytes) throw corruptPack('bytes follow its end')
   }
 
-  /** Closes the stream, even before its end. */
+  /** Closes the stream. This is also allowed before its end. */
   async close(): Promise<void> {
     await this.#chunks.return?.()
   }

@@ -17,15 +17,16 @@ export interface PackReading {
   readonly format: ObjectFormat
   readonly signal: AbortSignal
   /**
-   * Receives each object except large blobs. An object that is in the pack twice is received twice. The body must not
-   * be changed, because later deltas use it. A promise is awaited before the next object.
+   * Receives each object except large blobs. If the pack contains an object twice, it is received twice. The
+   * receiver must not change the body, because later deltas use it. The reader awaits a promise before it
+   * continues.
    */
   onObject(object: GitObject): void | Promise<void>
   /** Receives each blob over `gitLimits.streamedBlobBytes`, in pieces. `oid` may be called after the last piece. */
   onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
   /**
-   * Returns a base that is no longer in memory, or not in this pack. It must find all objects that `onObject` and
-   * `onBlob` have received.
+   * Returns a base that is no longer in memory, or that is not in this pack. It must find all objects that
+   * `onObject` and `onBlob` have received.
    */
   getBase(oid: string): Promise<GitObject | undefined>
   onProgress?(objects: number, total: number): void
@@ -210,7 +211,7 @@ class PackReader {
     this.#resolved(entry, object.oid, depth)
   }
 
-  /** Passes on a large object: a blob in pieces, any other object as a whole. */
+  /** Passes a large object to the receiver: a blob in pieces, any other object as a whole. */
   async #giveLarge(
     entry: number,
     type: GitObject['type'],

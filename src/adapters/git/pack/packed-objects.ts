@@ -25,7 +25,7 @@ export interface PackedOptions {
 
 type WholeObject = Pick<GitObject, 'type' | 'body'>
 
-/** Objects of several packs, by the name of the pack and the offset in it. */
+/** A cache of objects of several packs. The key consists of the name of the pack and the offset in it. */
 export type BaseCache = ByteCache<string, WholeObject>
 
 interface DeltaAt {
@@ -81,7 +81,7 @@ export class PackedObjects {
       }
       const place = await this.#options.find(entry.baseOid)
       if (place !== undefined) {
-        // Every circle has a step to the same entry or to a later one, so only such steps are checked.
+        // Every cycle has a step to the same entry or to a later one, so only such steps are checked.
         if (place >= offset && deltas.some((delta) => delta.offset === place)) {
           throw corruptPack(`a delta on the object ${entry.baseOid} builds on itself`)
         }

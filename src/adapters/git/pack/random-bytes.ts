@@ -5,7 +5,7 @@ import { gitLimits } from '../limits.js'
 /** Bytes with random access, in a file or in memory. */
 export interface RandomBytes {
   readonly size: number
-  /** The `length` bytes at `offset`, or fewer at the end. The buffer never changes. */
+  /** Returns the `length` bytes at `offset`, or fewer at the end. The buffer never changes. */
   at(offset: number, length: number): Buffer | Promise<Buffer>
 }
 
@@ -15,14 +15,14 @@ export function memoryBytes(content: Uint8Array): RandomBytes {
   return { size: bytes.length, at: (offset, length) => bytes.subarray(offset, offset + length) }
 }
 
-/** The bytes from `start` to the end. */
+/** Returns the bytes from `start` to the end. */
 export function bytesFrom(bytes: RandomBytes, start: number): RandomBytes {
   return { size: bytes.size - start, at: (offset, length) => bytes.at(start + offset, length) }
 }
 
 const segmentBytes = 2 ** 20
 
-/** Collects bytes in segments as they arrive, so that they are never copied as a whole. */
+/** Collects bytes in segments as they arrive, so that they are never all copied at once. */
 export class CollectedBytes implements RandomBytes {
   readonly #segments: Buffer[] = []
   #size = 0
@@ -55,7 +55,7 @@ export class CollectedBytes implements RandomBytes {
   }
 }
 
-/** Reads bytes in order, from an offset on. */
+/** Reads bytes sequentially, starting at an offset. */
 export class SequentialBytes implements ByteInput {
   readonly #bytes: RandomBytes
   #offset: number

@@ -20,7 +20,7 @@ export function checkLiteralAddress(url: URL): void {
 }
 
 /**
- * Like `dns.lookup`, but leaves out private addresses, so that the socket cannot connect to them. Fails with
+ * Like `dns.lookup`, but omits private addresses, so that the socket cannot connect to them. Fails with
  * GIT_ADDRESS_REFUSED if no other address is found.
  */
 export const publicLookup: LookupFunction = (hostname, options, callback) => {

@@ -8,15 +8,16 @@ export interface Credentials {
 export interface CredentialsRequest {
   /** The URL of the remote, in its normal form. */
   readonly remoteUrl: string
-  /** The id that the source has; '' if it has none. */
+  /** The `credentialsSecretId` of the source; '' if it has none. */
   readonly credentialsSecretId: string
 }
 
 export type CredentialsHook = (request: CredentialsRequest) => Promise<Credentials | undefined>
 
 /**
- * The credentials of one operation. The hook is called at most once: at the start if the source names credentials,
- * otherwise when the remote asks for them. The credentials are kept only for the operation.
+ * The credentials of one operation. The hook is called at most once: at the start if the source has a
+ * `credentialsSecretId`, otherwise when the remote asks for credentials. The credentials are kept only for
+ * the operation.
  */
 export class Authentication {
   readonly #request: CredentialsRequest
@@ -28,7 +29,10 @@ export class Authentication {
     this.#hook = hook
   }
 
-  /** The credentials to send with the first request, if any. Throws CREDENTIALS_NOT_FOUND and the hook's errors. */
+  /**
+   * Returns the credentials to send with the first request, if any. Throws CREDENTIALS_NOT_FOUND and the
+   * hook's errors.
+   */
   async atStart(signal: AbortSignal): Promise<Credentials | undefined> {
     const { credentialsSecretId } = this.#request
     if (credentialsSecretId === '') return this.#asked === undefined ? undefined : this.whenAsked(signal)
@@ -43,7 +47,10 @@ export class Authentication {
     )
   }
 
-  /** The credentials for a remote that asks for them; undefined if the hook has none. Throws the hook's errors. */
+  /**
+   * Returns the credentials for a remote that asks for them, or undefined if the hook has none. Throws the
+   * hook's errors.
+   */
   async whenAsked(signal: AbortSignal): Promise<Credentials | undefined> {
     return untilAborted((this.#asked ??= this.#ask()), signal)
   }

@@ -14,9 +14,9 @@ export interface FetchOptions {
 }
 
 /**
- * The objects of a revision of a remote. They are added to the engine's objects while the pack arrives, and read
- * from there. An object may still be missing, because the engine or the remote lacks objects that it claims to have.
- * Then a second pack is fetched, once, which contains the whole revision.
+ * The objects of a revision of a remote. They are added to the engine's objects while the pack arrives, and
+ * are read from the engine. An object may still be missing, because the engine or the remote lacks objects
+ * that it claims to have. Then a second pack is fetched, once, which contains the whole revision.
  */
 export class FetchedObjects implements RevisionSource {
   readonly #options: FetchOptions
@@ -59,7 +59,10 @@ export class FetchedObjects implements RevisionSource {
     throw new EngineError('GIT_CORRUPT', `the remote did not send the object ${oid}`)
   }
 
-  /** Fetches the whole revision for a missing blob. Returns no pieces: the engine then has the blob, if it exists. */
+  /**
+   * Fetches the whole revision for a missing blob. Returns no pieces, because the engine then has the blob,
+   * if it exists.
+   */
   async readBlob(): Promise<undefined> {
     if (!this.#isWhole) await this.#fetch([])
   }

@@ -20,20 +20,20 @@ export interface HttpRequest extends Omit<GitHttpRequest, 'body'> {
 }
 
 /**
- * Smart HTTP over node:http(s) for one operation on one repository. Every address is checked against the policy, and
- * the socket connects to exactly the checked address, also after a redirect. A redirected POST stays a POST.
- * Credentials are never sent to another origin. Once a redirect has led to the repository, later requests go there
- * directly. Errors are EngineErrors; an abort throws the signal's reason.
+ * Smart HTTP over node:http(s) for one operation on one repository. Every address is checked against the
+ * policy, and the socket connects to exactly the checked address. This includes redirects. A redirected POST
+ * stays a POST. Credentials are never sent to another origin. After a redirect has led to the repository,
+ * later requests go directly to the new URL. Errors are EngineErrors; an abort throws the signal's reason.
  */
 export class HttpClient {
   readonly #options: HttpClientOptions
   readonly #agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent }
-  /** From a requested base URL to the base URL that answered after redirects. */
+  /** Maps a requested base URL to the base URL that answered after redirects. */
   readonly #moved = new Map<string, string>()
 
   constructor(options: HttpClientOptions) {
     this.#options = options
-    // Own agents: a connection from a shared pool may lead to an address that was never checked.
+    // These agents are not shared, because a connection from a shared pool may lead to an unchecked address.
     const agent = {
       keepAlive: true,
       timeout: options.idleTimeoutMs,
@@ -74,7 +74,7 @@ export class HttpClient {
           statusCode,
           statusMessage: exchange.response.statusMessage ?? '',
           headers: flatHeaders(answered),
-          // For other statuses, only the beginning of the body is read, and errors while reading it are ignored.
+          // For other statuses, only the start of the body is read, and errors of that read are ignored.
           body: statusCode === 200 ? this.#body(exchange, method) : single(await exchange.beginning()),
         }
       }
@@ -86,7 +86,7 @@ export class HttpClient {
 
   async *#body(exchange: Exchange, method: string): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of exchange.body(bodyLimit(method))) {
-      // The readers of an answer to a POST count its bytes themselves, because not all of them are useful.
+      // The reader of a response to a POST counts its bytes, because not all of them are content.
       if (method === 'GET') this.#options.transfer?.received(chunk.length)
       yield chunk
     }
@@ -136,7 +136,8 @@ export class HttpClient {
           request.destroy(new Error('timeout'))
           return
         }
-        // Received bytes wait to be read, so the remote is not silent. Listen again: `timeout` fires only once.
+        // Some received bytes are still unread, so the remote is not silent. Listen again: `timeout` fires
+        // only once.
         socket.once('timeout', onSilence)
         socket.setTimeout(this.#options.idleTimeoutMs)
         // The next request on this connection listens for its own timeouts.
@@ -193,7 +194,7 @@ class Exchange {
     }
   }
 
-  /** The first bytes of the body, as far as they can be read. */
+  /** Returns the first bytes of the body, as many as can be read. */
   async beginning(): Promise<Uint8Array> {
     const parts: Uint8Array[] = []
     try {
@@ -208,7 +209,7 @@ class Exchange {
     const encoding = this.response.headers['content-encoding']?.toLowerCase()
     if (encoding === undefined || encoding === '' || encoding === 'identity') return this.response
     const decoder = encoding === 'deflate' ? createInflate() : createGunzip()
-    // Iterating over the decoder throws the errors of the pipeline.
+    // The callback does nothing, because iterating over the decoder throws the errors of the pipeline.
     return pipeline(this.response, decoder, () => {})
   }
 }
@@ -217,7 +218,7 @@ async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, unde
   yield await Promise.resolve(bytes)
 }
 
-/** The URL of the repository, and the part that the smart protocol appends to it. */
+/** Splits a URL into the URL of the repository and the part that the smart protocol appends to it. */
 function splitUrl(url: string): [base: string, tail: string] {
   const at = url.search(/\/(info\/refs\?service=git-(upload|receive)-pack|git-(upload|receive)-pack)$/)
   return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at)]

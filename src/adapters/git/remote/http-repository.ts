@@ -13,7 +13,10 @@ export interface HttpRepositoryOptions extends HttpClientOptions {
   readonly credentials: CredentialsHook | undefined
 }
 
-/** A repository over smart HTTP, for one operation. The service for reading is discovered only once. */
+/**
+ * A repository over smart HTTP, for one operation. The read service, git-upload-pack, is discovered only
+ * once.
+ */
 export class HttpRepository implements Repository {
   readonly #url: string
   readonly #http: HttpClient

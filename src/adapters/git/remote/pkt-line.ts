@@ -1,6 +1,6 @@
 import { EngineError } from '../../../engine/ports.js'
 
-/** A packet's content, or one of the three packets without content. */
+/** The content of a packet, or the name of one of the three packets without content. */
 export type Packet = Buffer | 'flush' | 'delimiter' | 'end'
 
 const special = ['flush', 'delimiter', 'end'] as const
@@ -23,7 +23,10 @@ export class PacketReader {
     this.#source = source[Symbol.asyncIterator]()
   }
 
-  /** The next packet; undefined at the end of the stream. Throws GIT_CORRUPT in the middle of a packet. */
+  /**
+   * Returns the next packet, or undefined at the end of the stream. Throws GIT_CORRUPT if the stream ends
+   * within a packet.
+   */
   async read(): Promise<Packet | undefined> {
     if (!(await this.#fill(4))) {
       if (this.#at < this.#buffer.length) throw malformed()
@@ -44,7 +47,7 @@ export class PacketReader {
     return body
   }
 
-  /** All bytes after the packets read so far. */
+  /** Yields all bytes after the packets read so far. */
   async *rest(): AsyncIterable<Buffer> {
     if (this.#at < this.#buffer.length) yield this.#buffer.subarray(this.#at)
     this.#at = this.#buffer.length
@@ -76,7 +79,7 @@ export class PacketReader {
   }
 }
 
-/** The contents of the packets in a buffer, without the special packets. */
+/** Returns the contents of the packets in a buffer, without the special packets. */
 export function splitPackets(buffer: Buffer): Buffer[] {
   const packets: Buffer[] = []
   for (let at = 0; at + 4 <= buffer.length;) {
@@ -88,7 +91,7 @@ export function splitPackets(buffer: Buffer): Buffer[] {
   return packets
 }
 
-/** A packet's text without the line feed at its end. */
+/** Returns a packet's text without its trailing line feed. */
 export function packetText(packet: Buffer): string {
   return packet.toString('utf8').replace(/\n$/, '')
 }

@@ -8,8 +8,8 @@ import type { SmartConnection } from './smart-connection.js'
 import { advertisedRefs } from './upload-pack.js'
 
 /**
- * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares it
- * again. If the answer is lost, the ref is read once more: if it has the new id, the push succeeded.
+ * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares
+ * it again. If the answer is lost, the ref is read once more. If it then has the new id, the push succeeded.
  */
 export async function push(connect: () => Promise<SmartConnection>, request: PushRequest): Promise<void> {
   const { ref, expectedOid, newOid, pack, signal } = request
@@ -40,7 +40,8 @@ export async function push(connect: () => Promise<SmartConnection>, request: Pus
     failure = error
   }
   if (isRefusal(failure)) throw failure
-  // Either the answer was lost or the remote refused. Read the ref to find out, and to see if another push won.
+  // Either the answer was lost or the remote refused. Read the ref to find out which, and whether another
+  // push came first.
   const now = await connect().then(
     (again) => ({ tip: advertisedTip(again, ref) }),
     () => undefined,

@@ -1,7 +1,9 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 
-/** Cleans text of the remote for display: removes control characters except line feeds, and shortens long text. */
+/**
+ * Prepares a remote's text for display: removes control characters except line feeds, and shortens long text.
+ */
 export function cleanRemoteText(text: string): string {
   return (
     text

@@ -1,10 +1,10 @@
 import { EngineError, invalid } from '../../../engine/ports.js'
 
 /**
- * Checks the URL of a remote and returns its normal form, without a slash at the end. Only http and https URLs
- * without user name, password, query and fragment are valid. Throws GIT_UNSUPPORTED_TRANSPORT for ssh, git, file and
- * scp-like addresses, and INVALID_ARGUMENT (field `remoteUrl`) for other invalid URLs. No message contains the URL,
- * because it may contain a secret.
+ * Checks the URL of a remote and returns its normal form, without a trailing slash. Only http and https URLs
+ * without user name, password, query and fragment are valid. Throws GIT_UNSUPPORTED_TRANSPORT for ssh, git,
+ * file and scp-like addresses, and INVALID_ARGUMENT (field `remoteUrl`) for other invalid URLs. No message
+ * contains the URL, because it may contain a secret.
  */
 export function checkRemoteUrl(remoteUrl: string): string {
   const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(remoteUrl)?.[1]?.toLowerCase()

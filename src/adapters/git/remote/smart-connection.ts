@@ -8,7 +8,7 @@ import { cleanRemoteText, remoteError, statusError } from './remote-errors.js'
 
 export type Service = 'git-upload-pack' | 'git-receive-pack'
 
-/** The capabilities that a remote sends before the first command. In version 1, its refs come with them. */
+/** The capabilities that a remote sends before the first command. In version 1, the refs are included. */
 export type Advertisement =
   | {
       readonly version: 2
@@ -105,7 +105,7 @@ function basicAuthorization({ username, password }: Credentials): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
-/** The result of isomorphic-git for a discovered remote. Only an empty remote has no version. */
+/** The result of isomorphic-git for a discovered remote. Only an empty remote lacks a version. */
 interface Discovered {
   readonly protocolVersion?: 1 | 2
   readonly capabilities2?: Readonly<Record<string, string | true>>
@@ -141,8 +141,8 @@ function objectFormat(name: string | undefined): ObjectFormat {
 }
 
 /**
- * Reads the whole list of refs and checks its end before isomorphic-git receives it. isomorphic-git would take a
- * broken stream for a short list of refs.
+ * Reads the whole list of refs and checks its end before isomorphic-git receives it. Otherwise isomorphic-git
+ * would treat a broken stream as a short list of refs.
  */
 async function wholeAdvertisement(http: HttpClient, request: HttpRequest): ReturnType<HttpClient['request']> {
   const response = await http.request(request)
@@ -159,7 +159,10 @@ async function wholeAdvertisement(http: HttpClient, request: HttpRequest): Retur
   return { ...response, body: iterate(withoutVersionOne(whole)) }
 }
 
-/** Removes the packet `version 1`, the only difference from protocol 0. isomorphic-git does not know this packet. */
+/**
+ * Removes the packet `version 1`, which is the only difference from protocol 0. isomorphic-git does not
+ * support this packet.
+ */
 function withoutVersionOne(advertisement: Buffer): Buffer {
   const line = '000eversion 1\n'
   const at = advertisement.subarray(0, 100).indexOf(line)

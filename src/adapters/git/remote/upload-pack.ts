@@ -9,7 +9,7 @@ import type { Advertisement, SmartConnection } from './smart-connection.js'
 type AdvertisementV1 = Extract<Advertisement, { version: 1 }>
 type AdvertisementV2 = Extract<Advertisement, { version: 2 }>
 
-/** The refs with names that start with any of the prefixes; all refs if there are no prefixes. */
+/** Lists the refs whose names start with one of the prefixes, or all refs if there are no prefixes. */
 export async function listRefs(
   connection: SmartConnection,
   prefixes: readonly string[],
@@ -29,8 +29,9 @@ export interface FetchRequest {
 }
 
 /**
- * Fetches `want` at depth 1 as a pack, without the objects in the trees of `haves`. A remote without shallow fetch
- * sends the whole history. It is sent no `haves`, because it would assume that their history is known too.
+ * Fetches `want` at depth 1 as a pack, without the objects in the trees of `haves`. A remote without shallow
+ * fetch sends the whole history. It receives no `haves`, because it would assume that their history is known
+ * too.
  */
 export async function* fetchPack(
   connection: SmartConnection,
@@ -98,12 +99,12 @@ async function listRefsV2(
   return { refs, symrefs, peeled }
 }
 
-/** The refs that came with the advertisement of protocol 0 and 1. */
+/** Returns the refs from the advertisement of protocol 0 or 1. */
 export function advertisedRefs(advertisement: AdvertisementV1, prefixes: readonly string[]): RemoteRefs {
   const refs = new Map<string, string>()
   const peeled = new Map<string, string>()
   for (const [name, oid] of advertisement.refs) {
-    // A shallow remote, or one with alternates, also lists lines that are not refs.
+    // A shallow remote, or one with alternates, also sends lines that are not refs.
     if (name !== 'HEAD' && !name.startsWith('refs/')) continue
     if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
     if (name.endsWith('^{}')) peeled.set(name.slice(0, -3), checkedId(oid))
@@ -134,7 +135,7 @@ async function* fetchV2(
     ]),
   )
   try {
-    // A client at depth 1 does not need the sections before the pack.
+    // A client that fetches depth 1 does not need the sections before the pack.
     const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
@@ -214,7 +215,10 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
   }
 }
 
-/** Returns a check to call for each packet outside of a pack. It throws GIT_TOO_LARGE over `gitLimits.refsBytes`. */
+/**
+ * Returns a check that must be called for each packet outside of a pack. It throws GIT_TOO_LARGE above
+ * `gitLimits.refsBytes` in total.
+ */
 function boundTalk(): (packet: Packet | undefined) => void {
   let bytes = 0
   return (packet) => {
