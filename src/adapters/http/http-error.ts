@@ -20,7 +20,7 @@ interface Row {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Errors of the adapter itself. Most occur before it calls the engine. */
+/** The errors of the adapter itself. Most occur before it calls the engine. */
 const rows = {
   BODY_TOO_LARGE: { code: 8, http: 413 },
   DEADLINE_EXCEEDED: { code: 4, http: 504 },
@@ -94,7 +94,7 @@ function httpOf(reason: string, code: number): number {
   return reason === 'STORE_FULL' ? 507 : httpCodes[code]!
 }
 
-/** The HTTP status of an error with this reason, and the RPC status code in its body. */
+/** Returns the HTTP status of an error with this reason, and the RPC status code in its body. */
 export function statusOfReason(reason: ErrorReason | HttpReason): {
   readonly http: number
   readonly code: number
@@ -105,8 +105,8 @@ export function statusOfReason(reason: ErrorReason | HttpReason): {
 }
 
 /**
- * The response to an error. An error that comes neither from the engine nor from this adapter is a defect. Its response
- * shows no details of it.
+ * The response to an error. An error that comes neither from the engine nor from this adapter is a defect.
+ * The response to a defect contains no details.
  */
 export interface Failure {
   readonly http: number
@@ -130,7 +130,7 @@ export function failureOf(error: unknown): Failure {
   return { http: 500, headers: {}, status: statusOf(13, 'internal error', 'INTERNAL', {}) }
 }
 
-/** Whether an error goes to the log of the embedder, because it is a defect. */
+/** Whether an error is a defect, which is written to the embedder's log. */
 export function isDefect(error: unknown): boolean {
   if (error instanceof HttpError) return false
   return !(error instanceof EngineError) || error.reason === 'INTERNAL'

@@ -1,15 +1,18 @@
-/** Limits of a handler, each of which can be set. Sizes are in bytes, times in milliseconds. */
+/** Limits of a handler. Each can be set. Sizes are in bytes, times in milliseconds. */
 export interface HttpLimits {
-  /** Size of a JSON body; 16 MiB by default. The content routes take larger contents, and have no size limit of their own. */
+  /**
+   * Size of a JSON body; 16 MiB by default. It does not apply to the content routes, which accept larger
+   * contents and have no size limit of their own.
+   */
   readonly bodyBytes: number
-  /** Total size of the bodies of all requests that are being read or carried out; 1 GiB by default. */
+  /** Total size of the bodies of all requests that are being read or executed; 1 GiB by default. */
   readonly allBodyBytes: number
   /** Size of the file content or the cache values in a response, before base64; 16 MiB by default. */
   readonly responseContentBytes: number
   /**
-   * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded; 256 MiB
-   * by default. A request whose response may be large waits up to `requestMs` for a share. Beyond its first response, a tenant gets at most
-   * half of the bytes that the other tenants do not hold.
+   * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded;
+   * 256 MiB by default. A request whose response may be large waits up to `requestMs` for a share. After its
+   * first response, a tenant gets at most half of the bytes that the other tenants do not hold.
    */
   readonly allResponseBytes: number
   /**
@@ -18,18 +21,19 @@ export interface HttpLimits {
    */
   readonly concurrentRequests: number
   /**
-   * Unanswered requests of one connection; 32 by default. They are carried out in order. One more request closes the
-   * connection.
+   * Unanswered requests of one connection; 32 by default. They are executed in order. One more request closes
+   * the connection.
    */
   readonly requestsPerConnection: number
   /**
-   * Time from the last byte of a request to its response; 60,000 by default. When it is over, the client gets
-   * `DEADLINE_EXCEEDED`, but the operation continues. It does not apply to streams and waits for locks.
+   * Time from the last byte of a request to its response; 60,000 by default. After this time, the client gets
+   * `DEADLINE_EXCEEDED`, but the operation continues. The limit does not apply to streams and waits for
+   * locks.
    */
   readonly requestMs: number
   /** The longest wait for a lock. 0, the default, means as long as the client stays connected. */
   readonly lockWaitMs: number
-  /** How long a subscriber may leave a stream unread once its send buffer is full; 30,000 by default. */
+  /** How long a subscriber may leave a stream unread after its send buffer is full; 30,000 by default. */
   readonly stalledStreamMs: number
   /**
    * How long a client may take to receive 512 KiB of a response; 30,000 by default. A slower client's connection is
@@ -37,8 +41,8 @@ export interface HttpLimits {
    */
   readonly stalledResponseMs: number
   /**
-   * How long a client may take to send 512 KiB of an upload; 30,000 by default. Only the time that the server waits for
-   * bytes counts.
+   * How long a client may take to send 512 KiB of an upload; 30,000 by default. Only time during which the
+   * server waits for bytes counts.
    */
   readonly stalledUploadMs: number
 }
@@ -63,21 +67,32 @@ export const jsonLimits = {
   /** Objects and arrays. */
   containers: 250_000,
   commas: 500_000,
-  /** Different pairs of adjacent names in objects. */
+  /** The number of different pairs of adjacent names in objects. */
   nameSequences: 2000,
-  /** Leading bytes of a name that are compared. Names of the same length that share these count as equal. */
+  /**
+   * The number of leading bytes of a name that are compared. Names of the same length count as equal if these
+   * bytes are equal.
+   */
   hashedNameBytes: 256,
-  /** A larger body is decoded in slices. */
+  /** A body larger than this is decoded in slices. */
   atOnceBytes: 128 * 1024,
-  /** A longer list is decoded, or encoded, element by element. */
+  /** A list longer than this is decoded and encoded element by element. */
   stepElements: 500,
 } as const
 
-/** Bytes of the pieces in which a response is sent. The stall timeouts apply to this many bytes, in both directions. */
+/**
+ * The size of the pieces in which a response is sent. The stall timeouts apply per this many bytes, in both
+ * directions.
+ */
 export const pieceBytes = 512 * 1024
 
-/** Bytes that one upload (`in`) or download (`out`) through a content route counts against `allResponseBytes`. */
+/**
+ * The bytes that one upload (`in`) or download (`out`) through a content route takes from `allResponseBytes`.
+ */
 export const contentBytes = { in: 8 * 2 ** 20, out: 2 * 2 ** 20 } as const
 
-/** How much the server still reads after refusing a request, and how long, so that the client receives the response. */
+/**
+ * After it refuses a request, the server reads up to this many more bytes for this long, so that the client
+ * receives the response.
+ */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const

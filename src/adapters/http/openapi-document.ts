@@ -4,8 +4,8 @@ import { EngineError } from '../../engine/index.js'
 let text: string | undefined
 
 /**
- * The OpenAPI 3.1 document of a handler that is mounted below a prefix: a new copy of `forkspace/openapi.json` whose
- * `servers` has the prefix.
+ * Returns the OpenAPI 3.1 document of a handler that is mounted below a prefix. It is a new copy of
+ * `forkspace/openapi.json` whose `servers` has the prefix.
  *
  * @throws {EngineError} INTERNAL when a bundle lacks the file `openapi.json`; docs/bundling.md shows how to add it
  *

@@ -4,18 +4,22 @@ import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
 /** Options of {@link createHttpHandler}. */
 export interface HttpHandlerOptions {
-  /** The path that all routes start with, such as `/api`; '' by default. */
+  /** The start of the path of every route, such as `/api`; '' by default. */
   readonly prefix?: string
-  /** Finds the caller that the bearer token of a request belongs to, such as {@link staticTokens}. */
+  /**
+   * Returns the caller to whom the bearer token of a request belongs. {@link staticTokens} creates such a
+   * function.
+   */
   readonly authenticate: Authenticate
   /**
-   * Host names or addresses that a request may have in its `Host` header: `name` for any port, `name:port` for one
-   * port, `*` for every host. By default only loopback names: `localhost`, `127.0.0.1` to `127.255.255.255` and `[::1]`.
+   * Host names or addresses that are allowed in the `Host` header of a request: `name` for any port,
+   * `name:port` for one port, `*` for every host. By default, only loopback names: `localhost`, `127.0.0.1`
+   * to `127.255.255.255` and `[::1]`.
    */
   readonly allowedHosts?: readonly string[]
   /** Origins of web pages that may send requests, such as `https://app.example`; none by default. */
   readonly allowedOrigins?: readonly string[]
-  /** Limits of this handler; {@link HttpLimits} has the defaults. */
+  /** Limits of this handler; {@link HttpLimits} lists the defaults. */
   readonly limits?: Partial<HttpLimits>
   /** Receives defects. Clients see only `INTERNAL`, without details. By default, defects are dropped. */
   readonly log?: (entry: LogEntry & { readonly error: unknown }) => void

@@ -4,8 +4,8 @@ import { schemas, type CallableOperation } from '../../../engine/contract.js'
 import { HttpError } from '../http-error.js'
 
 /**
- * Limits a read of a file to one byte more than a response may have. If the extra byte is in the result, the content is
- * too large, and the rest of it was never read.
+ * Limits a read of a file to one byte more than a response may contain. If the result contains the extra
+ * byte, the content is too large. The rest of it is never read.
  */
 export function withinContentLimit(name: CallableOperation, request: object, maxBytes: number): object {
   if (name !== 'readFile') return request
@@ -13,7 +13,10 @@ export function withinContentLimit(name: CallableOperation, request: object, max
   return length <= maxBytes ? request : { ...request, length: maxBytes + 1 }
 }
 
-/** @throws HttpError `TOO_LARGE` for more content than a response may have. The caller can ask for less at once. */
+/**
+ * @throws HttpError `TOO_LARGE` for more content than a response may contain. The caller can then request
+ * less at a time.
+ */
 export function checkContent(name: CallableOperation, response: object, maxBytes: number): void {
   let bytes = 0
   if (name === 'readFile') bytes = (response as { readonly content: Uint8Array }).content.byteLength
@@ -33,8 +36,8 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
 }
 
 /**
- * The bytes to reserve for a response: the most that a response with contents can have, the usual size of a list, and
- * 0 for all other responses, which are small.
+ * Returns the bytes to reserve for a response. For a response with contents, this is the largest possible
+ * size. For a list, it is the usual size. For all other responses, which are small, it is 0.
  */
 export function expectedBytes(name: CallableOperation, request: object, maxContentBytes: number): number {
   if (name === 'readFile') {
@@ -51,7 +54,10 @@ function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4
 }
 
-/** Of a list: the usual bytes of an entry, the most entries, and the number of entries without a `pageSize`. */
+/**
+ * Estimates for a list: the usual bytes of an entry, the maximum number of entries, and the number of entries
+ * without a `pageSize`.
+ */
 const entryBytes = 1024
 const mostEntries = 10_000
 const usualEntries = 1000

@@ -11,7 +11,9 @@ import type { Slot } from '../server/slot.js'
 import { Upload } from '../server/upload.js'
 import { contentBytes } from '../limits.js'
 
-/** Carries out the operation of a content route that receives a content. Returns the response of the operation. */
+/**
+ * Executes the operation of a content route that receives a content. Returns the response of the operation.
+ */
 export async function receive<Name extends ReceivingRoute>(
   httpRequest: HttpRequest,
   scope: EngineScope,
@@ -26,8 +28,8 @@ export async function receive<Name extends ReceivingRoute>(
 }
 
 /**
- * Resolves when a job has read the upload, or needs no more of it. Rejects if the client disconnects before the job
- * starts to read. Such a job fails when it reads.
+ * Resolves when a job has read the upload, or needs no more of it. Rejects if the client disconnects before
+ * the job starts to read. The job then fails when it reads.
  */
 async function untilRead(
   httpRequest: HttpRequest,
@@ -55,7 +57,7 @@ async function untilRead(
   }
 }
 
-/** Carries out the operation of the content route that sends a content. */
+/** Executes the operation of the content route that sends a content. */
 export async function send(
   httpRequest: HttpRequest,
   scope: EngineScope,

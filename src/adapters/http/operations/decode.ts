@@ -7,12 +7,12 @@ import { checkBounds } from './json-bounds.js'
 import { runInSlices, type Steps } from './steps.js'
 
 /**
- * Decodes requests: a JSON body in UTF-8, whose fields the `parameters` override.
+ * Decodes requests. A request is a JSON body in UTF-8, and `parameters` override its fields.
  *
- * Large bodies are decoded in slices, one body after the other in the order of arrival. So many large bodies together
- * block the event loop no longer than one of them.
+ * Large bodies are decoded in slices, one body after the other in order of arrival. So many large bodies
+ * block the event loop no longer than a single one.
  *
- * @throws HttpError `INVALID_ARGUMENT` with the first field of a wrong type, `TOO_LARGE`
+ * @throws HttpError `INVALID_ARGUMENT` with the first field that has the wrong type, `TOO_LARGE`
  */
 export class Decoder {
   #last: Promise<unknown> = Promise.resolve()
@@ -77,7 +77,10 @@ function* decodeInSteps(schema: z.ZodType, wire: unknown, path: Path): Steps<unk
   return native
 }
 
-/** Moves long lists into `lists`. Returns a copy in which they are empty, or the value itself if it has none. */
+/**
+ * Moves long lists into `lists`. Returns a copy in which these lists are empty, or the value itself if it has
+ * none.
+ */
 function withoutLongLists(schema: z.ZodType, wire: unknown, path: Path, lists: LongList[]): unknown {
   if (schema instanceof z.ZodExactOptional || schema instanceof z.ZodPrefault)
     return withoutLongLists(schema.unwrap() as z.ZodType, wire, path, lists)
@@ -117,7 +120,7 @@ function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
   return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, 200))
 }
 
-/** The name of a field in the engine's notation, such as `operations[0].write.path`. */
+/** Returns the name of a field in the engine's notation, such as `operations[0].write.path`. */
 function fieldOf(path: Path): string {
   let field = ''
   for (const part of path)

@@ -32,7 +32,7 @@ const noBytes = new Uint8Array(0)
 
 type Subscription = OperationRequest<'subscribe'>
 
-/** Carries out the operations of authenticated requests. */
+/** Executes the operations of authenticated requests. */
 export class Dispatcher {
   readonly #limits: HttpLimits
   readonly #io: ReturnType<typeof operationIo>
@@ -65,7 +65,7 @@ export class Dispatcher {
     })
   }
 
-  /** The request holds a slot until its operation has ended and its response was sent. */
+  /** Executes a request. The request holds a slot until its operation has ended and its response was sent. */
   async dispatch(
     httpRequest: HttpRequest,
     { scope, tenant }: CallerScope,
@@ -170,7 +170,7 @@ export class Dispatcher {
     }
   }
 
-  /** The slot is held until the stream ends. */
+  /** Opens a stream, which holds the slot until it ends. */
   async #subscribe(
     httpRequest: HttpRequest,
     scope: EngineScope,

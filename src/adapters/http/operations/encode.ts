@@ -7,7 +7,7 @@ import { runAtOnce, type Steps } from './steps.js'
 
 /** Encodes the responses of an operation, or the items of its stream, as JSON. */
 export interface ResponseEncoder {
-  /** Whether a list is so long that {@link inSteps} should write it. */
+  /** Whether a list of the response is so long that {@link inSteps} should encode it. */
   isLong(response: object): boolean
   encode(response: object): Json
   inSteps(response: object): Steps<Json>
@@ -28,7 +28,7 @@ interface Field {
   readonly toJson: (value: unknown) => string
   /** Base64 needs no escaping. `JSON.stringify` would check every character, which takes ten times as long as copying. */
   readonly isBase64: boolean
-  /** For a list: converts one element. */
+  /** Converts one element, if the field is a list. */
   readonly element?: ToWire
 }
 
@@ -84,7 +84,10 @@ interface Piece {
   readonly isBase64: boolean
 }
 
-/** Joins pieces with long base64 as bytes. A string would be copied once more on its way to the socket. */
+/**
+ * Joins pieces that contain long base64 as bytes. A string would be copied once more before it reaches the
+ * socket.
+ */
 function join(pieces: readonly Piece[]): Json {
   if (!pieces.some(({ json, isBase64 }) => isBase64 && json.length >= 1024))
     return pieces.map(({ json }) => json).join('')
@@ -105,7 +108,7 @@ function* encodeList(element: ToWire, list: readonly unknown[]): Steps<string> {
   return `[${groups.join(',')}]`
 }
 
-/** Elements of a long list that are encoded in one step. */
+/** The number of elements of a long list that are encoded in one step. */
 const groupElements = 50
 
 function wireOf(schema: z.ZodType): ToWire {
@@ -144,7 +147,7 @@ function objectOf(shape: Shape): ToWire {
   }
 }
 
-/** For a union whose options differ in their first key. */
+/** Encodes a union whose options differ in their first key. */
 function choiceOf(shapes: readonly Shape[]): ToWire {
   const choices = shapes.map((shape) => ({ key: itemAt(Object.keys(shape), 0), toWire: objectOf(shape) }))
   return (value) =>

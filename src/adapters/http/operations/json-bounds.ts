@@ -8,13 +8,13 @@ const comma = 0x2c
 const colon = 0x3a
 const backslash = 0x5c
 
-/** Differs between processes, so that a client cannot choose names with equal hashes. */
+/** The seed differs between processes, so that a client cannot choose names with equal hashes. */
 const hashSeed = randomInt(2 ** 31)
 
 /**
- * Refuses JSON that would block the event loop for long, before `JSON.parse` is called. It counts objects, arrays and
- * commas. It also counts different pairs of adjacent names, because the parser creates a hidden class for each new
- * sequence of names, which takes longer than the rest. It does not check the syntax.
+ * Refuses JSON that would block the event loop for long, before `JSON.parse` is called. It counts objects,
+ * arrays and commas. It also counts different pairs of adjacent names: the parser creates a hidden class for
+ * each new sequence of names, which takes longer than the rest of parsing. It does not check the syntax.
  *
  * @throws HttpError `INVALID_ARGUMENT` for JSON that is nested too deep, `TOO_LARGE` for too many parts.
  */
@@ -54,7 +54,10 @@ export function checkBounds(json: Buffer): void {
   }
 }
 
-/** The index of the quote that ends a string, or the end of the text. `from` must not be within an escape. */
+/**
+ * Returns the index of the quote that ends a string, or the end of the text. `from` must not be within an
+ * escape.
+ */
 function endOfString(json: Buffer, from: number): number {
   for (let at = from; ; at++) {
     at = json.indexOf(quote, at)

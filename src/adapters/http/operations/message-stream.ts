@@ -5,7 +5,7 @@ import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
 import { nextTurn } from './steps.js'
 
-/** A piece with this many bytes gets no more lines. */
+/** No more lines are added to a piece that has this many bytes. */
 const pieceBytes = 64 * 1024
 
 const newline = Buffer.from('\n')
@@ -13,17 +13,19 @@ const newline = Buffer.from('\n')
 const turnOver = Symbol('turn over')
 
 export interface MessageStreamOptions {
-  /** The budget that a piece counts against, from before it is encoded until it is sent. */
+  /**
+   * The memory budget. A piece takes bytes from it before it is encoded, and returns them after it was sent.
+   */
   readonly room: TenantRoom
   /** Called with the size of each piece, in bytes. */
   readonly sent: (bytes: number) => void
-  /** Called once, when the stream reads no more items. */
+  /** Called once, when the stream stops reading items. */
   readonly end: () => void
 }
 
 /**
- * Sends items as lines of JSON. The items that are ready within one turn of the event loop form one piece. An error is
- * sent as the last line. The stream reads at most one item ahead.
+ * Sends items as lines of JSON. Items that are ready within one turn of the event loop form one piece. An
+ * error is sent as the last line. The stream reads at most one item ahead.
  */
 export class MessageStream implements ResponseStream {
   readonly #items: AsyncIterator<object>
@@ -49,7 +51,7 @@ export class MessageStream implements ResponseStream {
   }
 
   cancel(): void {
-    // The pending read fails when the subscription ends, and its error is of no use.
+    // The pending read fails when the subscription ends. Its error is irrelevant.
     this.#asked?.catch(() => undefined)
     this.#finish()
     this.#leaveRoom()
@@ -109,7 +111,7 @@ export class MessageStream implements ResponseStream {
   }
 }
 
-/** An upper bound for the bytes of a line. All fields but the payload are short. */
+/** Returns an upper bound for the bytes of a line. All fields except the payload are short. */
 function lineBytes(item: object): number {
   const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
   return 4096 + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4

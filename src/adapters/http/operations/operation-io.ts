@@ -13,7 +13,10 @@ import { responseEncoder, type ResponseEncoder } from './encode.js'
 import type { HttpLimits } from '../limits.js'
 import { queryReader } from './query.js'
 
-/** How the handler reads the requests of an operation, and writes its responses. */
+/**
+ * The functions and schemas with which the handler reads the requests of an operation and writes its
+ * responses.
+ */
 export interface OperationIo {
   readonly readQuery: (query: string) => Record<string, unknown>
   /** Largest body in bytes; 0 if the operation takes no body. */
@@ -37,7 +40,7 @@ export function operationIo(limits: HttpLimits): ReadonlyMap<OperationName, Oper
   )
 }
 
-/** How the handler reads the parameters of a content route. */
+/** The function and schema with which the handler reads the parameters of a content route. */
 export interface ContentIo {
   readonly readQuery: (query: string) => Record<string, unknown>
   readonly parameters: z.ZodType<object>

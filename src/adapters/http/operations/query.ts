@@ -4,12 +4,12 @@ import { parseQuery } from '../server/target.js'
 
 type Read = (text: string) => unknown
 
-/** Values that mean the same as no parameter. */
+/** Values that mean the same as a missing parameter. */
 const absent: Readonly<Record<string, string>> = { scope: '', replayAfterMessageId: '', replayLimit: '0' }
 
 /**
- * Reads the query parameters of an operation into the wire form of its request, and ignores other parameters. A value
- * that should be a number or boolean but is not stays a string, which the schema refuses.
+ * Reads the query parameters of an operation into the wire form of its request, and ignores other parameters.
+ * If a value should be a number or boolean but is not, it stays a string, which the schema refuses.
  *
  * @throws HttpError `INVALID_ARGUMENT` for a repeated parameter that is not a list.
  */

@@ -19,7 +19,7 @@ export interface Route {
 
 export interface Match {
   readonly route: Route
-  /** The parameters of the path, decoded. */
+  /** The decoded parameters of the path. */
   readonly parameters: Readonly<Record<string, string | undefined>>
 }
 
@@ -44,7 +44,7 @@ export class Routes {
 
   /** @throws HttpError `INVALID_ARGUMENT` for a malformed percent-encoding. */
   find(method: string, path: string): Match | undefined {
-    // The router would parse a text that does not start with a slash as a URL.
+    // The router would parse text without a leading slash as a URL.
     if (!path.startsWith('/')) return undefined
     const found = this.#router.find(method as Operation['method'], path)
     if (found === null) return undefined
@@ -53,7 +53,7 @@ export class Routes {
     return { route: found.store as Route, parameters: found.params }
   }
 
-  /** The methods of a path; empty for an unknown path. */
+  /** Returns the methods of a path, or an empty list for an unknown path. */
   methods(path: string): string[] {
     return [...this.#methods].filter((method) => this.find(method, path) !== undefined)
   }
@@ -65,8 +65,10 @@ export class Routes {
 }
 
 /**
- * The pattern of a path: `/sessions/{sessionId}:rename` becomes `/sessions/:sessionId(^[^:]+)::rename`. The router needs
- * literal colons doubled, and would accept empty parameters. An id has no colon, because a verb may follow it.
+ * Converts a path to a pattern of the router. For example, `/sessions/{sessionId}:rename` becomes
+ * `/sessions/:sessionId(^[^:]+)::rename`. The router requires that literal colons are doubled. The
+ * expressions exclude empty parameters, which it would accept. An id contains no colon, because a verb may
+ * follow it.
  */
 function patternOf(path: string): string {
   return path

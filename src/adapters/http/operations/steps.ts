@@ -1,7 +1,7 @@
 /** Work that can pause at each `yield`. */
 export type Steps<T> = Generator<void, T, void>
 
-/** Milliseconds of work after which the event loop gets a turn. */
+/** The milliseconds of work after which the event loop gets a turn. */
 const sliceMs = 8
 
 /** Runs all steps without a pause. */

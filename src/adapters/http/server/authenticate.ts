@@ -4,8 +4,8 @@ import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
 /**
- * Returns the caller that a token belongs to, or undefined for an unknown token. If it throws, the client gets
- * `INTERNAL`. `request` has the URL and headers, but no body.
+ * Returns the caller to whom a token belongs, or undefined for an unknown token. If it throws, the client
+ * gets `INTERNAL`. `request` has the URL and headers, but no body.
  */
 export type Authenticate = (
   token: string,
@@ -15,7 +15,7 @@ export type Authenticate = (
 const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
 
 /**
- * The caller of a request; a promise only if the hook returns one.
+ * Returns the caller of a request. The result is a promise only if the hook returns one.
  *
  * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
  */
@@ -38,8 +38,9 @@ function known(caller: Caller | null | undefined): Caller {
 }
 
 /**
- * An {@link Authenticate} for a fixed set of tokens. It keeps only their hashes. Each request is compared with all of
- * them in constant time, so that the response time reveals nothing about the tokens.
+ * Creates an {@link Authenticate} for a fixed set of tokens. It keeps only their hashes. The token of each
+ * request is compared with all of them in constant time, so that the response time reveals nothing about the
+ * tokens.
  *
  * @throws {EngineError} INVALID_ARGUMENT when a token cannot be sent in a header, or a caller is invalid
  *

@@ -1,6 +1,6 @@
 import { HttpError } from '../http-error.js'
 
-/** Limits an amount that is in use at the same time, such as a number of requests or of bytes. */
+/** Limits the amount that is in use at the same time, such as a number of requests or bytes. */
 export class ConcurrencyLimit {
   readonly #limit: number
   readonly #message: string

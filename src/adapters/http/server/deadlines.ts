@@ -1,6 +1,6 @@
 /**
- * Rejects waits that take too long. One timer serves all of them, so that a wait may end late by up to a quarter of its
- * time, and at most a second.
+ * Rejects waits that take too long. One timer serves all of them, so a wait may end late, by up to a quarter
+ * of its time but at most one second.
  */
 export class Deadlines {
   readonly #ms: number
@@ -13,7 +13,10 @@ export class Deadlines {
     this.#error = error
   }
 
-  /** Settles like `work`, or rejects when that takes too long. `settled` is called when `work` settles, even if late. */
+  /**
+   * Settles like `work`, or rejects if `work` takes too long. `settled` is called when `work` settles, even
+   * if that is late.
+   */
   wait<T>(work: Promise<T>, settled: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const wait: Wait = { until: performance.now() + this.#ms, reject }
@@ -36,7 +39,7 @@ export class Deadlines {
     })
   }
 
-  /** Starts the timer, which runs until there are no more waits. */
+  /** Starts the timer, which runs until no waits are left. */
   #start(): void {
     if (this.#timer !== undefined) return
     this.#timer = setInterval(() => this.#look(), Math.min(1000, Math.ceil(this.#ms / 4)))
@@ -46,7 +49,7 @@ export class Deadlines {
   #look(): void {
     const now = performance.now()
     for (const wait of this.#waits) {
-      // The set is in the order of the deadlines.
+      // The set is in order of the deadlines.
       if (wait.until > now) return
       this.#waits.delete(wait)
       wait.reject(this.#error())

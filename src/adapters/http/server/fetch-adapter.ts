@@ -20,7 +20,7 @@ function toHttpRequest(request: Request): HttpRequest {
   const { url, method, headers } = request
   return {
     method,
-    // The URL parser has already resolved the dot segments. The routes apply to the resolved path.
+    // The URL parser has already resolved dot segments, so the routes apply to the resolved path.
     target: url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, ''),
     hasBody: request.body !== null,
     header: (name) => headers.get(name) ?? (name === 'host' ? new URL(url).host : undefined),
@@ -50,7 +50,7 @@ function bodyOf(httpResponse: HttpResponse, stalledMs: number): ConstructorParam
   return status === 204 || headersOnly === true ? null : (body as string)
 }
 
-/** Reads nothing ahead, and cancels the stream if its consumer does not read for `stalledMs`. */
+/** Converts a stream without reading ahead. Cancels it if its consumer does not read for `stalledMs`. */
 function readable(stream: ResponseStream, stalledMs: number): ReadableStream<Uint8Array> {
   let stalled: NodeJS.Timeout | undefined
   return new ReadableStream<Uint8Array>(

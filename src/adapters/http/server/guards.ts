@@ -1,7 +1,7 @@
 import type { HttpRequest } from './http-messages.js'
 import { HttpError, invalidField } from '../http-error.js'
 
-/** Headers that decide on access. If one is repeated, a proxy may have checked the other copy. */
+/** Headers on which access depends. If one is repeated, a proxy may have checked the other copy. */
 const single = ['host', 'authorization', 'content-type'] as const
 
 /** @throws HttpError `INVALID_ARGUMENT` for a repeated header that must occur once. */
@@ -13,8 +13,9 @@ export function checkSingle(httpRequest: HttpRequest): void {
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
 
 /**
- * Refuses requests for a host that is not allowed. This prevents DNS rebinding: a web page whose name resolves to this
- * server. An entry is `name` or an address for any port, `name:port` for one port, or `*` for every host.
+ * Refuses requests for a host that is not allowed. This prevents DNS rebinding, an attack by a web page whose
+ * name resolves to this server. An entry is `name` or an address for any port, `name:port` for one port, or
+ * `*` for every host.
  */
 export function hostGuard(allowed: readonly string[] | undefined): (httpRequest: HttpRequest) => void {
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))

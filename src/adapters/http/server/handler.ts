@@ -104,7 +104,7 @@ export class Handler {
     try {
       this.#options.log({ level: 'error', message: 'a request failed', details: {}, error })
     } catch {
-      // There is no other place to report an error of the log.
+      // An error of the log cannot be reported anywhere else.
     }
   }
 }
@@ -113,7 +113,10 @@ function isRead({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** Whether it is a preflight request, which a browser sends without a token before a request of a web page. */
+/**
+ * Whether the request is a CORS preflight request. A browser sends it without a token, before the request of
+ * a web page.
+ */
 function isPreflight(httpRequest: HttpRequest): boolean {
   return httpRequest.method === 'OPTIONS' && httpRequest.header('access-control-request-method') !== undefined
 }

@@ -16,9 +16,9 @@ const handlers = new WeakMap<HttpHandler, Handler>()
 /**
  * Serves all operations of an engine over HTTP, to callers that `authenticate` accepts.
  *
- * Pass the handler to `serve`, or to `toNodeHandler` for a server of node:http, or call its `fetch` in a server that
- * uses the Fetch API. `fetch` takes several times the CPU of the others, and gets URLs with their dot segments already
- * resolved.
+ * Pass the handler to `serve`, or to `toNodeHandler` for a server of node:http, or call its `fetch` in a
+ * server that uses the Fetch API. `fetch` takes several times the CPU time of the others. Its URLs have their
+ * dot segments already resolved.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the engine or an option is invalid
  *

@@ -10,8 +10,8 @@ import { lingering, pieceBytes } from '../limits.js'
 import { NodeRequest } from './node-request.js'
 
 /**
- * Turns the handler into a `request` listener for node:http, or a middleware for Express. No middleware before it may
- * read the bodies of requests.
+ * Converts the handler to a `request` listener for node:http, or a middleware for Express. Earlier middleware
+ * must not read the bodies of requests.
  *
  * @example
  * createServer(toNodeHandler(handler)).listen(8080, '127.0.0.1')
@@ -27,7 +27,10 @@ export function handleNode(handler: Handler, httpRequest: NodeRequest): void {
   laneOf(httpRequest.incoming.socket).enter(httpRequest, handler)
 }
 
-/** The queue of unanswered requests of a connection. Each request starts after the response before it was sent. */
+/**
+ * The queue of unanswered requests of a connection. Each request starts after the response to the previous
+ * one was sent.
+ */
 class Lane {
   readonly #waiting: Entry[] = []
   #busy = false
@@ -73,7 +76,9 @@ class Lane {
 interface Entry {
   readonly httpRequest: NodeRequest
   readonly handler: Handler
-  /** Whether the request exceeds the limit. It is refused, and its response closes the connection. */
+  /**
+   * Whether the request exceeds the limit. Such a request is refused, and its response closes the connection.
+   */
   readonly isLast: boolean
 }
 
@@ -91,7 +96,10 @@ function tooMany({ limits }: Handler): HttpResponse {
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
 }
 
-/** Returns a promise only for a response in pieces. Most responses are one piece, which a promise would slow down. */
+/**
+ * Sends a response. Returns a promise only for a response in pieces. Most responses are one piece, which a
+ * promise would slow down.
+ */
 function deliver(
   httpResponse: HttpResponse,
   { limits }: Handler,
@@ -110,7 +118,7 @@ function deliver(
   if (isStream(body)) {
     outgoing.writeHead(httpResponse.status, httpResponse.headers)
     outgoing.flushHeaders()
-    // A stream that stays open has no length.
+    // A length of 0 means a stream that stays open.
     const stalledMs = httpResponse.length === 0 ? limits.stalledStreamMs : limits.stalledResponseMs
     return pump(body, outgoing, stalledMs).then(finish)
   }
@@ -138,7 +146,7 @@ function send({ status, headers, length, headersOnly, body }: HttpResponse, outg
 
 /** Closes the connection if the client does not receive the end of a response in time. */
 function cutOff(outgoing: ServerResponse, stalledMs: number): void {
-  // Usually the operating system has already accepted all of it.
+  // Usually, the operating system has already accepted the whole response.
   if (outgoing.socket === null || outgoing.socket.writableLength === 0) return
   const stalled = setTimeout(() => outgoing.destroy(), stalledMs)
   outgoing.once('close', () => clearTimeout(stalled))
@@ -156,7 +164,10 @@ function inPieces(body: Uint8Array): ResponseStream {
   }
 }
 
-/** Reads each piece only after the one before was written. Closes the connection of a client that receives nothing. */
+/**
+ * Reads each piece only after the previous one was written. Closes the connection of a client that receives
+ * nothing.
+ */
 async function pump(stream: ResponseStream, outgoing: ServerResponse, stalledMs: number): Promise<void> {
   let goOn: (() => void) | undefined
   const onward = (): void => goOn?.()
@@ -180,8 +191,8 @@ async function pump(stream: ResponseStream, outgoing: ServerResponse, stalledMs:
 }
 
 /**
- * Reads on for a short time after the response. Closing a connection while its client still sends would reset it, and
- * the client could lose the response.
+ * Continues to read for a short time after the response. If the server closed the connection while its client
+ * still sends, it would be reset, and the client could lose the response.
  */
 function linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
   outgoing.once('finish', () => {

@@ -51,7 +51,7 @@ export class NodeRequest implements HttpRequest {
   readBody(take: (piece: Uint8Array) => void): Promise<void> {
     const incoming = this.#unread()
     return new Promise((resolve, reject) => {
-      // The client may have disconnected during authentication. Then no further event occurs.
+      // If the client has disconnected during authentication, no further event occurs.
       if (incoming.destroyed) {
         reject(clientGone())
         return
@@ -119,7 +119,10 @@ export class NodeRequest implements HttpRequest {
     return this.outgoing.destroyed || this.incoming.socket.destroyed
   }
 
-  /** Registers a callback for when the response was sent or the connection closed. Callbacks run in reverse order. */
+  /**
+   * Registers a callback that runs after the response was sent or the connection closed. Callbacks run in
+   * reverse order.
+   */
   onOver(over: () => void): void {
     if (this.#overs.push(over) > 1) return
     const { outgoing } = this
@@ -131,7 +134,7 @@ export class NodeRequest implements HttpRequest {
     }
     outgoing.on('close', end)
     if (outgoing.socket !== null) return
-    // A pipelined response that has no socket yet gets no `close` event when the connection closes.
+    // When the connection closes, a pipelined response that has no socket yet gets no `close` event.
     const { socket } = this.incoming
     socket.once('close', end)
     outgoing.once('close', () => socket.off('close', end))

@@ -7,8 +7,8 @@ import { HttpError } from '../http-error.js'
 const firstBytes = 64 * 1024
 
 /**
- * Reads a JSON body. It checks the headers first, and holds at most `maxBytes` and one piece in memory. The bytes of
- * the result are taken from the budget, and the caller must give them back.
+ * Reads a JSON body. It checks the headers first, and holds at most `maxBytes` and one piece in memory. The
+ * bytes of the result are taken from the budget, and the caller must return them.
  *
  * @throws HttpError `UNSUPPORTED_MEDIA_TYPE`, `BODY_TOO_LARGE`, or `QUOTA` if the budget is exhausted.
  */
@@ -43,8 +43,8 @@ export async function readBody(
 }
 
 /**
- * A buffer of at least `needed` bytes that starts with the first `size` bytes of `body`. It grows with the bytes that
- * arrive, because a client may announce a large body and never send it.
+ * Returns a buffer of at least `needed` bytes that starts with the first `size` bytes of `body`. The buffer
+ * grows as bytes arrive, because a client may announce a large body and never send it.
  */
 function grown(body: Uint8Array | undefined, size: number, needed: number): Uint8Array {
   if (body !== undefined && needed <= body.byteLength) return body

@@ -23,7 +23,10 @@ export function streamResponse(
   return { status: 200, headers: { ...streamHeaders, ...headers }, body, length: 0 }
 }
 
-/** A part of a file. `sent` is called once, after the part was sent or when it cannot be sent. */
+/**
+ * Creates a response with a part of a file. `sent` is called once, after the part was sent or when it cannot
+ * be sent.
+ */
 export function contentResponse(
   { length, sizeBytes }: { readonly length: number; readonly sizeBytes: number },
   sent: () => void,
@@ -38,7 +41,7 @@ export function contentResponse(
   return { status: 200, headers, body, length, sent }
 }
 
-/** For health probes. They need no token and no allowed host name. */
+/** The response to a health probe, which needs no token and no allowed host name. */
 export function healthResponse(method: string): HttpResponse {
   const headers = { 'content-type': 'text/plain', ...common }
   const httpResponse = { status: 200, headers, body: 'ok\n', length: 3 }
@@ -51,7 +54,7 @@ export function errorResponse(error: unknown): HttpResponse {
   return { status: http, headers: { ...jsonHeaders, ...headers }, body, length: Buffer.byteLength(body) }
 }
 
-/** For OPTIONS: the methods of a path. */
+/** The response to OPTIONS, with the methods of a path. */
 export function methodsResponse(methods: readonly string[]): HttpResponse {
   return { status: 204, headers: { ...common, allow: allowHeader(methods) }, body: '', length: 0 }
 }
@@ -60,7 +63,7 @@ export function allowHeader(methods: readonly string[]): string {
   return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
 }
 
-/** For the preflight request of a browser whose web page has an allowed origin. */
+/** The response to the preflight request of a browser whose web page has an allowed origin. */
 export function preflightResponse(): HttpResponse {
   const headers = {
     ...common,

@@ -1,14 +1,15 @@
 import { itemAt } from '../../../engine/ports.js'
 /**
- * A budget of bytes that the responses of all tenants share. A response that does not fit waits, first come, first
- * served. A tenant gets at most half of the bytes that the others do not hold, so that there is always room for another
- * tenant. A response that waits because of its own tenant's share does not delay other tenants.
+ * A budget of bytes that the responses of all tenants share. A response that does not fit waits, in order of
+ * arrival. A tenant gets at most half of the bytes that the others do not hold, so that room for another
+ * tenant always remains. A response that waits because of its own tenant's share does not delay other
+ * tenants.
  */
 export class Room {
   readonly #limit: number
   #used = 0
   #tickets = 0
-  /** Tenants that hold bytes, or wait for them. */
+  /** The tenants that hold bytes or wait for them. */
   readonly #tenants = new Map<string, Tenant>()
   readonly #waiting = new Set<Tenant>()
 
@@ -16,7 +17,7 @@ export class Room {
     this.#limit = limit
   }
 
-  /** The budget as one tenant uses it. */
+  /** Returns the budget for the use of one tenant. */
   of(tenant: string): TenantRoom {
     return {
       enter: (bytes) => this.#enter(tenant, bytes),
@@ -67,7 +68,9 @@ export class Room {
     }
   }
 
-  /** The tenant whose response has waited longest, among responses that fit into their tenant's share. */
+  /**
+   * Returns the tenant whose response has waited longest, among responses that fit into their tenant's share.
+   */
   #next(): Tenant | undefined {
     let next: Tenant | undefined
     for (const tenant of this.#waiting) {
@@ -82,7 +85,9 @@ export class Room {
     return this.#used === 0 || this.#used + bytes <= this.#limit
   }
 
-  /** A tenant that holds nothing may always have one response. */
+  /**
+   * Whether the bytes fit into the tenant's share. A tenant that holds nothing may always have one response.
+   */
   #isInShare({ used }: Tenant, bytes: number): boolean {
     return used === 0 || used + bytes <= (this.#limit - (this.#used - used)) / 2
   }
@@ -95,9 +100,9 @@ interface Tenant {
 
 export interface TenantRoom {
   /**
-   * Takes bytes from the budget. Returns undefined if they fit at once, and otherwise a promise that resolves when they
-   * do. An amount above the limit fits when the budget is unused, and one above the tenant's share when the tenant holds
-   * nothing.
+   * Takes bytes from the budget. Returns undefined if they fit immediately, and otherwise a promise that
+   * resolves when they do. An amount above the limit fits if the budget is unused. An amount above the
+   * tenant's share fits if the tenant holds nothing.
    */
   enter(bytes: number): Promise<void> | undefined
   /** Changes the bytes that a response holds, without waiting. */
@@ -106,9 +111,9 @@ export interface TenantRoom {
 }
 
 interface Waiter {
-  /** The tenant. */
+  /** The name of the tenant. */
   readonly name: string
-  /** The position among all waiters, in the order of arrival. */
+  /** The position among all waiters, in order of arrival. */
   readonly ticket: number
   readonly bytes: number
   readonly enter: () => void

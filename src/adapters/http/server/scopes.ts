@@ -29,7 +29,7 @@ export class Scopes {
     return scope
   }
 
-  /** An invalid value is an error of the hook, not of the client. */
+  /** Throws a TypeError for an invalid caller, because that is an error of the hook, not of the client. */
   #open(caller: Caller): EngineScope {
     try {
       return this.#engine.as(caller)

@@ -19,15 +19,15 @@ export interface ServeOptions {
   /** Milliseconds that the headers of a request may take to arrive; 10,000 by default. */
   readonly headersTimeoutMs?: number
   /**
-   * Milliseconds that the body of a request may take to arrive; 30,000 by default. Uploaded contents have no such
-   * limit.
+   * Milliseconds that the body of a request may take to arrive; 30,000 by default. This limit does not apply
+   * to uploaded contents.
    */
   readonly requestTimeoutMs?: number
   /** Milliseconds that a connection stays open without a request; 10,000 by default. */
   readonly keepAliveMs?: number
   /** Largest size of the headers of a request, in bytes; 16,384 by default. */
   readonly headerBytes?: number
-  /** Largest number of open connections; 10,000 by default. Further connections are closed at once. */
+  /** Largest number of open connections; 10,000 by default. Further connections are closed immediately. */
   readonly connections?: number
 }
 
@@ -58,8 +58,8 @@ export interface HttpServer extends AsyncDisposable {
   /** The URL of the server without a trailing slash, such as `http://127.0.0.1:8080`. */
   readonly url: string
   /**
-   * Stops accepting requests. Streams and waits for locks end with `UNAVAILABLE`. Other requests may finish, until
-   * `timeoutMs` closes their connections. Idempotent.
+   * Stops accepting requests. Streams and waits for locks end with `UNAVAILABLE`. Other requests may finish.
+   * After `timeoutMs`, their connections are closed. The call is idempotent.
    *
    * @throws {EngineError} INVALID_ARGUMENT when an option is unknown
    *
@@ -85,7 +85,7 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   const inner = innerOf(handler)
   const server = createServer({
     headersTimeout: given.headersTimeoutMs ?? 10_000,
-    // Node's timeout would also end uploads. The reader of JSON bodies has a timeout of its own.
+    // Node's timeout would also end uploads. The reader of JSON bodies has its own timeout.
     requestTimeout: 0,
     keepAliveTimeout: given.keepAliveMs ?? 10_000,
     maxHeaderSize: given.headerBytes ?? 16 * 1024,
@@ -95,7 +95,8 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
     noDelay: true,
   })
   server.maxConnections = connections
-  // No limit: Node would drop the headers over it, perhaps with the length of the body. `maxHeaderSize` limits the bytes.
+  // 0 means no limit. Node drops headers above a limit, possibly the length of the body. `maxHeaderSize`
+  // limits the bytes.
   server.maxHeadersCount = 0
   const running = new Running(server)
   const waiting = (httpRequest: NodeRequest): void => running.wait(httpRequest)
@@ -157,7 +158,7 @@ class Running {
     if (this.#closed !== undefined) queueMicrotask(() => dismiss(httpRequest))
   }
 
-  /** Whether an error response would be written into the middle of another response. */
+  /** Whether an error response would interrupt another response. */
   responding(socket: Socket): boolean {
     const outgoing = this.#responses.get(socket)
     // A response without a socket is queued after another one.
@@ -166,7 +167,7 @@ class Running {
     )
   }
 
-  /** The response that has not started yet, if its request has arrived completely. */
+  /** Returns the response that has not started yet, if its request has arrived completely. */
   toCome(socket: Socket): ServerResponse | undefined {
     const outgoing = this.#responses.get(socket)
     return outgoing?.req.complete === true && !outgoing.headersSent ? outgoing : undefined
@@ -195,7 +196,7 @@ function dismiss(httpRequest: NodeRequest): void {
   httpRequest.abort(new HttpError('UNAVAILABLE', 'the server is closing'))
 }
 
-/** Refuses bytes that are not HTTP, headers that are too long, and requests that are too slow. */
+/** Refuses bytes that are not HTTP, headers that are too long, and requests that arrive too slowly. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running): void {
   // Invalid bytes after a complete request do not affect that request.
   const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
@@ -206,7 +207,7 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
     toCome.once('finish', () => endSoon(socket))
     return
   }
-  // These are more of the invalid bytes, and the response is already being sent.
+  // More invalid bytes have arrived, but the response is already being sent.
   if (ending.has(socket)) {
     socket.pause()
     return
@@ -226,14 +227,14 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
   endSoon(socket)
 }
 
-/** Responses that close their connections, because invalid bytes follow their requests. */
+/** Responses that close their connection, because invalid bytes followed their request. */
 const last = new WeakSet<ServerResponse>()
 
 const ending = new WeakSet<Socket>()
 
 /**
- * Ends a connection whose client may still send, and destroys it shortly afterwards, even if the client does not close
- * its side. Destroying it at once would reset it, and the client could lose the response.
+ * Ends a connection whose client may still send, and destroys it shortly afterwards, even if the client does
+ * not close its side. Destroying it immediately would reset it, and the client could lose the response.
  */
 function endSoon(socket: Socket): void {
   ending.add(socket)

@@ -11,12 +11,14 @@ export interface Shared {
   readonly waits: Deadlines
 }
 
-/** The share of one request in the budgets, until its operation has ended and its response was sent. */
+/**
+ * The share of one request in the budgets. It lasts until the operation has ended and the response was sent.
+ */
 export class Slot {
   readonly #shared: Shared
-  /** The budget for responses, as this tenant uses it. */
+  /** The budget for responses, for the use of this tenant. */
   readonly room: TenantRoom
-  /** The operation and the response each hold the slot. */
+  /** The number of holders. The operation and the response each hold the slot. */
   #holders = 1
   #bodyBytes = 0
   #responseBytes = 0
@@ -28,7 +30,7 @@ export class Slot {
     shared.requests.take(1)
   }
 
-  /** Takes over the bytes that the reader of the body took from the budget. */
+  /** Takes ownership of the bytes that the reader of the body took from the budget. */
   holdBody(bytes: number): void {
     this.#bodyBytes = bytes
   }
@@ -38,7 +40,10 @@ export class Slot {
     this.#bodyBytes = 0
   }
 
-  /** Reserves bytes for a response before the operation starts. Returns a promise if the request has to wait for them. */
+  /**
+   * Reserves bytes for a response before the operation starts. Returns a promise if the request must wait for
+   * them.
+   */
   reserve(bytes: number): Promise<void> | undefined {
     const room = this.room.enter(bytes)
     if (room === undefined) {
@@ -61,7 +66,7 @@ export class Slot {
     this.#holders++
   }
 
-  /** Each holder calls it once. The last call frees the share. */
+  /** Each holder calls this once. The last call frees the share. */
   release(): void {
     if (--this.#holders > 0) return
     this.#shared.requests.give(1)

@@ -6,14 +6,17 @@ export interface Target {
   readonly query: string
 }
 
-/** Splits the target of a request line. It drops the origin of a whole URL, which a proxy may send. */
+/**
+ * Splits the target of a request line. If the target is a whole URL, which a proxy may send, the origin is
+ * dropped.
+ */
 export function splitTarget(target: string): Target {
   const local = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '')
   const mark = local.indexOf('?')
   return mark < 0 ? { path: local, query: '' } : { path: local.slice(0, mark), query: local.slice(mark + 1) }
 }
 
-/** The parameters of a query, in order. A name may occur several times. */
+/** Yields the parameters of a query, in order. A name may occur several times. */
 export function* parseQuery(query: string): Generator<readonly [name: string, value: string], void> {
   if (query === '') return
   for (const part of query.split('&')) {

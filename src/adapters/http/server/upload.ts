@@ -16,7 +16,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
   readonly #httpRequest: HttpRequest
   readonly #stalledMs: number
   readonly #enter: UploadOptions['enter']
-  /** Resolves when reading is over: at the end of the body, when the reader stops early, or on an error. */
+  /** Resolves when reading has ended: at the end of the body, when the reader stops early, or on an error. */
   readonly ended: Promise<void>
   #end!: () => void
   #started = false
@@ -36,7 +36,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
     return this.#started
   }
 
-  /** Makes a later first read fail. It has no effect once reading has started. */
+  /** Makes the first read fail, if it has not started yet. It has no effect after reading has started. */
   abandon(): void {
     this.#abandoned = true
   }
@@ -60,7 +60,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
         yield next.value
       }
     } finally {
-      // Not awaited: it waits for a pending read, which may never settle.
+      // Not awaited, because it waits for a pending read, which may never settle.
       pieces?.return?.().catch(() => undefined)
       this.#end()
     }
