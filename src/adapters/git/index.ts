@@ -11,24 +11,24 @@ export type { Credentials, CredentialsRequest } from './remote/authentication.js
 
 export interface GitAdapterOptions {
   /**
-   * Allows remotes with loopback, private and link-local addresses. Default false, so that a user's URL cannot
-   * reach services that only this host can reach.
+   * Allows remotes with loopback, private and link-local addresses. Default false, so that a user's URL
+   * cannot reach services that only this host can reach.
    */
   readonly allowPrivateAddresses?: boolean
   /** The real path of a `repositoryPath` must be at or below one of these directories. Default none. */
   readonly hostPathRoots?: readonly string[]
   /**
    * Returns the credentials for a remote. It is called at most once per operation. If the remote has a
-   * `credentialsSecretId`, the call comes at the start, and undefined throws CREDENTIALS_NOT_FOUND. Otherwise the
-   * call comes when the remote asks for credentials, and undefined throws GIT_AUTH_REQUIRED. Credentials are sent
-   * only to the origin of `remoteUrl`, never to another origin after a redirect. They are kept only for the
-   * operation. Errors of the hook are rethrown unchanged.
+   * `credentialsSecretId`, the call comes at the start, and undefined throws CREDENTIALS_NOT_FOUND. Otherwise
+   * the call comes when the remote asks for credentials, and undefined throws GIT_AUTH_REQUIRED. Credentials
+   * are sent only to the origin of `remoteUrl`, never to another origin after a redirect. They are kept only
+   * for the operation. Errors of the hook are rethrown unchanged.
    */
   readonly credentials?: CredentialsHook
   /**
-   * Signs commits. It receives the text of a commit and returns an ASCII-armoured signature, which becomes the
-   * header `gpgsig` (`gpgsig-sha256` in a repository with SHA-256 ids). If it throws, nothing is pushed and the
-   * error is rethrown unchanged.
+   * Signs commits. It receives the text of a commit and returns an ASCII-armoured signature, which becomes
+   * the header `gpgsig` (`gpgsig-sha256` in a repository with SHA-256 ids). If it throws, nothing is pushed
+   * and the error is rethrown unchanged.
    */
   readonly sign?: Sign
   /** A remote that sends nothing for this many milliseconds causes GIT_TIMEOUT. Default one minute. */
@@ -58,10 +58,11 @@ export interface GitAdapter {
  * only be imported. The adapter needs no working directory and no clone on disk. Object ids are SHA-1 or
  * SHA-256.
  *
- * The importer reads one revision at depth 1. If the sink can start from the tree of the revision, the import only
- * resolves the ref: two requests, or none for a commit id. Otherwise it fetches the objects that the known commits
- * lack. It stores each object on arrival, so no pack is ever in memory as a whole. The sink receives only the
- * differences from the newest known tree that it can start from; equal directories are not read.
+ * The importer reads one revision at depth 1. If the sink can start from the tree of the revision, the import
+ * only resolves the ref: two requests, or none for a commit id. Otherwise it fetches the objects that the
+ * known commits lack. It stores each object on arrival, so no pack is ever in memory as a whole. The sink
+ * receives only the differences from the newest known tree that it can start from; equal directories are not
+ * read.
  *
  * The sink receives absolute paths (`/src/index.ts`) and exact bytes, without line-end conversion or filters.
  * The mode is 0o755 for directories and executable files, and 0o644 for other files. The mtime is the
@@ -70,12 +71,13 @@ export interface GitAdapter {
  * unchanged.
  *
  * Two kinds of revision have the `commitId` '': a ref to a bare tree, and the default branch of an empty
- * repository, whose tree is empty. If the parent or expected tip of a commit is '' or the id of that tree, it counts
- * as null: the commit is a root commit.
+ * repository, whose tree is empty. If the parent or expected tip of a commit is '' or the id of that tree, it
+ * counts as null: the commit is a root commit.
  *
- * The committer rewrites only the trees along changed paths. It stores the blobs, trees and commit before it pushes.
- * The same request gives the same commit id, unless `sign` gives another signature. Nothing is retried. A push to a
- * directory of this host compares and sets the ref under git's own lock. It runs no hooks and writes no reflog.
+ * The committer rewrites only the trees along changed paths. It stores the blobs, trees and commit before it
+ * pushes. The same request gives the same commit id, unless `sign` gives another signature. Nothing is
+ * retried. A push to a directory of this host compares and sets the ref under git's own lock. It runs no
+ * hooks and writes no reflog.
  *
  * Errors are EngineErrors; an abort throws the signal's reason. An unknown option throws INVALID_ARGUMENT.
  *

@@ -18,8 +18,9 @@ export const gitLimits = {
   /** The number of deltas in a chain. Native git creates no chain longer than this. */
   deltaDepth: 4095,
   /**
-   * One delta, or the base of a delta, in memory. The limit is the smaller of `deltaBytes`, above which native git
-   * creates no deltas, and `deltaBytesFree` plus `deltaBytesPerByte` for each byte received so far.
+   * One delta, or the base of a delta, in memory. The limit is the smaller of `deltaBytes`, above which
+   * native git creates no deltas, and `deltaBytesFree` plus `deltaBytesPerByte` for each byte received so
+   * far.
    */
   deltaBytes: 512 * 2 ** 20,
   deltaBytesFree: 32 * 2 ** 20,
@@ -32,7 +33,10 @@ export const gitLimits = {
   streamedBlobBytes: 4 * 2 ** 20,
   /** A piece of streamed content. */
   pieceBytes: 256 * 1024,
-  /** Files of a local repository are read in windows of `windowBytes`. The cache keeps `windowCacheBytes` of them. */
+  /**
+   * Files of a local repository are read in windows of `windowBytes`. The cache keeps `windowCacheBytes` of
+   * them.
+   */
   windowBytes: 128 * 1024,
   windowCacheBytes: 16 * 2 ** 20,
   openFiles: 64,
@@ -46,8 +50,8 @@ export const gitLimits = {
   entries: 5_000_000,
   directoryEntries: 500_000,
   /**
-   * Entries of trees that the import has visited before. The limit is `repeatedEntries` plus `repeatsPerEntry` for
-   * each entry visited for the first time.
+   * Entries of trees that the import has visited before. The limit is `repeatedEntries` plus
+   * `repeatsPerEntry` for each entry visited for the first time.
    */
   repeatedEntries: 200_000,
   repeatsPerEntry: 16,
@@ -74,7 +78,9 @@ export const gitLimits = {
   idleTimeoutMs: 60_000,
   /** Larger bodies are compressed off the main thread. */
   asyncDeflateBytes: 256 * 1024,
-  /** A push to a repository on this host stores up to this many objects as loose objects, and more as a pack. */
+  /**
+   * A push to a repository on this host stores up to this many objects as loose objects, and more as a pack.
+   */
   looseObjects: 100,
   /** How long to wait for a ref that another process has locked. */
   lockWaitMs: 1000,

@@ -8,9 +8,9 @@ import { formatPackIndex } from '../pack/pack-index.js'
 import type { RepositoryDirectory } from './repository-directory.js'
 
 /**
- * Adds the objects of a pack to a repository. A few small objects become loose objects, as with a push to git, so
- * that small commits do not leave one pack each. Many or large objects are stored as the pack. All objects are on
- * disk when this resolves.
+ * Adds the objects of a pack to a repository. A few small objects become loose objects, as with a push to
+ * git, so that small commits do not leave one pack each. Many or large objects are stored as the pack. All
+ * objects are on disk when this resolves.
  */
 export async function writeObjects(
   directory: RepositoryDirectory,

@@ -11,7 +11,9 @@ import { create, remove, rename, type RepositoryDirectory } from './repository-d
 const symrefDepth = 5
 const lockRetryMs = 20
 
-/** The refs of a repository directory: files below `refs`, and lines of `packed-refs` for refs without a file. */
+/**
+ * The refs of a repository directory: files below `refs`, and lines of `packed-refs` for refs without a file.
+ */
 export class LocalRefs {
   readonly #gitDir: RepositoryDirectory
   readonly #commonDir: RepositoryDirectory
@@ -51,9 +53,9 @@ export class LocalRefs {
   }
 
   /**
-   * Sets the ref to `newOid` under git's own lock, if it still points to `expectedOid`. Otherwise throws BRANCH_MOVED.
-   * Throws GIT_PUSH_REJECTED if the ref is symbolic or its name conflicts with another ref, and GIT_REMOTE_ERROR if
-   * another process keeps the lock.
+   * Sets the ref to `newOid` under git's own lock, if it still points to `expectedOid`. Otherwise throws
+   * BRANCH_MOVED. Throws GIT_PUSH_REJECTED if the ref is symbolic or its name conflicts with another ref, and
+   * GIT_REMOTE_ERROR if another process keeps the lock.
    */
   async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
     const { ref, expectedOid, newOid } = change

@@ -102,7 +102,9 @@ export class RepositoryDirectory {
     }
   }
 
-  /** Like {@link readText}, for a file of paths. Throws GIT_NOT_A_REPOSITORY if it contains a NUL character. */
+  /**
+   * Like {@link readText}, for a file of paths. Throws GIT_NOT_A_REPOSITORY if it contains a NUL character.
+   */
   async readPlaces(path: string): Promise<string | undefined> {
     const text = await this.readText(path)
     if (text?.includes('\0') !== true) return text

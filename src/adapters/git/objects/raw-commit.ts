@@ -45,7 +45,9 @@ export function formatCommit(commit: CommitFields): string {
   return lines.join('\n')
 }
 
-/** Adds a signature as the last header of a commit. Throws INVALID_ARGUMENT if it is not valid as a header. */
+/**
+ * Adds a signature as the last header of a commit. Throws INVALID_ARGUMENT if it is not valid as a header.
+ */
 export function addSignature(text: string, signature: string, format: ObjectFormat): string {
   const lines = String(signature).replaceAll('\r\n', '\n').replace(/\n+$/, '').split('\n')
   if (typeof signature !== 'string' || lines[0] === '' || signature.includes('\0')) {

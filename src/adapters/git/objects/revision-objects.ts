@@ -21,7 +21,9 @@ export class RevisionObjects {
     this.#source = source
   }
 
-  /** Reads an object and adds it to the engine if it is missing there. Throws GIT_NOT_A_TREE for a large blob. */
+  /**
+   * Reads an object and adds it to the engine if it is missing there. Throws GIT_NOT_A_TREE for a large blob.
+   */
   async read(oid: string): Promise<GitObject> {
     if (this.#source.isLarge?.(oid) === true) {
       throw new EngineError('GIT_NOT_A_TREE', `the object ${oid} is a file`, { objectId: oid })

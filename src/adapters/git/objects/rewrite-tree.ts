@@ -41,8 +41,8 @@ export interface RewriteOptions {
 }
 
 /**
- * Rewrites the trees along the changed paths and returns the id of the new root. Unchanged entries keep their mode,
- * name and id byte for byte. Directories that become empty are removed. Only the root may be empty.
+ * Rewrites the trees along the changed paths and returns the id of the new root. Unchanged entries keep their
+ * mode, name and id byte for byte. Directories that become empty are removed. Only the root may be empty.
  */
 export async function rewriteTree(options: RewriteOptions): Promise<string> {
   const { changes, baseTree, format } = options

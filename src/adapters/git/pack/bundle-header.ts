@@ -13,9 +13,9 @@ export interface BundleHeader {
 }
 
 /**
- * Reads the header of a bundle of version 2 or 3. `bundle` needs only as many bytes as a header may have. Throws
- * GIT_UNSUPPORTED_BUNDLE if the content is not a bundle or needs an unknown capability, and GIT_CORRUPT if the header
- * has no end.
+ * Reads the header of a bundle of version 2 or 3. `bundle` needs only as many bytes as a header may have.
+ * Throws GIT_UNSUPPORTED_BUNDLE if the content is not a bundle or needs an unknown capability, and
+ * GIT_CORRUPT if the header has no end.
  */
 export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
   const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))

@@ -36,8 +36,8 @@ export interface ByteInput {
 }
 
 /**
- * Inflates a zlib stream off the main thread and yields it in pieces, with only a few of them in memory. After the
- * last piece, the input is at the end of the stream. Throws GIT_CORRUPT.
+ * Inflates a zlib stream off the main thread and yields it in pieces, with only a few of them in memory.
+ * After the last piece, the input is at the end of the stream. Throws GIT_CORRUPT.
  */
 export async function* inflatePieces(input: ByteInput): AsyncGenerator<Buffer, void, undefined> {
   const inflate = createInflate({ chunkSize: gitLimits.pieceBytes })

@@ -21,8 +21,8 @@ export interface MemoryPackOptions {
 }
 
 /**
- * Opens a pack in memory, which must not change. The whole pack is read and checked before this resolves. Throws the
- * errors of {@link readPack}.
+ * Opens a pack in memory, which must not change. The whole pack is read and checked before this resolves.
+ * Throws the errors of {@link readPack}.
  */
 export async function openPackInMemory(
   pack: RandomBytes,

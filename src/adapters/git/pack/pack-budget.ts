@@ -2,7 +2,10 @@ import type { GitObject } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { packTooLarge } from './pack-errors.js'
 
-/** Limits the cost of reading one pack, in total and in proportion to the received bytes. Throws GIT_TOO_LARGE. */
+/**
+ * Limits the cost of reading one pack, in total and in proportion to the received bytes. Throws
+ * GIT_TOO_LARGE.
+ */
 export class PackBudget {
   #received = 0
   #inflated = 0
@@ -20,7 +23,9 @@ export class PackBudget {
     if (this.#inflated > limit) throw packTooLarge('bytes in objects, the limit for its size', limit)
   }
 
-  /** Counts a base that had to be read again. Many small deltas can each cause a read of the same large base. */
+  /**
+   * Counts a base that had to be read again. Many small deltas can each cause a read of the same large base.
+   */
   readBase(bytes: number): void {
     this.#read += bytes
     const limit = this.#inflatedLimit()

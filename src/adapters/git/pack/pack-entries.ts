@@ -26,7 +26,10 @@ export class PackEntries {
     return this.#count
   }
 
-  /** Adds the entry at an offset, which must be larger than all earlier offsets. Returns the number of the entry. */
+  /**
+   * Adds the entry at an offset, which must be larger than all earlier offsets. Returns the number of the
+   * entry.
+   */
   add(offset: number): number {
     if (this.#count === this.#offsets.length) this.#grow()
     this.#offsets[this.#count] = offset

@@ -22,7 +22,10 @@ export interface PackReading {
    * continues.
    */
   onObject(object: GitObject): void | Promise<void>
-  /** Receives each blob over `gitLimits.streamedBlobBytes`, in pieces. `oid` may be called after the last piece. */
+  /**
+   * Receives each blob over `gitLimits.streamedBlobBytes`, in pieces. `oid` may be called after the last
+   * piece.
+   */
   onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
   /**
    * Returns a base that is no longer in memory, or that is not in this pack. It must find all objects that
@@ -35,9 +38,9 @@ export interface PackReading {
 }
 
 /**
- * Reads a pack in one pass, without keeping its bytes. Every id is computed from the content. The trailer is verified
- * last, so any object may be damaged until this resolves. Throws GIT_TOO_LARGE, and GIT_CORRUPT, with
- * `details.baseOid` if a base is missing.
+ * Reads a pack in one pass, without keeping its bytes. Every id is computed from the content. The trailer is
+ * verified last, so any object may be damaged until this resolves. Throws GIT_TOO_LARGE, and GIT_CORRUPT,
+ * with `details.baseOid` if a base is missing.
  */
 export async function readPack(
   chunks: AsyncIterable<Uint8Array>,

@@ -54,7 +54,10 @@ export class PackedObjects {
     return object
   }
 
-  /** Follows a chain of deltas to an object that is not a delta. Adds the deltas to `deltas`, the outermost first. */
+  /**
+   * Follows a chain of deltas to an object that is not a delta. Adds the deltas to `deltas`, the outermost
+   * first.
+   */
   async #openBase(start: number, deltas: DeltaAt[]): Promise<OpenedObject> {
     let deltaBytes = 0
     for (let offset = start; ;) {

@@ -3,9 +3,9 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { EngineError } from '../../../engine/ports.js'
 
 /**
- * Whether an address is outside the public internet. This covers loopback, private, link-local, shared (CGNAT),
- * unspecified, multicast, documentation and reserved ranges, and IPv6 ranges that embed an IPv4 address. Text that
- * is not an IP address counts as private.
+ * Whether an address is outside the public internet. This covers loopback, private, link-local, shared
+ * (CGNAT), unspecified, multicast, documentation and reserved ranges, and IPv6 ranges that embed an IPv4
+ * address. Text that is not an IP address counts as private.
  */
 export function isPrivateAddress(address: string): boolean {
   const family = isIP(address)
@@ -13,7 +13,10 @@ export function isPrivateAddress(address: string): boolean {
   return family === 4 ? privateV4.check(address, 'ipv4') : privateV6.check(address, 'ipv6')
 }
 
-/** Throws GIT_ADDRESS_REFUSED if the URL has a literal private address, to which Node connects without a lookup. */
+/**
+ * Throws GIT_ADDRESS_REFUSED if the URL has a literal private address, to which Node connects without a
+ * lookup.
+ */
 export function checkLiteralAddress(url: URL): void {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   if (isIP(host) !== 0 && isPrivateAddress(host)) throw addressRefused(url.hostname)

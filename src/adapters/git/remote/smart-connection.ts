@@ -39,9 +39,9 @@ export interface ConnectOptions {
 }
 
 /**
- * Discovers the service with isomorphic-git's transport. If the remote asks for credentials and none were sent, the
- * transport requests them once. Failures are EngineErrors, except the errors of the credentials hook, which are
- * rethrown unchanged. An abort throws its reason.
+ * Discovers the service with isomorphic-git's transport. If the remote asks for credentials and none were
+ * sent, the transport requests them once. Failures are EngineErrors, except the errors of the credentials
+ * hook, which are rethrown unchanged. An abort throws its reason.
  */
 export async function connect(options: ConnectOptions): Promise<SmartConnection> {
   const { url, http, service, authentication, signal } = options

@@ -173,7 +173,8 @@ async function* fetchV1(
     ]),
   )
   try {
-    // The list of shallow commits ends with a flush. The pack starts after NAK, or after ACK for one of `haves`.
+    // The list of shallow commits ends with a flush. The pack starts after NAK, or after ACK for one of
+    // `haves`.
     const bound = boundTalk()
     for (;;) {
       const line = await reader.read()
