@@ -16,8 +16,8 @@ export interface HttpLimits {
    */
   readonly allResponseBytes: number
   /**
-   * Concurrent requests, from the headers to the last byte of the response; 10,000 by default. Streams and waiting
-   * requests count.
+   * Concurrent requests, from the headers to the last byte of the response; 10,000 by default. Streams and
+   * waiting requests count.
    */
   readonly concurrentRequests: number
   /**
@@ -36,8 +36,8 @@ export interface HttpLimits {
   /** How long a subscriber may leave a stream unread after its send buffer is full; 30,000 by default. */
   readonly stalledStreamMs: number
   /**
-   * How long a client may take to receive 512 KiB of a response; 30,000 by default. A slower client's connection is
-   * closed.
+   * How long a client may take to receive 512 KiB of a response; 30,000 by default. A slower client's
+   * connection is closed.
    */
   readonly stalledResponseMs: number
   /**
@@ -61,7 +61,9 @@ export const defaultHttpLimits: HttpLimits = {
   stalledUploadMs: 30_000,
 }
 
-/** Limits of the JSON in a body. They cannot be set, because they keep a request from blocking the event loop. */
+/**
+ * Limits of the JSON in a body. They cannot be set, because they keep a request from blocking the event loop.
+ */
 export const jsonLimits = {
   depth: 64,
   /** Objects and arrays. */

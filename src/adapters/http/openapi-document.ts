@@ -7,7 +7,8 @@ let text: string | undefined
  * Returns the OpenAPI 3.1 document of a handler that is mounted below a prefix. It is a new copy of
  * `forkspace/openapi.json` whose `servers` has the prefix.
  *
- * @throws {EngineError} INTERNAL when a bundle lacks the file `openapi.json`; docs/bundling.md shows how to add it
+ * @throws {EngineError} INTERNAL when a bundle lacks the file `openapi.json`; docs/bundling.md shows how to
+ * add it
  *
  * @example
  * const { info } = openApiDocument('/api') as { info: { version: string } }

@@ -26,7 +26,10 @@ type Fields = Readonly<Record<string, unknown>>
 interface Field {
   readonly key: string
   readonly toJson: (value: unknown) => string
-  /** Base64 needs no escaping. `JSON.stringify` would check every character, which takes ten times as long as copying. */
+  /**
+   * Base64 needs no escaping. `JSON.stringify` would check every character, which takes ten times as long as
+   * copying.
+   */
   readonly isBase64: boolean
   /** Converts one element, if the field is a list. */
   readonly element?: ToWire
@@ -130,7 +133,9 @@ function listOf(element: ToWire): ToWire {
   return (list) => (list as unknown[]).map((one) => element(one))
 }
 
-/** Assignment is safe, because no schema has a field `__proto__`. Maps have no shape, so they keep all keys. */
+/**
+ * Assignment is safe, because no schema has a field `__proto__`. Maps have no shape, so they keep all keys.
+ */
 function objectOf(shape: Shape): ToWire {
   const keys = Object.keys(shape)
   const toWires = Object.values(shape).map(wireOf)

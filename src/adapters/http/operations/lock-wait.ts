@@ -13,7 +13,10 @@ export interface LockWait {
   end(): void
 }
 
-/** Starts a wait that ends when the client disconnects, or with LOCK_TIMEOUT after `maxMs`. 0 means no timeout. */
+/**
+ * Starts a wait that ends when the client disconnects, or with LOCK_TIMEOUT after `maxMs`. 0 means no
+ * timeout.
+ */
 export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
   if (maxMs === 0) return { signal: gone, end: () => undefined }
   const abort = new AbortController()

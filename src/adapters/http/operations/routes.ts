@@ -24,9 +24,9 @@ export interface Match {
 }
 
 /**
- * Finds operations by method and path. The percent-encoding is decoded once: `%2F` is a slash within a parameter, and
- * `..` is an ordinary value of a parameter. A literal segment takes precedence over a parameter. A parameter is never
- * empty.
+ * Finds operations by method and path. The percent-encoding is decoded once: `%2F` is a slash within a
+ * parameter, and `..` is an ordinary value of a parameter. A literal segment takes precedence over a
+ * parameter. A parameter is never empty.
  */
 export class Routes {
   readonly #router = findMyWay({ maxParamLength: Number.MAX_SAFE_INTEGER, onBadUrl: () => undefined })

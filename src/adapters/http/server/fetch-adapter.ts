@@ -24,7 +24,8 @@ function toHttpRequest(request: Request): HttpRequest {
     target: url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, ''),
     hasBody: request.body !== null,
     header: (name) => headers.get(name) ?? (name === 'host' ? new URL(url).host : undefined),
-    // The Fetch API joins repeated headers with commas. No valid host, token or content type contains a comma.
+    // The Fetch API joins repeated headers with commas. No valid host, token or content type contains a
+    // comma.
     repeats: () => false,
     readBody: (take) => readBody(request.body!, take),
     body: () => request.body ?? new Blob([]).stream(),

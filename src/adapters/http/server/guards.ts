@@ -39,7 +39,9 @@ export function hostGuard(allowed: readonly string[] | undefined): (httpRequest:
   }
 }
 
-/** Refuses requests of web pages whose origin is not in the list. Returns the CORS headers for the response. */
+/**
+ * Refuses requests of web pages whose origin is not in the list. Returns the CORS headers for the response.
+ */
 export function originGuard(
   allowed: readonly string[],
 ): (httpRequest: HttpRequest) => Readonly<Record<string, string>> | undefined {

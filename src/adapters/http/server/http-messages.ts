@@ -11,7 +11,10 @@ export interface HttpRequest {
   header(name: string): string | undefined
   /** Whether a header occurs more than once, if the server API can report this. The name is in lower case. */
   repeats(name: string): boolean
-  /** Calls `take` with each piece of the body. Rejects and stops reading if `take` throws or the client disconnects. */
+  /**
+   * Calls `take` with each piece of the body. Rejects and stops reading if `take` throws or the client
+   * disconnects.
+   */
   readBody(take: (piece: Uint8Array) => void): Promise<void>
   /**
    * The body as a stream, read on demand. It fails if the client disconnects. The handler need not read it to
