@@ -7,8 +7,8 @@ import { RemoteSubscription } from './subscription.js'
 const publishShape = new Shape<BusPublishRequest>({ topic: true, payload: true })
 
 /**
- * Messages between the clients of a session. Like `session.bus` of a local engine, with the differences below. Each
- * method also throws the errors of {@link connect}.
+ * Messages between the clients of a session. Like `session.bus` of a local engine, with the differences
+ * below. Each method also throws the errors of {@link connect}.
  */
 export class RemoteBus {
   readonly #session: SessionCalls
@@ -34,9 +34,9 @@ export class RemoteBus {
   }
 
   /**
-   * Receives the messages that are published after `opened` resolves, and the earlier messages that the request
-   * replays. The subscription opens a lost connection again after the last received message. The errors are thrown by
-   * the first `next()`, or after the messages received before.
+   * Receives the messages that are published after `opened` resolves, and the earlier messages that the
+   * request replays. If the connection is lost, the subscription reconnects after the last received message.
+   * Errors are thrown by the first `next()`, or after the messages that were received earlier.
    *
    * @throws {EngineError} REMOTE_FAILED when reconnecting takes longer than `reconnectMs`
    * @throws {EngineError} INVALID_ARGUMENT when the request is invalid

@@ -15,7 +15,7 @@ export function toBytes(content: Uint8Array | string, field: string): Uint8Array
 }
 
 /**
- * Copies the bytes of a caller, because the caller may change them afterwards.
+ * Copies a caller's bytes, because the caller may change them afterwards.
  *
  * @throws EngineError `INVALID_ARGUMENT`
  */

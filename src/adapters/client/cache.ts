@@ -15,8 +15,8 @@ const referenceShape = new Shape<Request<'get'>>({ key: true })
 const batchShape = new Shape<Request<'batchSet'>>({ entries: true })
 
 /**
- * Keys and values that a session keeps apart from its files. Like `session.cache` of a local engine. Each method also
- * throws the errors of {@link connect}.
+ * Keys and values of a session, separate from its files. Like `session.cache` of a local engine. Each method
+ * also throws the errors of {@link connect}.
  */
 export class RemoteCache
   extends remoteService('session.cache', 'put', 'get', 'compareAndSet', 'batchSet')
@@ -46,7 +46,7 @@ export class RemoteCache
   }
 
   /**
-   * All keys, in the order of their bytes. It requests one page after the other.
+   * All keys, in byte order. It requests one page after the other.
    *
    * @example
    * for await (const key of session.cache) console.log(key)
@@ -70,7 +70,7 @@ export class RemoteCache
   }
 }
 
-/** Whether the path of the key is the route of another operation. */
+/** Whether the URL for this key is the route of another operation. */
 function hasNoRoute(request: { readonly key: string }): boolean {
   return request?.key === 'keys' || request?.key === 'stats'
 }

@@ -1,12 +1,12 @@
 import { invalid, unreadable } from '../../engine/client-contract.js'
 
-/** Limits for copying one request. They are far above the limits of every operation. */
+/** Limits for copying one request. They are far above the limits of any operation. */
 const maxDepth = 16
 const maxParts = 1_000_000
 
 /**
- * Copies a request and all plain objects and arrays in it, because the caller may change them after the call. Every
- * property is read once. `undefined` means absent.
+ * Copies a request and all plain objects and arrays in it, because the caller may change them after the call.
+ * Every property is read once. `undefined` means absent.
  *
  * @throws EngineError `INVALID_ARGUMENT` for anything but an object.
  */
@@ -20,7 +20,8 @@ export function checked<T>(request: T, field = 'request'): T {
 /**
  * Copies any value as {@link checked} does.
  *
- * @throws EngineError `INVALID_ARGUMENT` for an object that cannot be read, is nested too deep or is too large.
+ * @throws EngineError `INVALID_ARGUMENT` for an object that cannot be read, is nested too deep or is too
+ * large.
  */
 export function copyOf<T>(value: T, field = 'request'): T {
   const budget = { parts: maxParts, field }
@@ -65,7 +66,10 @@ function copyPart(value: unknown, depth: number, budget: { parts: number }): unk
   return copy
 }
 
-/** Whether a value is a plain object, which can be copied. An object literal may also be a stream, which cannot. */
+/**
+ * Whether a value is a plain object, which can be copied. An object literal that is a stream cannot be
+ * copied.
+ */
 export function isPlain(value: object): boolean {
   if (Symbol.asyncIterator in value) return false
   const prototype: unknown = Object.getPrototypeOf(value)

@@ -21,12 +21,12 @@ export class Deadline {
     return this.#controller.signal
   }
 
-  /** The reason of the abort if there was one, else the thrown error. */
+  /** Returns the reason of the abort if there was one, otherwise the thrown error. */
   reasonOf(thrown: unknown): unknown {
     return this.signal.aborted ? this.signal.reason : thrown
   }
 
-  /** Removes the timeout. Only the signals still count. */
+  /** Removes the timeout. After that, only the signals can abort. */
   clearTimeout(): void {
     clearTimeout(this.#timer)
   }

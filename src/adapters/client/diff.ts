@@ -5,13 +5,13 @@ import type { Given, Transport } from './transport.js'
 
 type DiffRequest = Given<OperationRequest<'diff'>>
 
-/** The changes from one state to another. Each page compares the states as they are when it is requested. */
+/** The changes from one state to another. Each page compares the states at the time of its request. */
 export class RemoteDiff implements PublicOf<Diff> {
   readonly #transport: Transport
   readonly #request: () => DiffRequest
 
   /**
-   * An error of `request` is thrown when the diff is read.
+   * An error that `request` throws is rethrown when the diff is read.
    *
    * @internal
    */

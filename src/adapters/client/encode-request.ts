@@ -17,16 +17,16 @@ import { copyOf, isPlain } from './checked.js'
 /** A request that is ready to be sent. */
 export interface WireRequest {
   readonly method: string
-  /** The path, starting with `/v1`, and the query. */
+  /** The path, which starts with `/v1`, and the query. */
   readonly target: string
-  /** A string for JSON, bytes for a content. */
+  /** JSON as a string, or a content as bytes. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>
 }
 
 /**
  * Encodes a native request.
  *
- * @throws EngineError `INVALID_ARGUMENT` with the first field of a wrong type.
+ * @throws EngineError `INVALID_ARGUMENT` with the first field that has the wrong type.
  */
 export function encodeRequest(name: OperationName, request: object): WireRequest {
   const { method } = operations[name]
@@ -77,7 +77,7 @@ function encodeRoute(
 }
 
 /**
- * Refuses unknown names, which a server would ignore.
+ * Rejects unknown names, which a server would ignore.
  *
  * @throws EngineError `INVALID_ARGUMENT` for a name at any depth that the schema does not have.
  */
@@ -99,14 +99,19 @@ function checkNames(schema: z.ZodType, value: unknown, field: string): void {
   }
 }
 
-/** The part of a schema's definition used here: of an object, of an array, or of an optional or default wrapper. */
+/**
+ * The parts of a schema's definition that are used here. An object has `shape`, an array has `element`, and
+ * an optional or default wrapper has `innerType`.
+ */
 interface SchemaDefinition {
   readonly shape?: Readonly<Record<string, z.ZodType>>
   readonly element?: z.ZodType
   readonly innerType?: z.ZodType
 }
 
-/** The engine's errors for ids such as `..`, which a URL cannot contain, so that no request can return the error. */
+/**
+ * The engine's errors for ids such as `..`. A URL cannot contain these, so no request could return the error.
+ */
 const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: (id: string) => string]>> = {
   sessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
   sourceSessionId: ['SESSION_NOT_FOUND', (id) => `there is no session ${id}; it may have been deleted`],
@@ -115,12 +120,15 @@ const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: 
   approvalId: ['APPROVAL_NOT_FOUND', (id) => `the session has no approval ${id}`],
 }
 
-/** Quotes a text as the engine does in its errors. */
+/** Quotes text in the same way as the engine's errors. */
 function quoted(text: string): string {
   return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
 }
 
-/** URLs have no empty part, and none of dots, however they are written. */
+/**
+ * Encodes a parameter of the path. A URL cannot have an empty part, `.` or `..`, in any encoding, so these
+ * values throw.
+ */
 function encodeParameter(
   parameter: string,
   value: string,
@@ -155,7 +163,7 @@ function encodeQuery(parameters: readonly string[], rest: Record<string, unknown
   return parts.length === 0 ? '' : `?${parts.join('&')}`
 }
 
-/** The name of a field in the engine's notation, such as `operations[0].write.path`. */
+/** Returns the name of a field in the engine's notation, such as `operations[0].write.path`. */
 function fieldOf(path: readonly PropertyKey[]): string {
   let field = ''
   for (const part of path) {

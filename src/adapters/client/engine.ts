@@ -24,8 +24,8 @@ const createShape = new Shape<Omit<SessionCreateRequest, 'gitRepository' | 'ttlS
 const diffShape = new Shape<DiffRequest>({ from: true, to: true })
 
 /**
- * The sessions of a tenant. Like `engine.sessions` of a local engine. Each method also throws the errors of {@link
- * connect}.
+ * The sessions of a tenant. Like `engine.sessions` of a local engine. Each method also throws the errors of
+ * {@link connect}.
  */
 export class RemoteSessions {
   readonly #transport: Transport
@@ -36,12 +36,13 @@ export class RemoteSessions {
   }
 
   /**
-   * Creates a session from a revision of a source, from files, or empty. A server accepts neither `gitRepository` nor
-   * `ttlSeconds`.
+   * Creates a session from a revision of a source, from files, or empty. A server accepts neither
+   * `gitRepository` nor `ttlSeconds`.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the request or a path is invalid, or the paths form no tree
    * @throws {EngineError} NAME_TOO_LONG when a name has over 255 bytes or a path over 4,096
-   * @throws {EngineError} SOURCE_NOT_FOUND, REVISION_NOT_FOUND when `sourceRef` names no source or revision
+   * @throws {EngineError} SOURCE_NOT_FOUND, REVISION_NOT_FOUND when the source or revision of `sourceRef`
+   * does not exist
    * @throws {EngineError} SOURCE_WITHOUT_REVISION when the source was never imported
    * @throws {EngineError} LIMIT_EXCEEDED when the files are larger than a request of the server may be
    *
@@ -117,8 +118,8 @@ export class RemoteSessions {
 }
 
 /**
- * The resource usage of a tenant. Like `engine.usage` of a local engine. Each method also throws the errors of {@link
- * connect}.
+ * The resource usage of a tenant. Like `engine.usage` of a local engine. Each method also throws the errors
+ * of {@link connect}.
  */
 export class RemoteUsage {
   readonly #transport: Transport
@@ -131,7 +132,8 @@ export class RemoteUsage {
   /**
    * The session hours, stored contents and sent bytes in a time window, including deleted sessions.
    *
-   * @throws {EngineError} INVALID_ARGUMENT when a time is malformed, or the window does not end after its start
+   * @throws {EngineError} INVALID_ARGUMENT when a time is malformed, or the window does not end after its
+   * start
    *
    * @example
    * const windowStart = '2026-01-01T00:00:00Z'
@@ -153,8 +155,8 @@ export class RemoteUsage {
 }
 
 /**
- * An engine in another process, with the rights of the client's token. {@link connect} creates it. Each method also
- * throws the errors of {@link connect}.
+ * An engine in another process, with the permissions of the client's token. {@link connect} creates it. Each
+ * method also throws the errors of {@link connect}.
  */
 export class RemoteEngine implements EngineApi {
   /** The sessions of the tenant. */
@@ -174,8 +176,8 @@ export class RemoteEngine implements EngineApi {
   }
 
   /**
-   * The changes from one state to another. The server compares the states when the changes are read. Errors are thrown
-   * then.
+   * The changes from one state to another. The server compares the states when the changes are read, and
+   * errors are thrown at that time.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
    * @throws {EngineError} SESSION_NOT_FOUND, CHECKPOINT_NOT_FOUND when a state does not exist

@@ -3,7 +3,10 @@ import { EngineError, errorRegistry, statusSchema, type ErrorReason } from '../.
 
 type Status = z.output<typeof statusSchema>
 
-/** The reason to use for an unknown one, by RPC status code. It may come from the HTTP adapter or a later version. */
+/**
+ * The reason that replaces an unknown one, by RPC status code. An unknown reason comes from the HTTP adapter
+ * or a later version.
+ */
 const byCode: Readonly<Record<number, ErrorReason>> = {
   3: 'INVALID_ARGUMENT',
   4: 'DEADLINE_EXCEEDED',
@@ -13,7 +16,10 @@ const byCode: Readonly<Record<number, ErrorReason>> = {
   16: 'UNAUTHENTICATED',
 }
 
-/** The error in a response. `details.reason` has the server's reason if this version does not know it. */
+/**
+ * Converts the status in a response to an error. If this version does not know the server's reason, it is in
+ * `details.reason`.
+ */
 export function fromStatus({ code, message, details }: Status): EngineError {
   const info = (details[0] ?? {}) as { readonly reason?: unknown; readonly metadata?: unknown }
   const metadata = textsOf(info.metadata)
@@ -25,7 +31,7 @@ export function fromStatus({ code, message, details }: Status): EngineError {
   })
 }
 
-/** The error in a response whose HTTP status is not a success. */
+/** Reads the error from a response whose HTTP status is not a success. */
 export async function fromResponse(response: Response): Promise<EngineError> {
   const text = await response.text()
   let body: unknown
@@ -43,7 +49,7 @@ export function notUnderstood(message: string, httpStatus: number, cause?: unkno
   return new EngineError('REMOTE_FAILED', message, { httpStatus: String(httpStatus) }, { cause })
 }
 
-/** The error for a missing or incomplete response. Without `baseUrl`, the response had started. */
+/** Creates the error for a missing or incomplete response. Omit `baseUrl` if the response had started. */
 export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const code = codeIn(cause)
   const message =
@@ -58,12 +64,12 @@ export function isOutage(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'REMOTE_FAILED'
 }
 
-/** Whether the server responds but has closed its engine, so that a new server may follow. */
+/** Whether the server responds but has closed its engine. A new server may replace it. */
 export function isClosing(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'STORE_CLOSED'
 }
 
-/** The error code, such as `ECONNREFUSED`. Node puts it into the cause of the error. */
+/** Returns the error code, such as `ECONNREFUSED`. Node puts it into the cause of the error. */
 function codeIn(thrown: unknown): string | undefined {
   const { code, cause } = (thrown ?? {}) as { readonly code?: unknown; readonly cause?: unknown }
   if (typeof code === 'string') return code

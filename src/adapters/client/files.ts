@@ -15,19 +15,19 @@ import type { InSession } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
 
-/** Bytes that one request reads at most, because a server limits its responses. */
+/** The most bytes that one request reads, because a server limits its responses. */
 const pieceBytes = 8 * 2 ** 20
 
 const readShape = new Shape<Request<'read'>>({ path: true, offset: true, length: true })
 
 const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
 
-/** How many times a file is read from the start if it changes during the read. */
+/** How many times a read starts over if the file changes while it is read. */
 const maxReadings = 5
 
 /**
- * The files of a session. Like `session.files` of a local engine, with the differences below. Each method also throws
- * the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
+ * The files of a session. Like `session.files` of a local engine, with the differences below. Each method
+ * also throws the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
  */
 export class RemoteFiles
   extends remoteService('session.files', 'write', 'append', 'readWithHash', 'setXattr', 'patchSegments')
@@ -56,7 +56,8 @@ export class RemoteFiles
   /**
    * Appends to a file, which is created if it does not exist. Sends the content in one request.
    *
-   * @throws {EngineError} LIMIT_EXCEEDED when the content is larger than a request of the server may be, about 12 MiB
+   * @throws {EngineError} LIMIT_EXCEEDED when the content is larger than a request of the server may be,
+   * about 12 MiB
    * @throws {EngineError} HASH_MISMATCH when the file does not have `expectedHash`
    * @throws {EngineError} IS_A_DIRECTORY, NOT_A_DIRECTORY when the path, or a part of it, has another kind
    * @throws {EngineError} PATH_NOT_FOUND when a parent is missing and `createParents` is false
@@ -69,7 +70,8 @@ export class RemoteFiles
   }
 
   /**
-   * Reads a file, or a part of it. Reads a large file with several requests, and returns one consistent content.
+   * Reads a file, or a part of it. Reads a large file with several requests, and returns one consistent
+   * content.
    *
    * @throws {EngineError} HASH_MISMATCH when the file changed during each of five attempts
    * @throws {EngineError} PATH_NOT_FOUND when the file does not exist
@@ -169,7 +171,7 @@ function withContent<T extends { readonly content: FileContent }>(
   return { ...copy, content: toBytes(copy.content, field) }
 }
 
-/** An invalid operation stays unchanged, and the encoder refuses it. */
+/** Encodes an operation. An invalid one stays unchanged, and the encoder of the request rejects it. */
 function toOperation(operation: BatchOperation, index: number): unknown {
   const { write, segmentWrite } = operation ?? {}
   const field = `operations[${index}]`

@@ -3,12 +3,13 @@ import { parseOptions, type ClientOptions } from './options.js'
 import { Transport } from './transport.js'
 
 /**
- * Connects to the engine of a server. The result has the API of a local engine, except for calls that need the same
- * process. Errors are `EngineError`s with the same reasons and details. A read without a response is retried twice; a
- * change is never retried.
+ * Connects to the engine of a server. The result has the API of a local engine, except for calls that need
+ * the same process. Errors are `EngineError`s with the same reasons and details. A read without a response is
+ * retried twice; a change is never retried.
  *
- * Every call can fail with `REMOTE_FAILED` when the server does not respond, `UNAUTHENTICATED` when it does not know
- * the token, `PERMISSION_DENIED` when it does not allow the call, and `DEADLINE_EXCEEDED` after `timeoutMs`.
+ * Every call can fail with `REMOTE_FAILED` if the server does not respond, `UNAUTHENTICATED` if it does not
+ * know the token, `PERMISSION_DENIED` if it does not allow the call, and `DEADLINE_EXCEEDED` after
+ * `timeoutMs`.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is invalid
  *

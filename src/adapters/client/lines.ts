@@ -1,4 +1,7 @@
-/** The complete lines of a body, without empty ones. Leaving the loop cancels the body. */
+/**
+ * Yields the lines of a body, without empty ones. Throws if the body ends within a line. Leaving the loop
+ * cancels the body.
+ */
 export async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const reader = body.getReader()
   const decoder = new TextDecoder()

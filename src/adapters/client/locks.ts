@@ -8,13 +8,13 @@ type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[
 
 const waitShape = new Shape<LockWaitOptions>({ signal: true })
 
-/** Milliseconds for the request that releases a lock after an aborted wait. */
+/** The timeout, in milliseconds, of the request that releases a lock after an aborted wait. */
 const giveBackMs = 1000
 
 /**
- * Locks like those of fcntl and flock. Like `session.posixLocks` of a local engine. If a wait is aborted while the
- * server grants its lock, the client releases the lock. It does not if the owner got another lock through this client,
- * because the release would also remove that one.
+ * Locks like those of fcntl and flock. Like `session.posixLocks` of a local engine. If a wait is aborted
+ * while the server grants its lock, the client releases the lock. Exception: if the owner ever got another
+ * lock through this client, the client does not release it, because that would also remove the other lock.
  */
 export class RemotePosixLocks
   extends remoteService('session.posixLocks', 'set', 'setBlocking', 'flock')
@@ -27,7 +27,7 @@ export class RemotePosixLocks
   }
 
   /**
-   * Locks a range, and waits as long as that takes. The request stays open while it waits.
+   * Locks a range, and waits until it is free. The request stays open during the wait.
    *
    * @throws {EngineError} DEADLOCK when owners would wait for each other
    * @throws {EngineError} QUOTA when 1,000 requests of the session wait

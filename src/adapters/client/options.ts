@@ -11,8 +11,9 @@ export interface ClientOptions {
   /** Ends all requests and subscriptions of this client with its reason. */
   readonly signal?: AbortSignal
   /**
-   * Milliseconds from a request to the end of its response. A slower request fails with `DEADLINE_EXCEEDED`, but the
-   * server may still carry it out. No timeout by default. Waits for locks and open subscriptions have no timeout.
+   * Milliseconds from a request to the end of its response. A slower request fails with `DEADLINE_EXCEEDED`,
+   * but the server may still execute it. No timeout by default. Waits for locks and open subscriptions have
+   * no timeout.
    */
   readonly timeoutMs?: number
   /** Milliseconds for which a lost subscription tries to reconnect; 60,000 by default. */
@@ -32,7 +33,7 @@ const optionsShape = new Shape<ClientOptions>({
 })
 
 export interface Settings {
-  /** Has no trailing slash. */
+  /** The URL without a trailing slash. */
   readonly baseUrl: string
   readonly token: () => string | Promise<string>
   readonly fetch: typeof globalThis.fetch
@@ -45,7 +46,8 @@ export interface Settings {
 /**
  * Returns the token.
  *
- * @throws EngineError `INVALID_ARGUMENT`, without the token in it, if a header cannot carry the token.
+ * @throws EngineError `INVALID_ARGUMENT` if a header cannot carry the token. The error does not contain the
+ * token.
  */
 export function checkToken(token: string): string {
   if (typeof token !== 'string' || !/^[\x21-\x7e]*$/.test(token))

@@ -1,4 +1,4 @@
-/** All items of a listing. It requests one page after the other. */
+/** Yields all items of a listing. It requests one page after the other. */
 export async function* pages<Item>(
   list: (page: {
     readonly pageToken?: string

@@ -12,7 +12,7 @@ import type { SessionCalls, SessionOperation } from './session-calls.js'
 
 type MethodName = keyof OperationMethods
 
-/** The part of a session at a path: `session` itself, or `session.files`, for example. */
+/** The part of a session at a path, for example `session.files`, or `session` itself. */
 type PartOf<Path extends string> = Path extends `session.${infer Name}`
   ? Name extends keyof Session
     ? Session[Name]
@@ -24,7 +24,7 @@ type OperationOf<Path extends string, Method> = {
   [Name in MethodName]: OperationMethods[Name] extends `${Path}.${Method & string}` ? Name : never
 }[MethodName]
 
-/** Whether the response of an operation has the type that its method returns in a local engine. */
+/** Whether the response of an operation has the same type as the result of its method in a local engine. */
 type Gives<Name extends OperationName, Method> = Method extends (...given: never[]) => Promise<infer Result>
   ? [Result] extends [void]
     ? true
@@ -34,8 +34,8 @@ type Gives<Name extends OperationName, Method> = Method extends (...given: never
   : false
 
 /**
- * The methods at a path that are operations, with their types and comments. A method whose result in a local engine has
- * another type is left out.
+ * The methods at a path that are operations, with their types and comments. A method is omitted if its result
+ * in a local engine has another type.
  */
 export type RemoteMethods<Path extends string> = Pick<
   PartOf<Path>,
@@ -50,7 +50,10 @@ export type RemoteMethods<Path extends string> = Pick<
 
 let reach: (service: RemoteService) => SessionCalls
 
-/** The calls of a service. They are not a property of it, because a user of the handle must not reach the token. */
+/**
+ * Returns the calls of a service. They are not a property of it, because users of the handle must not have
+ * access to the token.
+ */
 export function callsOf(service: RemoteService): SessionCalls {
   return reach(service)
 }
@@ -69,8 +72,9 @@ export class RemoteService {
 }
 
 /**
- * Creates a class with a method for each operation that a method at the path implements. The table of operations names
- * these methods, so that a new operation is included automatically. The subclass defines the methods in `own` itself.
+ * Creates a class with a method for each operation that a method at the path implements. The table of
+ * operations contains the names of these methods, so a new operation is included automatically. The subclass
+ * itself defines the methods in `own`.
  *
  * @example
  * class RemoteSecrets extends remoteService('session.secrets', 'get') implements PublicOf<SessionSecrets> {}

@@ -33,7 +33,7 @@ export class SessionCalls {
   ): Promise<OperationResponse<Name>> {
     const { sessionId } = this
     const given = checked(request) as { readonly sessionId?: unknown }
-    // The schema has a field `sessionId`, but the request of the method has not.
+    // The schema has a field `sessionId`, but a caller's request must not have it.
     if (given.sessionId !== undefined) throw unknownName('', 'sessionId', new Set())
     return this.transport.call(name, { ...given, sessionId } as never, options)
   }

@@ -41,14 +41,14 @@ export const stateShape = new Shape<StateReference>({
 })
 
 /**
- * The state that `session.diff` compares with: another session, a state by its name, a checkpoint of this session, or
- * `'base'`, the state that the session started from.
+ * The state to which `session.diff` compares: another session, a reference to a state, a checkpoint of this
+ * session, or `'base'`, the state that the session started from.
  */
 export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
 
 /**
- * A handle for one session on a server. Like the session of a local engine, with the differences below. Each method
- * also throws the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
+ * A handle for one session on a server. Like the session of a local engine, with the differences below. Each
+ * method also throws the errors of {@link connect}, and `SESSION_NOT_FOUND` when the session was deleted.
  */
 export class RemoteSession extends remoteService('session', 'commit') implements SessionApi {
   /** The id of the session. */
@@ -67,7 +67,10 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return (this.#files ??= new RemoteFiles(callsOf(this)))
   }
 
-  /** The files with the API of `node:fs/promises`, without synchronous calls, open files, streams and watchers. */
+  /**
+   * The files with the API of `node:fs/promises`, without synchronous calls, open files, streams and
+   * watchers.
+   */
   get fs(): RemoteFs {
     return (this.#fs ??= createRemoteFs(this.files))
   }
@@ -87,7 +90,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return new RemoteApprovals(callsOf(this))
   }
 
-  /** Keys and values apart from the files. */
+  /** Keys and values, separate from the files. */
   get cache(): RemoteCache {
     return new RemoteCache(callsOf(this))
   }
@@ -112,7 +115,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     return new RemoteHealth(callsOf(this))
   }
 
-  /** Secret values apart from the files. */
+  /** Secret values, separate from the files. */
   get secrets(): RemoteSecrets {
     return new RemoteSecrets(callsOf(this))
   }
@@ -164,7 +167,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
-   * Names the current state.
+   * Creates a checkpoint of the current state.
    *
    * @throws {EngineError} ALREADY_EXISTS when a checkpoint of the session has this label
    *
@@ -192,8 +195,8 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
-   * Deletes all checkpoints but the newest `keepLast`. It lists the checkpoints and deletes them one by one, so
-   * another client may change them in between.
+   * Deletes all checkpoints except the newest `keepLast`. It lists the checkpoints and deletes them one by
+   * one, so another client may change them in between.
    *
    * @throws {EngineError} INVALID_ARGUMENT when `keepLast` is not a whole number from 0
    * @throws {EngineError} CHECKPOINT_NOT_FOUND when another client deletes one of them during the call
@@ -220,8 +223,9 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
-   * The changes from another state to the current state of this session. The default is the state that the session
-   * started from. The server compares the states when the changes are read. Errors are thrown then.
+   * The changes from another state to the current state of this session. The default is the state that the
+   * session started from. The server compares the states when the changes are read, and errors are thrown at
+   * that time.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the state is invalid
    * @throws {EngineError} CHECKPOINT_NOT_FOUND when the state does not exist
@@ -237,8 +241,8 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
-   * Writes the current state as a git commit, and pushes it if the request has a branch. The signal ends the request,
-   * but the server may still make the commit.
+   * Writes the current state as a git commit, and pushes it if the request has a branch. The signal ends the
+   * request, but the server may still create the commit.
    *
    * @throws {EngineError} BRANCH_MOVED when the branch has a commit that this session does not build on
    * @throws {EngineError} GIT_PUSH_REJECTED when the remote refuses the push
@@ -265,7 +269,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 }
 
-/** Renames a field: the operation calls it `label`. */
+/** Renames the operation's field `label` to the library's name. */
 function ofLibrary({ label, ...checkpoint }: OperationResponse<'createCheckpoint'>): Checkpoint {
   return { ...checkpoint, checkpointLabel: label }
 }

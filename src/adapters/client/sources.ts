@@ -14,7 +14,7 @@ import type { Transport } from './transport.js'
 
 type Import = NonNullable<Parameters<Sources['startImport']>[1]>
 
-/** Milliseconds between two requests for a job: at first, and at most. */
+/** Milliseconds between two requests for a job: the first interval, and the longest. */
 const pollMs = { first: 50, longest: 2000 }
 
 const noneShape = new Shape<object>({})
@@ -44,8 +44,8 @@ const jobShape = new Shape<ImportJob>({
 })
 
 /**
- * The sources of a tenant. Like `engine.sources` of a local engine, with the differences below. Each method also
- * throws the errors of {@link connect}.
+ * The sources of a tenant. Like `engine.sources` of a local engine, with the differences below. Each method
+ * also throws the errors of {@link connect}.
  */
 export class RemoteSources {
   readonly #transport: Transport
@@ -58,10 +58,13 @@ export class RemoteSources {
   /**
    * Creates a source. It fetches nothing yet. A server does not accept `gitRepository`.
    *
-   * @throws {EngineError} INVALID_ARGUMENT when the request does not have exactly one kind, or a URL has credentials
+   * @throws {EngineError} INVALID_ARGUMENT when the request does not have exactly one kind, or a URL has
+   * credentials
    * @throws {EngineError} GIT_UNSUPPORTED_TRANSPORT when the URL is not http or https
-   * @throws {EngineError} GIT_ADDRESS_REFUSED when the remote has a private address and the server does not allow it
-   * @throws {EngineError} HOST_PATH_NOT_ALLOWED, HOST_PATH_NOT_FOUND when the server does not allow or have the path
+   * @throws {EngineError} GIT_ADDRESS_REFUSED when the remote has a private address and the server does not
+   * allow it
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED, HOST_PATH_NOT_FOUND when the server does not allow or have
+   * the path
    *
    * @example
    * const gitRemote = { remoteUrl: 'https://example.org/app.git' }
@@ -115,8 +118,8 @@ export class RemoteSources {
   }
 
   /**
-   * Starts an import. Sends a content as a stream, and resolves with the job when it is sent. The signal ends the
-   * request, not the job. Later errors are in the job.
+   * Starts an import. Sends a content as a stream, and resolves with the job after the content is sent. The
+   * signal ends the request, not the job. Later errors are in the job.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the request has a field of another kind of source, or `files`
    * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
@@ -164,8 +167,8 @@ export class RemoteSources {
   }
 
   /**
-   * Starts a job that makes the current state of a session a revision of a source of any kind. The signal ends the
-   * request, not the job.
+   * Starts a job that adds the current state of a session as a revision of a source. The source may be of any
+   * kind. The signal ends the request, not the job.
    *
    * @throws {EngineError} SOURCE_NOT_FOUND, SESSION_NOT_FOUND when the source or the session does not exist
    * @throws {EngineError} ALREADY_EXISTS when a revision of the source has this label or id
@@ -206,8 +209,8 @@ export class RemoteSources {
   }
 
   /**
-   * Resolves with the job when it has succeeded. It polls the job, with growing intervals. The error of a failed job
-   * has no `cause`.
+   * Resolves with the job when it has succeeded. It polls the job at growing intervals. The error of a failed
+   * job has no `cause`.
    *
    * @throws {EngineError} IMPORT_FAILED when the job failed; `details.errorCode` is the code of the job
    * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
@@ -229,8 +232,8 @@ export class RemoteSources {
   }
 
   /**
-   * The job now, then after each change, at last when it has ended. It polls the job, and so misses states between two
-   * requests.
+   * Yields the current job, then the job after each change, until it has ended. It polls the job, so it
+   * misses states between two requests.
    *
    * @throws {EngineError} JOB_NOT_FOUND when the source has no such job
    *

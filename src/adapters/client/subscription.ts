@@ -7,14 +7,15 @@ import type { OpenStream, Transport } from './transport.js'
 
 const done = { done: true, value: undefined } as const
 
-/** The longest wait before a lost stream is opened again, milliseconds. */
+/** The longest wait before an attempt to reconnect, in milliseconds. */
 const longestPause = 5000
 
 type Stream = OpenStream<OperationResponse<'subscribe'>>
 
 /**
- * A subscription that survives lost connections. It reconnects after the last received message, or at its start if
- * there was none. It loses no message that the server still stores, and delivers no message twice.
+ * A subscription that survives lost connections. It reconnects after the last received message, or at its
+ * start if none was received. It loses no message that the server still stores, and delivers no message
+ * twice.
  */
 export class RemoteSubscription implements BusSubscription {
   readonly opened: Promise<void>
@@ -22,7 +23,7 @@ export class RemoteSubscription implements BusSubscription {
   readonly #transport: Transport
   readonly #sessionId: string
   #query: Omit<BusSubscribeRequest, 'signal'> = {}
-  /** Ends the stream, for every cause: the caller, its signal or the client. */
+  /** Ends the stream. The cause may be the caller, its signal or the client. */
   readonly #abort = new AbortController()
   #left = false
   readonly #releases: (() => void)[] = []
@@ -50,7 +51,7 @@ export class RemoteSubscription implements BusSubscription {
 
   return(): Promise<IteratorResult<BusMessage, undefined>> {
     this.#leave()
-    // Not awaited: the generator ends once its pending read is aborted.
+    // Not awaited, because the generator ends after its pending read is aborted.
     this.#messages.return(undefined).catch(() => undefined)
     this.#release()
     return Promise.resolve(done)
@@ -116,7 +117,7 @@ export class RemoteSubscription implements BusSubscription {
     }
   }
 
-  /** Throws the last error if the outage lasts longer than `reconnectMs`. */
+  /** Opens the stream again. Throws the last error if the outage lasts longer than `reconnectMs`. */
   async #reconnect(last: string | undefined, lost: unknown): Promise<Stream> {
     const { replayAfterMessageId, replayLimit, ...query } = this.#query
     const replay =

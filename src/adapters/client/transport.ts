@@ -52,9 +52,9 @@ const retryPauses = [100, 400]
 /** Calls operations on a server. */
 export class Transport {
   readonly settings: Settings
-  /** Every owner that ever got a lock through this client. */
+  /** All owners that ever got a lock through this client. */
   readonly lockOwners = new Set<string>()
-  /** Requests without a response so far. */
+  /** Requests that have no response yet. */
   readonly #pending = new Set<Promise<unknown>>()
   readonly #closing = new AbortController()
 
@@ -116,7 +116,10 @@ export class Transport {
     }
   }
 
-  /** Opens a stream. The signal, or leaving the loop over the items, ends it. The loop throws if it ends early. */
+  /**
+   * Opens a stream. The signal, or leaving the loop over the items, ends it. The loop throws if it ends
+   * early.
+   */
   async open<Name extends OperationName>(
     name: Name,
     request: Given<OperationRequest<Name>>,
@@ -167,7 +170,7 @@ export class Transport {
       return await read(await this.#fetch(wire, deadline, pauses))
     } catch (error) {
       const reason = deadline.reasonOf(error)
-      // Stops a content that is still being sent.
+      // Stops the sending of a content.
       deadline.abort(reason)
       throw reason
     } finally {
@@ -175,7 +178,10 @@ export class Transport {
     }
   }
 
-  /** Returns a successful response, and throws an error for any other. Only a request without a response is retried. */
+  /**
+   * Returns a successful response, and throws an error for any other. A request is retried only if it got no
+   * response.
+   */
   async #fetch(
     { method, target, body }: WireRequest,
     { signal }: Deadline,
@@ -217,8 +223,9 @@ function isRead({ method, capabilities }: Operation): boolean {
 }
 
 /**
- * The body of a request. A stream is sent while it is read, for which fetch requires `duplex: 'half'`. The stream ends
- * when the signal aborts, because Node's fetch would continue to read it after an abort or a lost connection.
+ * Creates the body of a request. A stream is sent while it is read, which requires `duplex: 'half'` in fetch.
+ * The stream ends when the signal aborts, because Node's fetch would continue to read it after an abort or a
+ * lost connection.
  */
 function bodyOf(body: NonNullable<WireRequest['body']>, signal: AbortSignal): RequestInit {
   if (typeof body === 'string' || body instanceof Uint8Array) return { body: body as string }
@@ -249,7 +256,7 @@ function bodyOf(body: NonNullable<WireRequest['body']>, signal: AbortSignal): Re
 
 type Contents = AsyncGenerator<Uint8Array, void, undefined>
 
-/** The pieces of a response that must have `length` bytes in total. */
+/** Yields the pieces of a response, which must have `length` bytes in total. */
 async function* pieces(body: ReadableStream<Uint8Array>, length: number, deadline: Deadline): Contents {
   const reader = body.getReader()
   let received = 0

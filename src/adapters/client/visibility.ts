@@ -18,13 +18,13 @@ export type RemoteEvent = Omit<SessionEvent, 'principal'>
 export interface RemoteEventPage {
   /** The events of this page, oldest first. */
   readonly events: RemoteEvent[]
-  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
+  /** Pass it as `pageToken` to get the next page. Empty on the last page. */
   readonly nextPageToken: string
 }
 
 /**
- * The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. Each method also
- * throws the errors of {@link connect}.
+ * The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. Each
+ * method also throws the errors of {@link connect}.
  */
 export class RemoteEvents {
   readonly #session: SessionCalls

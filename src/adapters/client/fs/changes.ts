@@ -40,7 +40,7 @@ export function changesOf(files: RemoteFiles) {
   return {
     utimes: utimesBy('utime'),
     lutimes: utimesBy('lutime'),
-    /** With `recursive` it returns the first directory that it created, if any. */
+    /** With `recursive`, it returns the first directory that it created, if any. */
     async mkdir(path: unknown, options?: unknown): Promise<string | undefined> {
       const { recursive: givenRecursive, mode: givenMode } = (
         typeof options === 'object' && options !== null ? options : { mode: options }
@@ -128,7 +128,7 @@ export function changesOf(files: RemoteFiles) {
         files.setMode({ path: await locate(files, given), mode: bits }),
       )
     },
-    /** The copy shares the content, so only its name takes space. */
+    /** The copy shares the content of its source, so it stores only a new entry. */
     async copyFile(src: unknown, dest: unknown, mode?: unknown): Promise<void> {
       const path = givenPath(src, 'src')
       const target = givenPath(dest, 'dest')
@@ -166,7 +166,10 @@ export function changesOf(files: RemoteFiles) {
   }
 }
 
-/** The system opens the source before it checks its kind, so errors of the destination take precedence. */
+/**
+ * As on a disk, the source is opened before its kind is checked. So errors of the destination take
+ * precedence.
+ */
 async function checkDestination(files: RemoteFiles, path: string, exclusive: boolean): Promise<void> {
   const request = { path, followSymlinks: !exclusive }
   const found = await files.stat(request).catch(unless('PATH_NOT_FOUND'))
@@ -178,10 +181,11 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
 }
 
 /**
- * The number of directories that a recursive mkdir has to create. It creates nothing through a dangling symlink.
+ * Returns the number of directories that a recursive mkdir must create. It creates nothing through a dangling
+ * symlink.
  */
 async function missingLevels(files: RemoteFiles, path: string): Promise<number> {
-  // The server refuses a relative path.
+  // The server rejects a relative path.
   if (!path.startsWith('/')) return 1
   const names = path.split('/').slice(1)
   for (let depth = names.length; depth > 0; depth--) {
@@ -211,7 +215,7 @@ function randomLetters(): string {
   return Array.from(bytes, (byte) => letters[byte % letters.length]).join('')
 }
 
-/** The given path without its last `levels` names. */
+/** Returns the given path without its last `levels` names. */
 function ancestor(path: string, levels: number): string {
   let end = path
   for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')

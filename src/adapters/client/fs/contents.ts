@@ -76,7 +76,7 @@ export function contentsOf(files: RemoteFiles) {
         try {
           return decodeBytes(await endedBy(signal, files.read({ path: at })), encoding)
         } catch (thrown) {
-          // Node can open a directory. Its read fails, with an error that has no path.
+          // Node can open a directory, but reading it fails, with an error that has no path.
           throw hasReason(thrown, 'IS_A_DIRECTORY') ? systemError('EISDIR', { syscall: 'read' }) : thrown
         }
       })
@@ -117,14 +117,14 @@ function replaces({ write, create, truncate, append, directory, noFollow }: Flag
   return write && create && (truncate || append) && !directory && !noFollow
 }
 
-/** The path for writing a whole file. The write itself reports most errors. */
+/** Returns the path for writing a whole file. The write itself reports most errors. */
 async function wholeAt(files: RemoteFiles, given: string): Promise<string> {
   const path = await locate(files, given)
   if (slashed(given)) throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
   return path
 }
 
-/** The path for opening a file with these flags, with the errors of open(2). */
+/** Returns the path for opening a file with these flags. Throws the errors of open(2). */
 async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promise<string> {
   const path = plainPath(given)
   if (flags.create) {
@@ -139,7 +139,10 @@ async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promis
   return path
 }
 
-/** Creates a file with a mode. Returns false if the file exists: like open(2), it sets the mode of new files only. */
+/**
+ * Creates a file with a mode. Returns false if the file exists, because open(2) sets the mode of new files
+ * only.
+ */
 async function create(
   files: RemoteFiles,
   request: { path: string; content: Uint8Array; mode: number; createParents: boolean },

@@ -16,7 +16,7 @@ export async function asCall<T>(names: SystemCall, act: () => Promise<T>): Promi
   }
 }
 
-/** The path to send to the server. A path with a trailing slash must not lead to anything but a directory. */
+/** Returns the path to send to the server. A path with a trailing slash must be a directory, or not exist. */
 export async function locate(files: RemoteFiles, given: string): Promise<string> {
   const path = plainPath(given)
   if (!slashed(given)) return path
@@ -25,7 +25,9 @@ export async function locate(files: RemoteFiles, given: string): Promise<string>
   throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
 }
 
-/** A handler for `catch` that returns undefined for errors with this reason, and throws all others. */
+/**
+ * Creates a handler for `catch` that returns undefined for errors with this reason, and rethrows all others.
+ */
 export function unless(reason: EngineError['reason']): (thrown: unknown) => undefined {
   return (thrown) => {
     if (hasReason(thrown, reason)) return undefined

@@ -16,8 +16,8 @@ import type { readsOf } from './reads.js'
 interface Calls extends ReturnType<typeof changesOf>, ReturnType<typeof readsOf> {}
 
 /**
- * `cp` by Node's rules. It checks everything first, and changes nothing if a check fails. Each step is a separate
- * change. The contents do not leave the server.
+ * Implements `cp` by Node's rules. It checks everything first, and changes nothing if a check fails. Each
+ * step is a separate change. The contents do not leave the server.
  */
 export async function copy(
   files: RemoteFiles,

@@ -1,6 +1,6 @@
 import { checkSignal, typeError, valueError } from '../../../engine/client-contract.js'
 
-/** Node's Buffer. In a browser there is none: then text is always UTF-8, and bytes are a Uint8Array. */
+/** Node's Buffer. It is undefined in a browser. There, text is always UTF-8, and bytes are a Uint8Array. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
 
 /** As in Node, '' means no encoding. */
@@ -14,8 +14,9 @@ export interface Options {
 const noNames: readonly never[] = []
 
 /**
- * Reads Node's options: an object, or only the encoding. Copies `encoding`, `signal` and the options in `names`. Each
- * is read once, so that a getter cannot pass a check and then return another value.
+ * Parses options in Node's two forms: an object, or only the encoding. Copies `encoding`, `signal` and the
+ * options in `names`. Each property is read once, so that a getter cannot pass a check and then return
+ * another value.
  */
 export function toOptions<T extends Options>(
   options: unknown,
@@ -47,7 +48,7 @@ export function decodeBytes(bytes: Uint8Array, encoding: Encoding): string | Uin
   return wanted === undefined ? buffer : buffer.toString(wanted)
 }
 
-/** The bytes of a caller's data. */
+/** Converts a caller's data to bytes. */
 export function toData(data: unknown, encoding: Encoding): Uint8Array {
   if (typeof data === 'string') {
     return Buffer === undefined

@@ -7,8 +7,9 @@ import { copy } from './copy.js'
 import { readsOf } from './reads.js'
 
 /**
- * `session.fs.promises` of a session on a server: the API of `node:fs/promises`, with Node's errors. The `cause` of an
- * error is the `EngineError`. A call may take several requests, and other clients may change files in between.
+ * `session.fs.promises` of a session on a server: the API of `node:fs/promises`, with Node's errors. The
+ * `cause` of an error is the `EngineError`. A call may take several requests, and other clients may change
+ * files in between.
  */
 export type RemoteFsPromises = Omit<
   FsPromises,
@@ -16,8 +17,8 @@ export type RemoteFsPromises = Omit<
 >
 
 /**
- * The view of a session's files that `session.fs` of a session on a server returns. Unlike the view of a local
- * session, it has promises only.
+ * The view of a session's files that `session.fs` of a session on a server returns. Unlike the view of a
+ * local session, it has promises only.
  */
 export interface RemoteFs {
   /** The API of `node:fs/promises`, without open files, streams and watchers. */
