@@ -12,7 +12,7 @@ export function parsePairs(option: string, pairs: readonly string[] = []): Recor
   return parsed
 }
 
-/** `<session>:<path>`. The path starts at the root, even without a leading slash. */
+/** A parsed `<session>:<path>`. The path starts at the root, even without a leading slash. */
 export interface FileReference {
   readonly session: string
   readonly path: string
@@ -25,7 +25,7 @@ export function parseFileReference(text: string): FileReference {
   return reference
 }
 
-/** `<session>` or `<session>:<path>`. */
+/** Parses `<session>` or `<session>:<path>`. The path is `/` by default. */
 export function parsePlace(text: string): FileReference {
   const at = text.indexOf(':')
   const session = at < 0 ? text : text.slice(0, at)
@@ -33,7 +33,9 @@ export function parsePlace(text: string): FileReference {
   return { session: parseId(session, 'session'), path: path.startsWith('/') ? path : `/${path}` }
 }
 
-/** `<path>`, which starts at the root of the session of the first argument, or `<session>:<path>`. */
+/**
+ * Parses `<session>:<path>`, or a `<path>` in the session of the first argument. The path starts at the root.
+ */
 export function parseDestination(text: string): { readonly session?: string; readonly path: string } {
   if (text.startsWith('/')) return { path: text }
   return text.includes(':') ? parsePlace(text) : { path: `/${text}` }
@@ -55,7 +57,7 @@ export function parsePort(text: string): number {
   return Number(text)
 }
 
-/** `Ada Lovelace <ada@example.org>`. */
+/** Parses an author, such as `Ada Lovelace <ada@example.org>`. */
 export function parseAuthor(text: string): { name: string; email: string } {
   const [, name, email] = /^([^<>]*[^<>\s])\s*<([^<>\s]+)>$/.exec(text.trim()) ?? []
   if (name === undefined || email === undefined)
@@ -63,7 +65,7 @@ export function parseAuthor(text: string): { name: string; email: string } {
   return { name, email }
 }
 
-/** `<tenant>/<principal>`. */
+/** Parses `<tenant>/<principal>`. */
 export function parseCaller(text: string): { tenant: string; principal: string } {
   const at = text.indexOf('/')
   const tenant = text.slice(0, at)
@@ -82,8 +84,8 @@ export interface TokenGrant {
 }
 
 /**
- * `<token>` or `<token>@<tenant>/<principal>`. Tenant and principal are `local` by default. Errors do not show the
- * text, because it may be a secret.
+ * Parses `<token>` or `<token>@<tenant>/<principal>`. Tenant and principal are `local` by default. Errors do
+ * not show the text, because it may be a secret.
  */
 export function parseToken(text: string, where: string): TokenGrant {
   const at = text.indexOf('@')
@@ -98,7 +100,7 @@ export function parseToken(text: string, where: string): TokenGrant {
   return { token, caller: { tenant, principal } }
 }
 
-/** 32 bytes, as 64 hex digits or in base64. Errors do not show the text. */
+/** Parses a key of 32 bytes, as 64 hex digits or in base64. Errors do not show the text. */
 export function parseMasterKey(text: string, where: string): Uint8Array {
   const trimmed = text.trim()
   if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')

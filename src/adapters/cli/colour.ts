@@ -16,8 +16,8 @@ const styles = {
 export type Style = keyof typeof styles
 
 /**
- * Whether to write colours to a stream. `NO_COLOR` (https://no-color.org) switches them off, and `FORCE_COLOR` switches
- * them on. Otherwise it depends on whether the stream is a terminal with colours.
+ * Whether to write colours to a stream. `NO_COLOR` (https://no-color.org) switches them off, and
+ * `FORCE_COLOR` switches them on. Otherwise, colours are used if the stream is a terminal that supports them.
  */
 export function wantsColour(stream: NodeJS.WriteStream, env: World['env']): boolean {
   if ((env['NO_COLOR'] ?? '') !== '') return false

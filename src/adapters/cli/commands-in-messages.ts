@@ -1,4 +1,4 @@
-/** Library calls that occur in messages of the engine, and the commands to show in their place. */
+/** Library calls that occur in messages of the engine, and the commands that replace them. */
 const commands: readonly (readonly [call: string, command: string])[] = [
   ['listCheckpoints() lists them', '"forkspace session show" lists them'],
   ['the bytes that session.exportBundle() returned', 'a file that "forkspace export --bundle" wrote'],
@@ -10,7 +10,7 @@ const commands: readonly (readonly [call: string, command: string])[] = [
   ],
 ]
 
-/** Replaces library calls in a message of the engine by commands. */
+/** Replaces library calls in a message of the engine with commands. */
 export function inCommands(message: string): string {
   return commands.reduce((text, [call, command]) => text.replaceAll(call, command), message)
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { UsageError } from './failure.js'
 
-/** A script that makes a shell complete commands and options, and files for other words. */
+/** Returns a script with which a shell completes commands and options, and completes other words as files. */
 export function completionScript(program: Command, shell: string): string {
   if (shell !== 'bash' && shell !== 'zsh')
     throw new UsageError(`the shell must be bash or zsh, but got '${shell}'`)
@@ -30,7 +30,7 @@ function* wordsOf(command: Command, path: string): Generator<readonly [string, s
   for (const sub of command.commands) yield* wordsOf(sub, path === '' ? sub.name() : `${path} ${sub.name()}`)
 }
 
-/** Patterns that match a command after the path of its parent, such as `source add`. */
+/** Returns patterns that match a command together with the path of its parent, such as `source add`. */
 function groupsOf(program: Command): string {
   const patterns: string[] = []
   const visit = (command: Command, path: string): void => {

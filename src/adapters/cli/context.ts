@@ -26,13 +26,16 @@ export class Context {
     return 'server' in this.#place
   }
 
-  /** Opens the target at the first call. Later calls return the same one. */
+  /** Opens the target on the first call. Later calls return the same target. */
   async workspaces(options: { readonly create: boolean } = { create: false }): Promise<EngineApi> {
     this.#target ??= await openTarget(this.#place, options)
     return this.#target.workspaces
   }
 
-  /** The local engine, for work that a server does not offer. `what` names the work in the error. */
+  /**
+   * Returns the local engine, for work that a server does not offer. `what` is the name of the work in the
+   * error.
+   */
   async engine(what: string, options?: { readonly create: boolean }): Promise<EngineScope> {
     if (this.remote)
       throw new Failure(`${what} needs direct access to the store: use --store <directory>, not --server`)
@@ -61,7 +64,7 @@ export class Context {
     })
   }
 
-  /** Writes a line for people to standard error. It writes nothing with `--json`. */
+  /** Writes a line for people to standard error, except with `--json`. */
   note(text: string): void {
     if (!this.out.json) this.stderr.write(`${text}\n`)
   }

@@ -16,7 +16,10 @@ export interface Credentials {
 /** The user name that git hosts accept together with a token. */
 const tokenUsername = 'x-access-token'
 
-/** The credentials in the options, if any. The returned function reads and checks a password file when it is called. */
+/**
+ * Parses the credentials in the options, if any. The returned function reads and checks a password file when
+ * it is called.
+ */
 export function parseCredentials(
   { username, passwordEnv, passwordFile }: CredentialOptions,
   variables: Readonly<Record<string, string | undefined>>,
@@ -32,7 +35,8 @@ export function parseCredentials(
   const whole = (password: string): Credentials => ({ username: username ?? tokenUsername, password })
   if (passwordFile !== undefined) return async () => whole(await readPassword(passwordFile))
   const password = variables[passwordEnv!]
-  // The error shows neither the value nor the name, because the name may be a password by mistake.
+  // The error shows neither the value nor the name, because a user may pass a password as the name by
+  // mistake.
   if (password === undefined || password === '')
     throw new UsageError('--password-env takes the name of a variable, but no such variable is set')
   return () => Promise.resolve(whole(password))

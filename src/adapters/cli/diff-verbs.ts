@@ -8,8 +8,8 @@ const letters = { added: 'A', removed: 'D', modified: 'M' } as const
 const maxLabels = 2
 
 /**
- * Lists the changes from one state to another: from the first session to the second, from a checkpoint to a second one
- * or to the current state, or from the base of a session to its current state.
+ * Lists the changes from one state to another: from the first session to the second, from a checkpoint to a
+ * second checkpoint or the current state, or from the base of a session to its current state.
  */
 export async function showDiff(
   context: Context,

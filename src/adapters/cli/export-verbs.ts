@@ -15,8 +15,8 @@ interface ExportOptions {
 }
 
 /**
- * Exports a session as a tar or bundle, or `<source>@<revision>` as a tar, to a file or standard output. A file gets
- * its name only when it is complete.
+ * Exports a session as a tar or bundle, or `<source>@<revision>` as a tar. The output is a file or standard
+ * output. A file gets its name only after it is complete.
  */
 export async function exportTree(context: Context, [what]: [string], options: ExportOptions): Promise<void> {
   const { output } = options
@@ -51,7 +51,10 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
   context.note(`${output}: ${formatBytes(size)}`)
 }
 
-/** Checks the output path before the export starts, so that an error names this path and not the temporary file. */
+/**
+ * Checks the output path before the export starts, so that an error contains this path and not the temporary
+ * file.
+ */
 async function checkOutput(output: string): Promise<void> {
   if (await isDirectory(output))
     throw new Failure(
@@ -120,7 +123,7 @@ export async function checkOut(
   }
 }
 
-/** Copies the changes in a checkout directory to the session, so that both are the same. */
+/** Copies the changes in a checkout directory to the session, so that both have the same files. */
 export async function syncDirectory(context: Context, [prefix, directory]: [string, string]): Promise<void> {
   const engine = await context.engine('a sync')
   const session = await engine.sessions.open(await context.sessionId(prefix))

@@ -5,17 +5,17 @@ import { asJson, printableName, printableText } from './printable.js'
 /** The exit codes of the command. */
 export const ExitCode = { ok: 0, failure: 1, usage: 2 } as const
 
-/** The command line is invalid. */
+/** Thrown if the command line is invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** The command failed for a reason outside the engine. The message is shown unchanged. */
+/** Thrown if the command failed for a reason outside the engine. The message is shown unchanged. */
 export class Failure extends Error {
   override readonly name = 'Failure'
 }
 
-/** The reader of the output closed it. */
+/** Thrown if the reader of the output closed it. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed'
 }
@@ -25,11 +25,13 @@ export function exitCodeOf(error: unknown): number {
   return error instanceof UsageError ? ExitCode.usage : ExitCode.failure
 }
 
-/** One line that describes an error, without a stack. Library options are shown as options of the command line. */
+/**
+ * Describes an error in one line, without a stack. Library options are shown as options of the command line.
+ */
 export function describeFailure(error: unknown, inFlags: InFlags = unchanged): string {
   if (!(error instanceof Error)) return printableText(String(error))
   const { reason, details } = engineParts(error)
-  // The message of a failed import repeats that of its cause, which has more details.
+  // The message of a failed import repeats the message of its cause, and the cause has more details.
   const cause = reason === 'IMPORT_FAILED' && error.cause instanceof Error ? error.cause : undefined
   const isCausePart = cause !== undefined && cause.message.includes(error.message)
   const parts = isCausePart ? [] : [reason === undefined ? error.message : inFlags(inCommands(error.message))]
@@ -41,7 +43,7 @@ export function describeFailure(error: unknown, inFlags: InFlags = unchanged): s
   return printableText(reason === undefined || reason === 'IMPORT_FAILED' ? text : `${text} (${reason})`)
 }
 
-/** The error as JSON: `{"error": {reason, code, message, details}}`. */
+/** Formats the error as JSON: `{"error": {reason, code, message, details}}`. */
 export function failureAsJson(error: unknown, inFlags: InFlags = unchanged): string {
   const { reason, code, details } = engineParts(error)
   const text = error instanceof Error ? error.message : String(error)
@@ -61,7 +63,10 @@ export function reasonOf(error: unknown): string | undefined {
   return engineParts(error).reason
 }
 
-/** Recognizes errors of the engine by their fields, without loading the engine. The client has a class of its own. */
+/**
+ * Recognizes errors of the engine by their fields, without loading the engine. The client has its own error
+ * class.
+ */
 function engineParts(error: unknown): {
   reason: string | undefined
   code: string | undefined

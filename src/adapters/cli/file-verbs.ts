@@ -10,7 +10,7 @@ const statsAtOnce = 32
 
 const letters = { directory: 'd', file: '-', symlink: 'l' } as const
 
-/** One path of a session to print. The optional fields are set with `--long`. */
+/** One path of a session to print. The optional fields are set only with `--long`. */
 interface Entry {
   readonly path: string
   readonly kind: 'directory' | 'file' | 'symlink'
@@ -21,7 +21,9 @@ interface Entry {
   readonly target?: string
 }
 
-/** Lists the entries of a directory, or one file. A symlink is followed only if the path ends with a slash. */
+/**
+ * Lists the entries of a directory, or one file. A symlink is followed only if the path ends with a slash.
+ */
 export async function listFiles(
   context: Context,
   [reference]: [string],
@@ -76,14 +78,14 @@ async function printEntry(context: Context, entry: Entry, name: string): Promise
   }, entry)
 }
 
-/** Prints a file. The output is one consistent content, even if the file changes meanwhile. */
+/** Prints a file. The output is one consistent content, even if the file changes during the command. */
 export async function printFile(context: Context, [reference]: [string]): Promise<void> {
   const { session: prefix, path } = parseFileReference(reference)
   const { files } = await context.session(prefix)
   for await (const bytes of await files.readStream({ path })) await context.out.bytes(bytes)
 }
 
-/** Writes a file of any size in one change. `--expect` is checked at the end, when the change is made. */
+/** Writes a file of any size in one change. `--expect` is checked at the end, when the change is applied. */
 export async function putFile(
   context: Context,
   [name, reference]: [string, string],
@@ -116,7 +118,7 @@ export async function putFile(
   }
 }
 
-/** Like `mv`: moves into an existing directory, or else to the new path. */
+/** Moves a path like `mv`: into an existing directory, or otherwise to the new path. */
 export async function movePath(context: Context, [reference, destination]: [string, string]): Promise<void> {
   const { session: prefix, path: sourcePath } = parseFileReference(reference)
   const { files, id } = await context.session(prefix)
@@ -138,7 +140,7 @@ export async function movePath(context: Context, [reference, destination]: [stri
   if (context.out.json) await context.out.line('', { sourcePath, destinationPath })
 }
 
-/** In the order given; a path that cannot be removed ends it. */
+/** Removes paths in the given order. Stops at the first path that cannot be removed. */
 export async function removePaths(
   context: Context,
   [references]: [string[]],

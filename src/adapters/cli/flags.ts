@@ -4,7 +4,7 @@ import { Option, type Command } from 'commander'
 export class Flag extends Option {
   libraryNames: readonly string[] = []
 
-  /** In messages of the engine, the flag replaces these names. */
+  /** Sets the library names that this flag replaces in messages of the engine. */
   sets(...libraryNames: readonly string[]): this {
     this.libraryNames = libraryNames
     return this
@@ -17,8 +17,8 @@ export type InFlags = (message: string) => string
 export const unchanged: InFlags = (message) => message
 
 /**
- * Shows the flags of the command. If `server` is given, a message about an engine option names the flag of that
- * command, which starts the server.
+ * Returns a function that replaces library options with the flags of the command. If `server` is given, a
+ * message about an engine option contains the flag of that command, which starts the server.
  */
 export function flagsOf(command: Command, server?: Command): InFlags {
   const ofServer = new Set(server?.options.map(({ long }) => long))

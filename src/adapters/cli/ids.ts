@@ -9,7 +9,7 @@ interface IdPage {
   readonly nextPageToken: string
 }
 
-/** The only id that begins with a prefix. A complete id is returned without a lookup. */
+/** Returns the only id that begins with a prefix. A complete id is returned without a lookup. */
 export async function completeId(
   kind: 'session' | 'source' | 'checkpoint',
   prefix: string,

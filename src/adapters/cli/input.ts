@@ -9,14 +9,14 @@ import type { World } from './world.js'
 export interface Input {
   readonly size: number
   read(): AsyncIterable<Uint8Array>
-  /** The first `length` bytes, or fewer if the input is shorter. */
+  /** Returns the first `length` bytes, or fewer if the input is shorter. */
   head(length: number): Promise<Uint8Array>
   close(): Promise<void>
 }
 
 /**
- * Opens a file, or standard input for `-`. Standard input is first copied to a temporary file that only this user may
- * read, because an earlier command of the pipeline may have the store open until its output ends.
+ * Opens a file, or standard input for `-`. Standard input is first copied to a temporary file that only this
+ * user can read, because an earlier command of the pipeline may keep the store open until its output ends.
  */
 export async function openInput(name: string, world: Pick<World, 'stdin'>): Promise<Input> {
   return name === '-' ? spool(world.stdin) : openFile(name)

@@ -9,9 +9,12 @@ export type Log = (
   fields?: Readonly<Record<string, unknown>>,
 ) => void
 
-/** Writes a log to a stream, as lines of text or JSON objects with `time`, `level`, `message` and `fields`. */
+/**
+ * Creates a log that writes to a stream: lines of text, or JSON objects with `time`, `level`, `message` and
+ * `fields`.
+ */
 export function createLog(stream: NodeJS.WritableStream, format: LogFormat): Log {
-  // There is no other place to report a closed log stream.
+  // A closed log stream cannot be reported anywhere else.
   stream.on('error', () => undefined)
   return (level, message, fields = {}) => {
     const time = new Date().toISOString()

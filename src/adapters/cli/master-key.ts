@@ -17,7 +17,7 @@ export interface KeySource {
   readonly notes: readonly string[]
 }
 
-/** The key in a file or an environment variable; undefined if neither is given. */
+/** Reads the key from a file or an environment variable. Returns undefined if neither is given. */
 export async function givenMasterKey(
   file: string | undefined,
   variable: string | undefined,
@@ -28,8 +28,8 @@ export async function givenMasterKey(
 }
 
 /**
- * The key in the directory of a store. It creates the key if the store has neither a key nor secrets. The store must be
- * open, so that only one process creates a key.
+ * Reads the key from the directory of a store. Creates the key if the store has neither a key nor secrets.
+ * The store must be open, so that only one process creates a key.
  */
 export async function keptMasterKey(directory: string, store: Store): Promise<KeySource> {
   const path = join(directory, keyName)
@@ -76,7 +76,9 @@ function parseKeyText(text: string, path: string): Uint8Array {
   }
 }
 
-/** Writes the key file atomically: it gets its name only when it is on disk, and never replaces another key. */
+/**
+ * Writes the key file atomically. It gets its name only after it is synced, and never replaces another key.
+ */
 async function writeKeyFile(directory: string, path: string, text: string): Promise<void> {
   const part = `${path}.new`
   // A killed process may have left this file. Its key was never used.

@@ -6,8 +6,8 @@ import type { World } from './world.js'
 const bufferedChars = 64 * 1024
 
 /**
- * The standard output of a command. It buffers lines. If the reader closes the pipe, as `head` does, the next write
- * throws OutputClosed.
+ * The standard output of a command. It buffers lines. If the reader closes the pipe, as `head` does, the next
+ * write throws OutputClosed.
  */
 export class Output {
   readonly json: boolean
@@ -30,18 +30,18 @@ export class Output {
     })
   }
 
-  /** The text in the colour of the style, if the output has colours. */
+  /** Returns the text in the colour of the style, if the output has colours. */
   paint(style: Style, text: string): string {
     return this.#hasColour ? paint(style, text) : text
   }
 
-  /** Prints one line: the text, or with `--json` the value. */
+  /** Prints one line: the text or, with `--json`, the value. */
   async line(text: string | (() => string), value: unknown): Promise<void> {
     this.#text += `${this.json ? asJson(value) : typeof text === 'string' ? text : text()}\n`
     if (this.#text.length >= bufferedChars) await this.flush()
   }
 
-  /** Prints rows with aligned columns, or with `--json` one value per line. */
+  /** Prints rows with aligned columns or, with `--json`, one value per line. */
   async table(
     rows: readonly { readonly cells: readonly string[]; readonly value: unknown }[],
   ): Promise<void> {
@@ -73,7 +73,8 @@ export class Output {
   async #write(chunk: string | Uint8Array): Promise<void> {
     this.#check()
     await new Promise<void>((resolve) => {
-      // The callback also gets errors. The `error` listener records them by the next turn of the event loop.
+      // The callback is also called for errors. The `error` listener has recorded them by the next turn of
+      // the event loop.
       this.#stream.write(chunk, () => setImmediate(resolve))
     })
     this.#check()

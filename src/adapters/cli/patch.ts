@@ -10,10 +10,13 @@ import { Failure } from './failure.js'
 import type { Output } from './output.js'
 import { printableLine, printableName } from './printable.js'
 
-/** The contents of larger files are not shown. */
+/** Contents of files larger than this are not shown. */
 const maxFileBytes = 2 ** 20
 const maxAllBytes = 2 ** 28
-/** Milliseconds to compare one file. Its changes are not shown if the comparison takes longer. */
+/**
+ * The time limit for comparing one file, in milliseconds. If the comparison takes longer, its changes are not
+ * shown.
+ */
 const timeoutMs = 2_000
 
 /** One version of a file. `bytes` is undefined if the file is too large. */
@@ -36,7 +39,7 @@ export async function printPatch(context: Context, from: StateReference, to: Sta
   }
 }
 
-/** Prints the exact bytes, for `git apply`. On a terminal it escapes control characters. */
+/** Prints the exact bytes, for `git apply`. On a terminal, it escapes control characters instead. */
 async function printOne(out: Output, patch: Buffer): Promise<void> {
   if (!out.isTerminal) return out.bytes(patch)
   let isHead = true
@@ -93,7 +96,10 @@ class Budget {
   }
 }
 
-/** Reads files of a base or checkpoint from its tar export, because only current states can be read file by file. */
+/**
+ * Reads files of a base or checkpoint from its tar export, because only current states can be read file by
+ * file.
+ */
 async function readTar(tar: AsyncIterable<Uint8Array>, paths: ReadonlySet<string>): Promise<Sides> {
   const sides = new Map<string, Side>()
   const budget = new Budget()
@@ -129,7 +135,7 @@ async function readEntry(entry: TarEntry, sides: Sides, budget: Budget): Promise
   return { mode: gitMode(mode), bytes: Buffer.concat(pieces) }
 }
 
-/** Git distinguishes only executable and other files. */
+/** Returns git's mode of a file. Git distinguishes only executable and other files. */
 function gitMode(mode: number): number {
   return (mode & 0o100) === 0 ? 0o100644 : 0o100755
 }
@@ -138,7 +144,7 @@ function pathOf(name: string): string {
   return `/${name.replace(/^(?:\.?\/)+/, '').replace(/\/$/, '')}`
 }
 
-/** The patch of one file; '' if only attributes differ that git does not store. */
+/** Returns the patch of one file, or '' if the only differences are attributes that git does not store. */
 function patchOf(path: string, before: Side | undefined, after: Side | undefined): string {
   // For a file that became a symlink, or the reverse, git shows a deletion and an addition.
   if (before !== undefined && after !== undefined && typeOf(before) !== typeOf(after))
@@ -166,19 +172,19 @@ function patchOf(path: string, before: Side | undefined, after: Side | undefined
 
 const noBytes = Buffer.alloc(0)
 
-/** The changed lines, or a word such as `Binary files` if they are not shown. */
+/** Returns the changed lines, or text such as `Binary files` if they are not shown. */
 function hunksOf(before: Side | undefined, after: Side | undefined): StructuredPatch['hunks'] | string {
   const [old, current] = [before, after].map((side) => (side === undefined ? noBytes : side.bytes))
   if (old === undefined || current === undefined) return 'Large files'
   if (old.equals(current)) return []
   if (old.includes(0) || current.includes(0)) return 'Binary files'
-  // Latin-1 keeps every byte, so that the patch has the exact bytes of the files in any encoding.
+  // Latin-1 preserves every byte, so the patch has the exact bytes of the files in any encoding.
   const texts = [old.toString('latin1'), current.toString('latin1')] as const
   const patch = structuredPatch('', '', ...texts, undefined, undefined, { timeout: timeoutMs })
   return patch?.hunks ?? 'Very different files'
 }
 
-/** 0o100000 for a file, 0o120000 for a symlink. */
+/** Returns 0o100000 for a file, 0o120000 for a symlink. */
 function typeOf({ mode }: Side): number {
   return mode & 0o170000
 }

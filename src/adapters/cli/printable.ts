@@ -5,26 +5,26 @@ const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u
 const everyUnsafe = new RegExp(unsafe, 'gu')
 
 /**
- * A name on one line. A name with control characters, or with a quote at its start, is shown as a JSON string. Any
- * other name is unchanged.
+ * Returns a name on one line. A name with control characters, or with a leading quote, is shown as a JSON
+ * string. Any other name is unchanged.
  */
 export function printableName(name: string): string {
   return unsafe.test(name) || name.startsWith('"') ? asJson(name) : name
 }
 
-/** A message on one line. */
+/** Returns a message on one line, with control characters escaped. */
 export function printableText(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, '; ').replaceAll(everyUnsafe, escaped)
 }
 
-/** A line of a file. Tabs are kept. */
+/** Returns a line of a file with control characters escaped, except tabs. */
 export function printableLine(line: string): string {
   return line.replaceAll(everyUnsafe, (characters) =>
     characters === '\t' ? characters : escaped(characters),
   )
 }
 
-/** JSON on one line, with control characters escaped. */
+/** Returns JSON on one line, with control characters escaped. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(everyUnsafe, escaped)
 }

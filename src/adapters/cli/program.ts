@@ -13,9 +13,9 @@ interface VerbOptions extends TargetOptions {
   readonly json?: boolean
 }
 
-/** Runs the command line. Resolves to the exit code. Prints errors, and never rejects. */
+/** Runs the command line. Resolves with the exit code. Prints errors, and never rejects. */
 export async function run(args: readonly string[], world: World = process): Promise<number> {
-  // A reader that closed the pipe is not a failure. The verbs handle all other errors of the streams.
+  // It is not a failure if the reader closed the pipe. The verbs handle all other errors of the streams.
   for (const stream of [world.stdout, world.stderr]) stream.on('error', () => undefined)
   const program = new Program(world, { json: wantsJson(args) })
   try {
@@ -120,7 +120,7 @@ class Program {
     addPlaceOptions(command)
   }
 
-  /** Errors have exit code 2, because 1 means that the verb found damage. */
+  /** Errors of these verbs have exit code 2, because 1 means that the verb found damage. */
   #addFilesVerb(verb: FilesVerb): void {
     const command = this.#declared(verb)
       .option('--json', 'print one JSON document')

@@ -1,4 +1,4 @@
-/** Shows the progress of long work on standard error, if that is a terminal. */
+/** The progress of long work, shown on standard error if that is a terminal. */
 export interface Progress {
   update(values: { readonly bytes?: number; readonly files?: number }): void
   stop(): void
@@ -14,7 +14,7 @@ export interface ProgressOptions {
   readonly files?: boolean
 }
 
-/** Shows a bar if the size is known, and otherwise only numbers. A long title is shortened. */
+/** Shows a bar if the size is known, otherwise only numbers. A long title is shortened. */
 export async function startProgress(
   stream: NodeJS.WriteStream,
   title: string,
@@ -27,7 +27,7 @@ export async function startProgress(
     stream,
     clearOnComplete: true,
     fps: 10,
-    // A signal ends the process at once, so the terminal must not need a cleanup.
+    // A signal ends the process immediately, so the terminal must not need a cleanup.
     hideCursor: false,
     linewrap: true,
     gracefulExit: false,

@@ -28,12 +28,12 @@ export interface ServeOptions {
   readonly masterKeyFile?: string
 }
 
-/** Milliseconds that running requests may take when the server closes, and that closing may take in total. */
+/** When the server closes: milliseconds that running requests may take. `closeMs` limits closing in total. */
 const drainMs = 3_000
 const closeMs = 4_800
 const tokenBytes = 32
 
-/** Serves a store until a signal ends it; resolves to the exit code. */
+/** Serves a store until a signal ends it. Resolves with the exit code. */
 export async function serveStore(options: ServeOptions, world: World): Promise<number> {
   const { storage, host, log: format } = options
   if (format !== 'json' && format !== 'pretty') throw new UsageError('--log takes json or pretty')
@@ -63,7 +63,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   const shownHost = isIP(host) === 6 ? `[${host}]` : host
   world.stdout.write(`forkspace listening on http://${shownHost}:${server.port}\n`)
   if (made !== undefined) {
-    // Logs in JSON go to other programs, so the token is not printed among them.
+    // JSON logs are read by other programs, so the token is not printed there.
     const place = format === 'json' ? world.stdout : world.stderr
     place.write(`forkspace token ${made}\n`)
   }
@@ -85,7 +85,10 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   return ExitCode.ok
 }
 
-/** Refuses a missing directory at the start. Otherwise a typing error would show only when a source is created. */
+/**
+ * Refuses a missing directory at the start. Otherwise a typing error would be noticed only when a source is
+ * created.
+ */
 async function requireDirectory(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined)
   if (found?.isDirectory() !== true)
@@ -187,7 +190,9 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-/** Resolves with the first SIGINT or SIGTERM. The next one ends the process at once, as it does by default. */
+/**
+ * Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default.
+ */
 function nextSignal(world: World): Promise<NodeJS.Signals> {
   return new Promise((end) => {
     const signals = ['SIGINT', 'SIGTERM'] as const

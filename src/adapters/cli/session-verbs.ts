@@ -160,7 +160,10 @@ export async function commitSession(
   await context.out.line(commit.commitId, commit)
 }
 
-/** The id of the checkpoint with this label, or else of the checkpoint whose id begins with the text. */
+/**
+ * Returns the id of the checkpoint with this label, or otherwise of the checkpoint whose id begins with the
+ * text.
+ */
 export async function findCheckpoint(session: SessionApi, which: string): Promise<string> {
   const ids: string[] = []
   for (const { id, checkpointLabel } of await checkpointsOf(session)) {
@@ -184,7 +187,7 @@ async function checkpointsOf(session: SessionApi): Promise<readonly Checkpoint[]
   }
 }
 
-/** `v1.FileSystemService.WriteFile` is the operation `writeFile`. */
+/** Returns the operation of an event type: `writeFile` for `v1.FileSystemService.WriteFile`. */
 function operationOf(eventType: string): string {
   const name = eventType.slice(eventType.lastIndexOf('.') + 1)
   return name.charAt(0).toLowerCase() + name.slice(1)

@@ -7,7 +7,10 @@ export type SourceKindName = (typeof sourceKinds)[number]
 
 const headBytes = 16
 
-/** Detects the kind of a source from the form of a URL, the entries of a directory or the first bytes of a file. */
+/**
+ * Detects the kind of a source from the form of a URL, the entries of a directory or the first bytes of a
+ * file.
+ */
 export async function detectKind(what: string): Promise<SourceKindName> {
   if (/^https?:\/\//i.test(what)) return 'git'
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(what))
@@ -22,7 +25,7 @@ export async function detectKind(what: string): Promise<SourceKindName> {
   return isBundle(await readHead(what)) ? 'bundle' : 'archive'
 }
 
-/** Whether the first bytes are those of a git bundle. Any other content is treated as an archive. */
+/** Whether these are the first bytes of a git bundle. Any other content is treated as an archive. */
 export function isBundle(head: Uint8Array): boolean {
   return /^# v\d+ git bundle/.test(Buffer.from(head).toString('latin1'))
 }

@@ -6,7 +6,10 @@ import { printableName, printableText } from './printable.js'
 import { formatBytes, startProgress } from './progress.js'
 import type { World } from './world.js'
 
-/** Options of the verbs that work on the files of a store without opening it. These verbs return the exit code. */
+/**
+ * Options of the verbs that work on the files of a store without opening it. These verbs return the exit
+ * code.
+ */
 export interface StoreVerbOptions {
   readonly json?: boolean
 }
@@ -65,7 +68,7 @@ export async function backUp(
   return 0
 }
 
-/** Returns 0 if the store was intact, and 1 if something was damaged or lost, which it prints. */
+/** Prints everything that was damaged or lost. Returns 0 if the store was intact, and 1 otherwise. */
 export async function repairFiles(
   world: World,
   [directory, newDirectory]: readonly [string, string],
@@ -98,7 +101,10 @@ export async function repairFiles(
   return dropped.length + remaining.length + findings.length === 0 ? 0 : 1
 }
 
-/** Notes that the master key is not copied. A copy with the key would let its readers decrypt the secrets. */
+/**
+ * Prints that the master key is not copied. With the key in the copy, readers of the copy could decrypt the
+ * secrets.
+ */
 async function noteKey({ stderr }: World, directory: string): Promise<void> {
   const key = join(resolve(directory), 'master.key')
   const isThere = await access(key).then(

@@ -37,11 +37,11 @@ export type Place =
   | { readonly server: string; readonly token: string }
 
 const serverUrl = /^https?:\/\/\S+$/i
-/** How long to wait for a store that another command has open, for example in a pipeline. */
+/** How long to wait for a store that another command keeps open, for example in a pipeline. */
 const lockedForMs = 2_000
 const retryMs = 50
 
-/** Options take precedence over the environment. */
+/** Parses the store or server to use. Options take precedence over environment variables. */
 export function parsePlaceOptions(options: TargetOptions, variables: Variables): Place {
   const { store, server, token } = options
   if (store !== undefined && server !== undefined)
@@ -139,7 +139,7 @@ async function openStore(
   }
 }
 
-/** An error that names the process that has the store open. */
+/** Creates an error that contains the process that has the store open. */
 export function lockedFailure(store: string, error: unknown, advice = ''): Failure {
   const { pid, since, host } = ((error as { details?: unknown }).details ?? {}) as Readonly<
     Record<string, string>

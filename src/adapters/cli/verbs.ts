@@ -13,12 +13,12 @@ interface VerbShape {
   readonly options?: readonly Option[]
 }
 
-/** The description of each argument, by its form such as `<session>`. */
+/** The description of each argument, by its form, such as `<session>`. */
 type Arguments = Readonly<Record<string, string>>
 
 /** A verb that works in a store or on a server. Its code is loaded only when it runs. */
 export interface Verb extends VerbShape {
-  /** Text for the help, below the options. */
+  /** Text that the help shows below the options. */
   readonly note?: string
   readonly load: () => Promise<(context: Context, args: never, options: never) => Promise<void>>
 }
@@ -41,7 +41,7 @@ const diffVerbs = () => import('./diff-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const storeVerbs = () => import('./store-verbs.js')
 
-/** All verbs on sources, sessions and files, in the order of the help. */
+/** All verbs for sources, sessions and files, in the order of the help. */
 export const verbs: readonly Verb[] = [
   {
     name: 'source add',
@@ -302,7 +302,7 @@ export const verbs: readonly Verb[] = [
   },
 ]
 
-/** All verbs on the files of a store, in the order of the help, after the others. */
+/** All verbs for the files of a store, in the order of the help. They follow the other verbs. */
 export const filesVerbs: readonly FilesVerb[] = [
   {
     name: 'check',
