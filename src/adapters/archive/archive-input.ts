@@ -3,7 +3,7 @@ import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
 import type { Pacer } from './pacer.js'
 
-/** The bytes of an archive, piece by piece as they arrive. Counts the bytes, and stops on an abort. */
+/** Reads the bytes of an archive, piece by piece as they arrive. Counts the bytes, and stops on an abort. */
 export class ArchiveInput {
   readonly #pieces: AsyncIterableIterator<unknown, undefined, unknown>
   readonly #pacer: Pacer
@@ -23,7 +23,10 @@ export class ArchiveInput {
     return this.#bytesRead
   }
 
-  /** The next piece, valid until the next call; undefined at the end. An abort ends the wait. */
+  /**
+   * Returns the next piece, which is valid until the next call, or undefined at the end. An abort ends the
+   * wait.
+   */
   async next(): Promise<Uint8Array | undefined> {
     if (this.#pacer.due) await this.#pacer.rest()
     const { done, value } = await this.#pieces.next()

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 
-/** Returns the next piece, of any size, which is valid until the next call; undefined at the end. */
+/** Returns the next piece, or undefined at the end. A piece has any size and is valid until the next call. */
 export type NextPiece = () => Promise<Uint8Array | undefined>
 
-/** Reads bytes that arrive in pieces, and can look at the next bytes without taking them. */
+/** Reads bytes that arrive in pieces, and can peek at the next bytes without consuming them. */
 export class ByteReader {
   readonly #next: NextPiece
   #piece: Buffer = Buffer.alloc(0)
@@ -12,7 +12,7 @@ export class ByteReader {
     this.#next = next
   }
 
-  /** The next `length` bytes, without taking them; fewer only at the end. */
+  /** Returns the next `length` bytes without consuming them. Returns fewer only at the end. */
   async peek(length: number): Promise<Buffer> {
     while (this.#piece.length < length) {
       // The source may overwrite a piece when the next one is requested.
@@ -24,7 +24,10 @@ export class ByteReader {
     return this.#piece.subarray(0, length)
   }
 
-  /** Takes the bytes that are available, up to `most`. They are valid until the next call. Undefined at the end. */
+  /**
+   * Consumes and returns the available bytes, up to `most`. They are valid until the next call. Returns
+   * undefined at the end.
+   */
   async some(most: number): Promise<Buffer | undefined> {
     while (this.#piece.length === 0) {
       const piece = await this.#next()

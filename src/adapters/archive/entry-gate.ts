@@ -5,7 +5,7 @@ import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 import { archiveLimits } from './limits.js'
 
 export interface ArchiveOptions {
-  /** Allows entries with names that git, or some file system, treats as `.git`. Default false. */
+  /** Allows entries with names that git or a file system treats as `.git`. Default false. */
   readonly allowGitNames?: boolean
 }
 
@@ -15,8 +15,9 @@ interface KnownSymlink {
 }
 
 /**
- * Checks that the entries of an archive form a tree, and passes them to a sink. Only a directory may occur twice at
- * the same path. An entry may only be below directories, so no entry is written through the symlink of another.
+ * Checks that the entries of an archive form a tree, and passes them to a sink. Only a directory may occur
+ * twice at the same path. All parents of an entry must be directories, so no entry is written through the
+ * symlink of another.
  */
 export class EntryGate {
   readonly #sink: TreeSink
@@ -40,7 +41,10 @@ export class EntryGate {
     this.#onFile = onFile
   }
 
-  /** The caller must await a returned promise before the next call. This applies to all methods. */
+  /**
+   * Adds a directory. The caller must await a returned promise before the next call. This applies to all
+   * methods.
+   */
   directory(name: string, attributes: EntryAttributes): void | Promise<void> {
     const { path } = parseEntryName(name)
     if (path !== '/') this.#claim(path, 'directory', name)
@@ -112,7 +116,7 @@ export class EntryGate {
 
   #claimParents(path: string, name: string): void {
     let end = path.lastIndexOf('/')
-    // Most entries have the same parent as the entry before.
+    // Most entries have the same parent as the previous entry.
     if (end === this.#parent.length && path.startsWith(this.#parent)) return
     this.#parent = path.slice(0, end)
     for (; end > 0; end = path.lastIndexOf('/', end - 1)) {

@@ -4,16 +4,16 @@ import { invalidArchive, limitExceeded, unsafePath } from './errors.js'
 
 /** The destination of an entry. */
 export interface EntryPath {
-  /** Absolute and normalised. */
+  /** The absolute, normalized path. */
   readonly path: string
-  /** The name ends with a slash or with the part `.`, so the entry must be a directory. */
+  /** True if the name ends with a slash or with the part `.`. Such an entry must be a directory. */
   readonly isDirectory: boolean
 }
 
 /**
- * Parses and checks the name of an entry; all names pass through here. Names are relative. Empty parts and `.` are
- * left out, so `./` is the root. Throws UNSAFE_PATH for an invalid name, such as `../a`, and LIMIT_EXCEEDED for a name
- * that is too long or too deep.
+ * Parses and checks the name of an entry. Every name is checked here. Names are relative. Empty parts and `.`
+ * are dropped, so `./` is the root. Throws UNSAFE_PATH for an invalid name, such as `../a`, and
+ * LIMIT_EXCEEDED for a name that is too long or too deep.
  */
 export function parseEntryName(name: string): EntryPath {
   if (name === '') throw unsafePath('an entry has no name', name)
@@ -37,17 +37,22 @@ export function parseEntryName(name: string): EntryPath {
   return { path, isDirectory: last === '' || last === '.' }
 }
 
-/** False for text with U+FFFD, the replacement for bytes that are not UTF-8. */
+/** Whether text was valid UTF-8. False for text with U+FFFD, which replaces bytes that are not UTF-8. */
 export function isDecoded(text: string): boolean {
   return !text.includes('\ufffd')
 }
 
-/** Throws INVALID_ARCHIVE unless the text was UTF-8. Decoding other bytes would give a different name. */
+/**
+ * Throws INVALID_ARCHIVE unless the text was valid UTF-8. For other bytes, the decoded name would be a
+ * different one.
+ */
 export function checkDecoded(text: string, what: string, name: string): void {
   if (!isDecoded(text)) throw invalidArchive(`${what} is not UTF-8, or contains U+FFFD`, name)
 }
 
-/** Parses the target of a symlink. Any path is allowed, because it is resolved on use, inside the session. */
+/**
+ * Parses the target of a symlink. Any path is allowed, because the session resolves it on use, within itself.
+ */
 export function parseTarget(bytes: Uint8Array, name: string): string {
   if (!isUtf8(bytes)) throw invalidArchive('the target of a symlink is not UTF-8', name)
   if (bytes.byteLength > limits.pathBytes)

@@ -1,7 +1,7 @@
 import { EngineError } from '../../engine/ports.js'
 import { archiveLimits } from './limits.js'
 
-/** An INVALID_ARCHIVE error. `name` is the name of the entry in the archive. */
+/** Creates an INVALID_ARCHIVE error. `name` is the name of the entry in the archive. */
 export function invalidArchive(message: string, name?: string, options?: ErrorOptions): EngineError {
   return new EngineError('INVALID_ARCHIVE', sentence(message, name), details(name), options)
 }

@@ -15,15 +15,16 @@ import { readZip } from './zip-reader.js'
 const optionsShape = new Shape<ArchiveOptions>({ allowGitNames: true })
 
 /**
- * Reads tar, gzipped tar and zip; writes tar.
+ * Reads tar, gzipped tar and zip. Writes tar.
  *
- * Names are UTF-8. A zip name without the UTF-8 flag is read as code page 437, unless it was made on Unix and is valid
- * UTF-8. A tar name must not contain U+FFFD. A backslash is an ordinary character in a tar name. In a zip name it is
- * refused, because some programs use it as a separator.
+ * Names are UTF-8. A zip name without the UTF-8 flag is read as code page 437, unless it was written on Unix
+ * and is valid UTF-8. A tar name must not contain U+FFFD. A backslash is an ordinary character in a tar name.
+ * In a zip name it is rejected, because some programs use it as a separator.
  *
- * An extended attribute that is not text is written in base64 under a key of libarchive, and read from such a key.
- * Under other keys it is left out. Names that are unsafe in git (`isUnsafeName`) are refused when they are read, unless
- * `allowGitNames` is true. They are written unchanged. Throws INVALID_ARGUMENT for an unknown option.
+ * An extended attribute that is not text is written in base64 under a key of libarchive, and is read only
+ * from such a key. Under other keys it is ignored. Names that are unsafe in git (`isUnsafeName`) are rejected
+ * on reading, unless `allowGitNames` is true. They are written unchanged. Throws INVALID_ARGUMENT for an
+ * unknown option.
  */
 export function createArchives(options: ArchiveOptions = {}): Archives {
   const { allowGitNames = false } = optionsShape.read(options, 'options')
@@ -62,21 +63,21 @@ async function readGzip(reader: ByteReader, gate: EntryGate, reading: TarReading
   try {
     await readTar(async () => (await pieces.next()).value ?? undefined, gate, reading)
   } finally {
-    // The generator may still wait for bytes. It ends when their source does.
+    // Not awaited, because the generator may still wait for bytes. It ends when their source ends.
     pieces.return(undefined).catch(() => undefined)
   }
 }
 
 /**
- * Recognises the format. The signature of tar is checked first, because the name at the start of a tar may look like
- * another signature. Content without a signature counts as an old tar.
+ * Recognizes the format. The signature of tar is checked first, because the name at the start of a tar may
+ * look like another signature. Content without a signature is treated as an old tar.
  */
 function formOf(start: Buffer): 'tar' | 'gzip' | 'zip' {
   if (start.toString('latin1', 257, 262) === 'ustar') return 'tar'
   return signatures.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte))?.[0] ?? 'tar'
 }
 
-/** The last signature is the one of a zip without entries. */
+/** The signatures at the start of the content. The last one is that of a zip without entries. */
 const signatures: readonly (readonly ['gzip' | 'zip', readonly number[]])[] = [
   ['gzip', [0x1f, 0x8b]],
   ['zip', [0x50, 0x4b, 3, 4]],

@@ -7,8 +7,8 @@ import { archiveLimits } from './limits.js'
 const options = { chunkSize: archiveLimits.inflatedPieceBytes }
 
 /**
- * Inflates all members of gzip data off the main thread. Throws LIMIT_EXCEEDED if the content grows out of proportion,
- * or if there is almost none, because the data can consist of any number of empty members.
+ * Inflates all members of gzip data off the main thread. Throws LIMIT_EXCEEDED if the content is too large in
+ * proportion to the data, or much too small, because the data can consist of any number of empty members.
  */
 export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
   const inflater = createGunzip(options)
@@ -26,8 +26,8 @@ export async function* gunzip(next: NextPiece): AsyncGenerator<Buffer> {
 }
 
 /**
- * Inflates one entry of a zip. Throws INVALID_ARCHIVE unless it uses all `compressedBytes` from `next` and yields
- * exactly `size` bytes.
+ * Inflates one entry of a zip. Throws INVALID_ARCHIVE unless it uses all `compressedBytes` from `next` and
+ * yields exactly `size` bytes.
  */
 export async function* inflateEntry(
   next: NextPiece,
@@ -44,7 +44,10 @@ export async function* inflateEntry(
     throw invalidArchive('the content does not have the stated size', name)
 }
 
-/** Throws LIMIT_EXCEEDED for a bomb. Bombs inflate about 1,000 times, real content hardly ever 200 times. */
+/**
+ * Throws LIMIT_EXCEEDED for a decompression bomb. Bombs inflate about 1,000 times; real content rarely
+ * inflates 200 times.
+ */
 export function checkGrowth(inflated: number, from: number): void {
   if (inflated > archiveLimits.contentBytes)
     throw limitExceeded('the inflated content is too large', archiveLimits.contentBytes)
@@ -68,9 +71,9 @@ async function* inflate(
   }
 }
 
-/** Writes pieces to an inflater, each after the inflater has consumed the one before. */
+/** Writes pieces to an inflater. Each is written after the inflater has consumed the previous one. */
 class Feed {
-  /** The error of the source of the pieces, or of the check. */
+  /** The error of the source of the pieces or of the check, if one failed. */
   failure: { readonly error: unknown } | undefined
   readonly #inflater: Gunzip | InflateRaw
   readonly #next: NextPiece

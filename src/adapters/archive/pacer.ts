@@ -1,7 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { limits } from '../../engine/ports.js'
 
-/** Keeps long work from blocking the event loop: after each step, the work calls `rest()` if `due` is true. */
+/**
+ * Keeps long work from blocking the event loop. After each step, the work calls `rest()` if `due` is true.
+ */
 export class Pacer {
   readonly #signal: AbortSignal
   #end = performance.now() + limits.sliceMs

@@ -15,7 +15,7 @@ interface Block {
 
 /** Writes pieces to a tar parser, one at a time, and limits the bytes between entries. */
 export class TarFeed {
-  /** The first error of the source of the pieces or of the parser. */
+  /** The first error of the source of the pieces or of the parser, if any. */
   failure: { readonly error: unknown } | undefined
   /** Resolves when the parser has ended. */
   readonly closed: Promise<void>
@@ -27,7 +27,7 @@ export class TarFeed {
   #zeros = 0
   /** The offset at which the content of the newest entry ends. */
   #entryEnd = 0
-  /** At least all bytes received after that offset. They include the headers of the next entry. */
+  /** Contains at least all bytes received after that offset. They include the headers of the next entry. */
   readonly #recent: Block[] = []
   #recentStart = 0
   #aheadBytes = 0
@@ -55,7 +55,10 @@ export class TarFeed {
     })
   }
 
-  /** Call this for every entry. LIMIT_EXCEEDED if its headers are too long, INVALID_ARCHIVE if they are damaged. */
+  /**
+   * Call this for every entry. Throws LIMIT_EXCEEDED if its headers are too long, and INVALID_ARCHIVE if they
+   * are damaged.
+   */
   begin(contentStart: number, size: number, name: string): void {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd
@@ -87,7 +90,10 @@ export class TarFeed {
     this.#tar.end(null)
   }
 
-  /** Returns a copy of the piece. Small pieces share a block. Blocks of content that was read are dropped. */
+  /**
+   * Returns a copy of the piece. Small pieces share a block. Blocks with only content that was already read
+   * are dropped.
+   */
   #keep(piece: Uint8Array): Uint8Array {
     let dropped = 0
     for (const { used } of this.#recent) {
@@ -117,7 +123,7 @@ export class TarFeed {
     return onlyItem(parts) ?? Buffer.concat(parts)
   }
 
-  /** Writes a piece. If the buffer of the parser is full, waits until it has room. */
+  /** Writes a piece. If the parser's buffer is full, waits until it has room. */
   async #write(piece: Uint8Array): Promise<void> {
     if (this.#tar.write(piece) || this.#tar.destroyed) return
     await new Promise<void>((resolve) => (this.#taken = resolve))
@@ -131,7 +137,7 @@ function checkGap(bytes: number): void {
 
 const zeroBytes = Buffer.alloc(64 * 1024)
 
-/** The number of zeros at the end of a piece. */
+/** Returns the number of zeros at the end of a piece. */
 function countZeros(piece: Uint8Array): number {
   let end = piece.length
   for (let size = Math.min(end, zeroBytes.length); size > 0;) {

@@ -6,9 +6,10 @@ import { invalidArchive } from './errors.js'
 export const blockBytes = 512
 
 /**
- * Checks the headers of one entry for damage that the parser would misread. These are its own header and the extension
- * headers before it. For example, the parser reads a number up to its first invalid digit, and takes a damaged pax
- * record for another name or ignores it. A header has a checksum, pax records have none. Throws INVALID_ARCHIVE.
+ * Checks the headers of one entry for damage that the parser would misread. These are its own header and the
+ * preceding extension headers. For example, the parser reads a number up to its first invalid digit, and
+ * reads a damaged pax record as another name or ignores it. A header has a checksum, but pax records have
+ * none. Throws INVALID_ARCHIVE.
  */
 export function checkHeaders(headers: Uint8Array, name: string): void {
   for (let at = 0; at + blockBytes <= headers.length; at += blockBytes) {
@@ -29,14 +30,14 @@ const nameBytes = 100
 const mode: Field = [100, 108]
 const size: Field = [124, 136]
 const typeOffset = 156
-/** Types of pax headers: for one entry, and for all entries that follow. */
+/** Types of pax headers: `x` for one entry, `g` for all entries that follow. */
 const paxTypes = new Set(Buffer.from('xg'))
-/** Types of headers with content that describes a later entry: pax headers and the long names of GNU. */
+/** Types of headers whose content describes a later entry: pax headers and the long names of GNU. */
 const aheadTypes = new Set(Buffer.from('xgKLN'))
 
 /**
- * Accepts octal digits up to a space, a NUL or the end of the field. Also accepts any number in base 256, because the
- * reader refuses numbers that are not safe integers.
+ * Accepts octal digits up to a space, a NUL or the end of the field. Also accepts any number in base 256,
+ * because the reader refuses numbers that are not safe integers.
  */
 function isNumber(header: Uint8Array, [start, end]: Field): boolean {
   let at = start
@@ -54,7 +55,10 @@ function isBlank(byte: number): boolean {
   return byte === 0 || byte === 0x20
 }
 
-/** The name in the entry's own header, which is the last one. A damaged record may have replaced this name. */
+/**
+ * Returns the name in the entry's own header, which is the last one. The parser's name may come from a
+ * damaged record.
+ */
 function ownName(headers: Uint8Array): string {
   const [name = ''] = Buffer.from(headers.subarray(-blockBytes).subarray(0, nameBytes)).toString().split('\0')
   return name
@@ -67,7 +71,10 @@ function numberIn(header: Uint8Array, [start, end]: Field): number {
   return Number.parseInt(text.replace(/^[ \0]+/, '') || '0', 8)
 }
 
-/** Checks pax records, such as `14 path=a.txt\n`: the length in bytes, a key and a value. Zeros may follow the last. */
+/**
+ * Checks pax records, such as `14 path=a.txt\n`: the length in bytes, a key and a value. Zeros may follow the
+ * last record.
+ */
 function checkRecords(records: Uint8Array, name: string): void {
   for (let at = 0; at < records.length;) {
     if (records[at] === 0 && records.subarray(at).every((byte) => byte === 0)) return

@@ -12,13 +12,14 @@ import { readXattrs, type PaxRecords } from './tar-xattrs.js'
 
 export interface TarReading {
   readonly pacer: Pacer
-  /** Ends the reading, even if the parser waits for content that never arrives. */
+  /** Ends the read, even if the parser waits for content that never arrives. */
   readonly signal: AbortSignal
 }
 
 /**
- * Reads a tar to its end: POSIX with pax headers, GNU with long names, and older formats. Throws INVALID_ARCHIVE if a
- * header does not match its checksum, or if the tar does not end with two empty blocks and only zeros after them.
+ * Reads a tar to its end: POSIX with pax headers, GNU with long names, and older formats. Throws
+ * INVALID_ARCHIVE if a header does not match its checksum, or if the tar does not end with two empty blocks
+ * and only zeros after them.
  */
 export async function readTar(next: NextPiece, gate: EntryGate, reading: TarReading): Promise<void> {
   const { pacer, signal } = reading
@@ -46,10 +47,10 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
   }
 }
 
-/** The format before POSIX has no signature. */
+/** The tar format from before POSIX has no signature. */
 const options: object = { allowUnknownFormat: true }
 
-/** A header as the library returns it. The library's own types are not exact. */
+/** A header as returned by the library, whose own types are inexact. */
 interface TarHeader extends Omit<Header, 'type' | 'linkname' | 'pax'> {
   /** Null for a type that the library does not know. */
   readonly type: Header['type'] | null
@@ -60,8 +61,8 @@ interface TarHeader extends Omit<Header, 'type' | 'linkname' | 'pax'> {
 }
 
 /**
- * Refuses invalid numbers. The library returns null for a number in base 256 that it cannot read, NaN for text, and -0
- * for a size of -1. If the size of an entry is null, the library waits for endless content.
+ * Rejects invalid numbers. The library returns null for a base-256 number that it cannot read, NaN for text,
+ * and -0 for a size of -1. If the size of an entry is null, the library waits for endless content.
  */
 function checkNumbers({ name, size, mode, pax }: TarHeader): void {
   if (!isCount(size) || !/^\d{0,16}$/.test(pax?.['size'] ?? ''))
@@ -87,7 +88,7 @@ async function readEntry(
   if (isFile) return readFile(name, contentOf(header, stream, pacer), attributes, size, gate)
   if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
   switch (header.type) {
-    // Before POSIX, a directory was a file with a slash at the end of its name.
+    // In tars from before POSIX, a directory is a file whose name ends with a slash.
     case 'file':
     case 'directory':
       return gate.directory(name, attributes)
@@ -110,7 +111,8 @@ async function readFile(
   gate: EntryGate,
 ): Promise<void> {
   if (size > archiveLimits.pieceBytes) {
-    // A sink may stop reading early. These pieces have no `return`, because the library's would end the whole archive.
+    // A sink may stop reading early. These pieces have no `return`, because the library's `return` would end
+    // the whole archive.
     const pieces = { [Symbol.asyncIterator]: () => ({ next: () => content.next() }) }
     await gate.file(name, pieces, attributes)
     while ((await content.next()).done !== true);
@@ -148,7 +150,7 @@ function attributesOf({ name, mode, mtime, pax }: TarHeader): EntryAttributes {
 /** The latest time of a Date, in milliseconds since the epoch. */
 const latestMs = 8.64e15
 
-/** Milliseconds since the epoch. The library reads negative seconds one too high. */
+/** Returns milliseconds since the epoch. For negative times, the library's result is one second too high. */
 function headerTime(time: Date): number {
   const ms = time.getTime()
   return ms < 0 ? ms - 1000 : ms

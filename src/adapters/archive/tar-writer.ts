@@ -6,11 +6,11 @@ import { archiveLimits } from './limits.js'
 import { xattrRecords } from './tar-xattrs.js'
 
 /**
- * Writes a tree as a tar with pax headers. The same tree gives the same bytes: owners are 0 and unnamed, times
- * are whole seconds. The root is `./`.
+ * Writes a tree as a tar with pax headers. The same tree gives the same bytes: owners are 0 and have no
+ * names, and times are whole seconds. The root is `./`.
  */
 export async function* writeTar(entries: AsyncIterable<TreeEntry>): AsyncGenerator<Uint8Array> {
-  // Small parts are joined, large ones are passed on as they are.
+  // Small parts are joined. Large parts are yielded unchanged.
   let waiting: Uint8Array[] = []
   let bytes = 0
   for await (const part of tarParts(entries)) {
@@ -61,7 +61,9 @@ function* taken(tar: Pack): Generator<Uint8Array> {
   for (let part = tar.read(); part !== null; part = tar.read()) yield part as Uint8Array
 }
 
-/** Values that do not fit into a plain header go to a pax header before it, which the library writes. */
+/**
+ * Values that do not fit into a plain header are put into a preceding pax header, which the library writes.
+ */
 function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] {
   const seconds = Math.floor(entry.attributes.mtimeMs / 1000)
   const linkname = linkNameOf(entry)
@@ -75,7 +77,7 @@ function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] 
     linkname,
     type: typeOf(entry),
     size,
-    // Without the bit of a type, the library would take a mode of 0 for a missing mode.
+    // Without a type bit, the library would treat a mode of 0 as a missing mode.
     mode: entry.kind === 'symlink' ? 0o777 : entry.attributes.mode | typeBit,
     mtime: new Date(headerSeconds * 1000),
     // A plain header cannot declare the encoding of a link name that is not ASCII.
@@ -86,7 +88,7 @@ function headerOf(entry: TreeEntry, size: number): Parameters<Pack['entry']>[0] 
 
 const typeBit = 0o100000
 
-/** The library writes no later time. */
+/** The latest time that the library can write. */
 const latestHeaderSeconds = 2 ** 31 - 1
 
 function typeOf(entry: TreeEntry): 'file' | 'directory' | 'symlink' | 'link' {
@@ -103,7 +105,10 @@ function linkNameOf(entry: TreeEntry): string {
   return entry.kind === 'file' ? (entry.linkTo?.slice(1) ?? '') : ''
 }
 
-/** Whether extended attributes are written with this entry. A file has them with its first name only. */
+/**
+ * Whether extended attributes are written with this entry. A file with hard links has them only with its
+ * first name.
+ */
 function takesXattrs(entry: TreeEntry): entry is TreeEntry & { readonly kind: 'directory' | 'file' } {
   return typeOf(entry) === 'file' || typeOf(entry) === 'directory'
 }

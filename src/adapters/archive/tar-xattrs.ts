@@ -3,16 +3,19 @@ import { limits, type EntryAttributes } from '../../engine/ports.js'
 import { isDecoded } from './entry-name.js'
 import { invalidArchive, limitExceeded } from './errors.js'
 
-/** The records of a pax header, which are text. */
+/** The records of a pax header. Keys and values are text. */
 export type PaxRecords = Readonly<Record<string, string>>
 
 type Xattrs = NonNullable<EntryAttributes['xattrs']>
 
-/** Key prefixes: most programs know the one for plain values, programs with libarchive the one for base64. */
+/**
+ * Key prefixes. Most programs support the one for plain values. Programs that use libarchive support the one
+ * for base64.
+ */
 const asIs = 'SCHILY.xattr.'
 const inBase64 = 'LIBARCHIVE.xattr.'
 
-/** The pax records of extended attributes. Text is written as it is, any other value in base64. */
+/** Returns the pax records of extended attributes. Text is written unchanged, any other value in base64. */
 export function xattrRecords(xattrs: Xattrs): Record<string, string> {
   const sorted = [...xattrs].sort(([a], [b]) => (a < b ? -1 : 1))
   return Object.fromEntries(
@@ -25,7 +28,10 @@ export function xattrRecords(xattrs: Xattrs): Record<string, string> {
   )
 }
 
-/** Undefined if there are none. A plain value that was not text was lost in decoding, and is left out. */
+/**
+ * Reads extended attributes. Returns undefined if there are none. A plain value that was not text was lost in
+ * decoding, and is omitted.
+ */
 export function readXattrs(pax: PaxRecords): Xattrs | undefined {
   const xattrs = new Map<string, Uint8Array>()
   for (const [key, value] of Object.entries(pax)) {

@@ -6,7 +6,7 @@ import type { ByteReader } from './byte-reader.js'
 import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
 
-/** A whole zip in memory. It is in blocks, so that pieces need not be joined into one buffer. */
+/** A whole zip in memory. It consists of blocks, so that pieces need not be joined into one buffer. */
 export class ZipContent extends yauzl.RandomAccessReader {
   readonly length: number
   readonly #blocks: readonly Buffer[]

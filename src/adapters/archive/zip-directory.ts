@@ -21,16 +21,21 @@ export interface ZipEntry {
   readonly crc32: number
   /** The offset of the local header. The library needs this name. */
   readonly relativeOffsetOfLocalHeader: number
-  /** The offset of the next entry or of the directory. The bytes of this entry must end before it. */
+  /**
+   * The offset of the next entry, or of the directory. The bytes of this entry must end before this offset.
+   */
   end: number
 }
 
-/** The entries of a zip, in the order of its directory. Throws INVALID_ARCHIVE if they overlap or a size is wrong. */
+/**
+ * Reads the entries of a zip, in the order of its directory. Throws INVALID_ARCHIVE if they overlap or a size
+ * is wrong.
+ */
 export async function readZipDirectory(
   content: ZipContent,
   pacer: Pacer,
 ): Promise<{ zip: ZipFile; entries: ZipEntry[] }> {
-  // Names are decoded below, where invalid UTF-8 can be refused.
+  // Names are decoded by `nameOf`, which can reject invalid UTF-8.
   const options = { decodeStrings: false, autoClose: false }
   const zip = await fromYauzl(() => yauzl.fromRandomAccessReaderPromise(content, content.length, options))
   if (zip.entryCount > archiveLimits.zipEntries)
@@ -58,7 +63,7 @@ export async function readZipDirectory(
   return { zip, entries }
 }
 
-/** Turns errors of the library into INVALID_ARCHIVE. */
+/** Converts errors of the library to INVALID_ARCHIVE. */
 export async function fromYauzl<T>(act: () => Promise<T>, name?: string): Promise<T> {
   try {
     return await act()
@@ -68,12 +73,18 @@ export async function fromYauzl<T>(act: () => Promise<T>, name?: string): Promis
   }
 }
 
-/** The offset at which the library reads the next entry of the directory. Its types declare something else. */
+/**
+ * Returns the offset at which the library reads the next entry of the directory. The library's types are
+ * wrong here.
+ */
 function cursorOf(zip: ZipFile): number {
   return zip.readEntryCursor as unknown as number
 }
 
-/** The offset of the end of the directory. The zip64 end record follows it or, without one, the plain end record. */
+/**
+ * Returns the offset of the end of the directory. The zip64 end record follows it or, if there is none, the
+ * plain end record.
+ */
 function endOfDirectory(zip: ZipFile, content: ZipContent): number {
   const end = content.length - endRecordBytes - zip.comment.length
   if (end < locatorBytes) return end
@@ -100,7 +111,7 @@ function describe(entry: Entry): ZipEntry {
     // If both are equal, they share one string.
     rawName: rawName === name ? name : rawName,
     ...modeOf(entry, name),
-    // The time has no zone. It is read as UTC everywhere.
+    // The time has no zone. It is read as UTC on every machine.
     mtimeMs: entry.getLastModDate({ timezone: 'UTC' }).getTime() || 0,
     compressionMethod,
     compressedSize: entry.compressedSize,
@@ -112,14 +123,15 @@ function describe(entry: Entry): ZipEntry {
 }
 
 export const deflated = 8
-/** Encrypted, patched data, strongly encrypted, directory encrypted. */
+/** The flags for encryption, patched data, strong encryption, and an encrypted directory. */
 const unreadableFlags = 0x1 | 0x20 | 0x40 | 0x2000
 const utf8Flag = 0x800
 const unicodePathId = 0x7075
 
 /**
- * Decodes a name as UTF-8 if the entry has the UTF-8 flag, or if it was made on Unix and is valid UTF-8: tools there
- * often forget the flag. Otherwise decodes it as code page 437. Backslashes are kept.
+ * Decodes a name as UTF-8 if the entry has the UTF-8 flag. Tools on Unix often omit the flag, so a name that
+ * was written on Unix and is valid UTF-8 is decoded as UTF-8 too. Any other name is decoded as code page 437.
+ * Backslashes are kept.
  */
 function nameOf({ versionMadeBy, generalPurposeBitFlag, fileNameRaw, extraFields }: Entry): string {
   const isUnsaid = isMadeOnUnix(versionMadeBy) && isUtf8(fileNameRaw)
@@ -131,7 +143,10 @@ function nameOf({ versionMadeBy, generalPurposeBitFlag, fileNameRaw, extraFields
   return name
 }
 
-/** The Unix mode of an entry made on Unix, otherwise a default. On all systems, directory names end with a slash. */
+/**
+ * Returns the Unix mode of an entry that was written on Unix, otherwise a default. On all systems, the names
+ * of directories end with a slash.
+ */
 function modeOf(
   { versionMadeBy, externalFileAttributes }: Entry,
   name: string,
@@ -151,7 +166,7 @@ function modeOf(
   return { kind: 'file', mode: given === 0 ? 0o644 : mode }
 }
 
-/** Host systems 3 and 19 are Unix and macOS. */
+/** Whether the entry was written on Unix (host system 3) or macOS (19). */
 function isMadeOnUnix(versionMadeBy: number): boolean {
   const madeOn = versionMadeBy >>> 8
   return madeOn === 3 || madeOn === 19
@@ -159,7 +174,10 @@ function isMadeOnUnix(versionMadeBy: number): boolean {
 
 const localHeaderBytes = 30
 
-/** Sets the end of each entry. Refuses overlaps: bytes that belong to many entries would be inflated over and over. */
+/**
+ * Sets the end of each entry. Rejects overlaps, because bytes that belong to many entries would be inflated
+ * many times.
+ */
 async function separate(entries: readonly ZipEntry[], directoryStart: number, pacer: Pacer): Promise<void> {
   const starts = new Float64Array(entries.length)
   for (const [i, { relativeOffsetOfLocalHeader }] of entries.entries())
@@ -176,7 +194,7 @@ async function separate(entries: readonly ZipEntry[], directoryStart: number, pa
   }
 }
 
-/** The first index of a number in a sorted list, which must contain it. */
+/** Returns the first index of a number in a sorted list, which must contain it. */
 function placeOf(wanted: number, list: Float64Array): number {
   let from = 0
   let to = list.length - 1

@@ -12,8 +12,8 @@ import type { ZipContent } from './zip-content.js'
 import { deflated, fromYauzl, readZipDirectory, type ZipEntry } from './zip-directory.js'
 
 /**
- * Reads a zip or zip64 with stored and deflated entries, and with modes and symlinks of Unix. The directory lists the
- * entries. It must agree with the local header before each content.
+ * Reads a zip or zip64. Supports stored and deflated entries, and the modes and symlinks of Unix. The central
+ * directory lists the entries. It must match the local header that precedes each content.
  */
 export async function readZip(content: ZipContent, gate: EntryGate, pacer: Pacer): Promise<void> {
   const { zip, entries } = await readZipDirectory(content, pacer)
@@ -25,7 +25,7 @@ export async function readZip(content: ZipContent, gate: EntryGate, pacer: Pacer
   }
 }
 
-/** The bytes of an entry as they are stored. */
+/** The stored bytes of an entry. */
 interface StoredRange {
   readonly content: ZipContent
   readonly start: number
@@ -50,7 +50,10 @@ async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, p
   }
 }
 
-/** The offset of the content of an entry. Throws INVALID_ARCHIVE if its local header is of another entry. */
+/**
+ * Returns the offset of the content of an entry. Throws INVALID_ARCHIVE if its local header belongs to
+ * another entry.
+ */
 async function findContent(zip: ZipFile, entry: ZipEntry): Promise<number> {
   const { name } = entry
   const header = await fromYauzl(() => zip.readLocalFileHeaderPromise(entry as unknown as Entry), name)
@@ -85,7 +88,9 @@ function inflateWhole({ name, size }: ZipEntry, stored: Buffer): Uint8Array {
   }
 }
 
-/** The content of a large entry. It is checked as it is read, and throws at its end at the latest. */
+/**
+ * The content of a large entry. It is checked while it is read. An error is thrown at its end at the latest.
+ */
 class EntryContent implements AsyncIterable<Uint8Array> {
   readonly #entry: ZipEntry
   readonly #range: StoredRange
@@ -102,7 +107,7 @@ class EntryContent implements AsyncIterable<Uint8Array> {
     return (this.#reading ??= this.#read())
   }
 
-  /** Ends the reading, because the sink may have stopped early. */
+  /** Ends the read, because the sink may have stopped early. */
   async finish(): Promise<void> {
     await this.#reading?.return(undefined)
   }
