@@ -5,17 +5,19 @@ import process from 'node:process'
 import { EngineError } from '../../engine/ports.js'
 import { absent, hostFailed, unless } from './host-errors.js'
 
-/** Windows lacks some of these flags; they count as 0 there. Creating symlinks needs special rights on Windows. */
+/**
+ * On Windows, some of these flags do not exist and count as 0. Creating symlinks needs special rights there.
+ */
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 const openFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK
 
 /**
- * A directory that is kept open. Names are looked up in the open directory and not through its path, so swapping
- * directories for symlinks cannot lead a step elsewhere.
+ * A directory that is kept open. Names are looked up in the open directory and not through its path, so
+ * swapping directories for symlinks cannot lead a step elsewhere.
  *
- * Without `/proc/self/fd`, the directory at the path is compared with the open one before and after each step. This
- * detects a swap during the step only afterwards: the result of a read is discarded, but a write may have gone
- * elsewhere.
+ * Without `/proc/self/fd`, the directory at the path is compared with the open one before and after each
+ * step. So a swap during the step is detected only afterwards. The result of a read is discarded, but a write
+ * may have changed another directory.
  */
 export class HeldDirectory {
   readonly handle: FileHandle
@@ -23,7 +25,7 @@ export class HeldDirectory {
   readonly #identity: Identity
   /** Whether names are looked up through the descriptor, with `/proc/self/fd`. */
   readonly viaDescriptor: boolean
-  /** The number of users. Closing the descriptor during a step would let another file take its number. */
+  /** The number of users. If the descriptor were closed during a step, another file could get its number. */
   #holders = 1
   #closed: Promise<void> | undefined
 
@@ -34,7 +36,10 @@ export class HeldDirectory {
     this.viaDescriptor = viaDescriptor
   }
 
-  /** Opens a directory by its real path. Undefined if there is none, or if it was swapped before it was open. */
+  /**
+   * Opens a directory, given its real path. Returns undefined if there is none, or if it was swapped before
+   * it was open.
+   */
   static async open(realPath: string): Promise<HeldDirectory | undefined> {
     const handle = await unless(absent, () => fs.open(realPath, openFlags))
     if (handle === undefined) return undefined
@@ -54,7 +59,10 @@ export class HeldDirectory {
     return undefined
   }
 
-  /** Opens a directory in this one. Undefined if no directory has this name; a symlink is not followed. */
+  /**
+   * Opens a directory in this one. Returns undefined if no directory has this name; a symlink is not
+   * followed.
+   */
   async enter(name: string): Promise<HeldDirectory | undefined> {
     return this.at(name, async (path) => {
       const handle = await unless(absent, () => fs.open(path, openFlags))
@@ -84,7 +92,7 @@ export class HeldDirectory {
     return this.#run('', step)
   }
 
-  /** Undefined if the name does not exist. */
+  /** Returns the stat of a name, or undefined if it does not exist. Does not follow a symlink. */
   stat(name: string): Promise<BigIntStats | undefined> {
     return this.at(name, (path) => unless(absent, () => fs.lstat(path, { bigint: true })))
   }

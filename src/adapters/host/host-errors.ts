@@ -1,14 +1,14 @@
 import { EngineError } from '../../engine/ports.js'
 
-/** The code of a file system error, such as ENOENT; undefined for any other error. */
+/** Returns the code of a file system error, such as ENOENT, or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   const { errno, code } = (error ?? {}) as { readonly errno?: unknown; readonly code?: unknown }
   return typeof errno === 'number' && typeof code === 'string' ? code : undefined
 }
 
 /**
- * Turns errors of the file system into HOST_FAILED. `path` is the path that the caller knows. The original error is
- * dropped, because its message contains a path of the host.
+ * Converts errors of the file system to HOST_FAILED. `path` is the path known to the caller. The original
+ * error is dropped, because its message contains a path of the host.
  */
 export async function explained<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -20,7 +20,7 @@ export async function explained<T>(path: string, work: () => Promise<T>): Promis
   }
 }
 
-/** The result of `work`, or undefined if it fails with one of these codes. */
+/** Returns the result of `work`, or undefined if it fails with one of these codes. */
 export async function unless<T>(codes: readonly string[], work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work()
@@ -30,7 +30,7 @@ export async function unless<T>(codes: readonly string[], work: () => Promise<T>
   }
 }
 
-/** Codes for a missing file or one of the wrong kind, such as a symlink in the place of a directory. */
+/** Codes for a missing file or one of the wrong kind, such as a symlink instead of a directory. */
 export const absent = ['ENOENT', 'ENOTDIR', 'ELOOP'] as const
 
 export function hostFailed(errno: string, path: string): EngineError {

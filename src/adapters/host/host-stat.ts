@@ -30,7 +30,9 @@ export function isFresh(timeNs: bigint, sinceMs: number): boolean {
   return timeNs >= BigInt(Math.floor(sinceMs)) * 1_000_000n - slack
 }
 
-/** With `times: 'content'`, `fresh` ignores the ctime. This is for files that this process has just changed. */
+/**
+ * With `times: 'content'`, `fresh` ignores the ctime. This is for files that this process has just changed.
+ */
 export function describeStat(stat: BigIntStats, times: 'all' | 'content' = 'all'): HostStat {
   const now = Date.now()
   return {

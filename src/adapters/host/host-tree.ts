@@ -12,12 +12,14 @@ import { readFile } from './read-file.js'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
-/** A flag of Linux that Node has no constant for. It opens a symlink itself. */
+/** A Linux flag for which Node has no constant. It opens a symlink itself instead of its target. */
 const O_PATH = 0o10000000
 
 const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
 
-/** The mode bits that are written. Without setuid and setgid, no written file runs as another user. */
+/**
+ * The mode bits that are written. They exclude setuid and setgid, so no written file runs as another user.
+ */
 const writtenMode = 0o777
 
 type Attributes = Parameters<HostTree['setAttributes']>[1]
@@ -27,7 +29,7 @@ export class OpenHostTree implements HostTree {
   readonly directory: string
   readonly platform = process.platform
   readonly #root: HeldDirectory
-  /** By path, in order of last use. */
+  /** The open directories by path, in order of last use. */
   readonly #held = new Map<string, HeldDirectory>()
 
   constructor(directory: string, root: HeldDirectory) {
@@ -118,7 +120,7 @@ export class OpenHostTree implements HostTree {
         await handle.chmod(mode & writtenMode)
         await handle.utimes(...timesOf(mtimeMs))
         await moveIntoPlace()
-        // After the move, because renaming may change the ctime.
+        // Call stat after the move, because renaming may change the ctime.
         return describeStat(await handle.stat({ bigint: true }), 'content')
       } finally {
         await handle.close()
@@ -142,7 +144,7 @@ export class OpenHostTree implements HostTree {
       const linked = await this.#at(existingPath, (from, fromName) =>
         from.at(fromName, (fromAt) =>
           held.at(temporary, (at) =>
-            // The file has too many names, or the file system has no hard links.
+            // These codes also cover a file with too many names, and a file system without hard links.
             unless([...absent, 'EMLINK', 'EPERM', 'EXDEV', 'ENOTSUP'], () =>
               fs.link(fromAt, at).then(() => true),
             ),
@@ -156,7 +158,7 @@ export class OpenHostTree implements HostTree {
         return undefined
       }
       await moveIntoPlace()
-      // If both names are of the same file, the move does nothing.
+      // If both names belong to the same file, the move does nothing, so remove the temporary name.
       await removeQuietly(held, temporary)
       const after = await held.stat(name)
       return after && describeStat(after, 'content')
@@ -218,7 +220,7 @@ export class OpenHostTree implements HostTree {
     await this.#root.close()
   }
 
-  /** Makes a file under a temporary name, and moves it to its path. */
+  /** Creates a file under a temporary name, and moves it to its path. */
   async #replace<T>(
     path: string,
     make: (
@@ -255,7 +257,10 @@ export class OpenHostTree implements HostTree {
     })
   }
 
-  /** Runs a step with the parent directory and the last name of a path. Undefined if there is no such directory. */
+  /**
+   * Runs a step with the parent directory and the last name of a path. Returns undefined if there is no such
+   * directory.
+   */
   async #at<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T | undefined> {
     const { parent, name } = splitPath(path)
     return this.#within(parent, (held) => act(held, name))
@@ -271,7 +276,7 @@ export class OpenHostTree implements HostTree {
     }
   }
 
-  /** Opens a directory, which the caller must close. Undefined if it does not exist. */
+  /** Opens a directory, which the caller must close. Returns undefined if it does not exist. */
   async #hold(path: string): Promise<HeldDirectory | undefined> {
     if (path === '/') return this.#root.hold()
     const known = this.#held.get(path)
@@ -290,7 +295,7 @@ export class OpenHostTree implements HostTree {
       await above.close()
     }
     if (held === undefined) return undefined
-    // Another call may have opened it meanwhile.
+    // Another call may have opened it in the meantime.
     if (this.#held.has(path)) return held
     this.#held.set(path, held.hold())
     await this.#evict()
@@ -305,7 +310,7 @@ export class OpenHostTree implements HostTree {
     }
   }
 
-  /** Closes a directory and all below it. */
+  /** Closes a directory and all directories below it. */
   async #forget(path: string): Promise<void> {
     const below = path === '/' ? '/' : `${path}/`
     for (const [heldPath, held] of this.#held) {
@@ -317,8 +322,8 @@ export class OpenHostTree implements HostTree {
 }
 
 /**
- * Sets the time of a new symlink. Another process may have put a hard link to a file outside in its place, so on Linux
- * the file is opened and checked first.
+ * Sets the time of a new symlink. Another process may have replaced it with a hard link to an outside file,
+ * so on Linux the file is opened and checked first.
  */
 async function setSymlinkTime(held: HeldDirectory, name: string, mtimeMs: number): Promise<void> {
   const times = timesOf(mtimeMs)
@@ -339,7 +344,7 @@ async function setOn(handle: FileHandle, { mode, mtimeMs }: Attributes): Promise
   return describeStat(stat, 'content')
 }
 
-/** Times in seconds. Node cuts them off at a microsecond, so they are rounded up by half of one. */
+/** Converts a time to seconds. Node truncates to microseconds, so half a microsecond is added to round it. */
 function timesOf(mtimeMs: number): [atime: number, mtime: number] {
   const seconds = (mtimeMs + 0.0005) / 1000
   return [seconds, seconds]

@@ -3,7 +3,7 @@ import { OpenHostTree } from './host-tree.js'
 import { Roots } from './roots.js'
 import { Scan } from './scan.js'
 
-/** For the git adapter, which opens repositories on this host in the same way. */
+/** These exports are for the git adapter, which opens repositories on this host in the same way. */
 export { HeldDirectory } from './held-directory.js'
 export { kindOf } from './host-stat.js'
 export { listNames, statAll } from './list-names.js'
@@ -18,11 +18,12 @@ export interface HostOptions {
 const optionsShape = new Shape<HostOptions>({ roots: true })
 
 /**
- * Reads and writes directories of this host at and below its roots, and nothing outside. Other processes that can
- * write there may swap directories for symlinks at any time. On Linux, this has no effect: directories are kept open,
- * and every name is looked up in an open directory. Without `/proc/self/fd`, paths are compared before and after each
- * step, which detects a swap only afterwards. Users with write access above the roots are trusted.
- * Throws INVALID_ARGUMENT for an unknown option, and for a root that is not absolute.
+ * Reads and writes directories of this host at and below the roots, and nothing outside. Other processes with
+ * write access may swap directories for symlinks at any time. On Linux, this has no effect, because
+ * directories are kept open and every name is looked up in an open directory. Without `/proc/self/fd`, paths
+ * are compared before and after each step, which detects a swap only afterwards. Users with write access
+ * above the roots are trusted. Throws INVALID_ARGUMENT for an unknown option, and for a root that is not
+ * absolute.
  */
 export function createHost(options: HostOptions): Host {
   const { roots } = optionsShape.read(options, 'options')

@@ -9,17 +9,17 @@ export const hostLimits = {
   pathBytes: 4096,
   /** Content is read in pieces of this size. */
   pieceBytes: 2 ** 20,
-  /** How often a file is read if it changes during each read. */
+  /** How many times a file is read at most, if it changes during each read. */
   reads: 3,
   /** Concurrent calls of stat. */
   statsAtOnce: 32,
   /** Small files that are read ahead concurrently, and their total bytes. */
   readsAtOnce: 16,
   readAheadBytes: 8 * 2 ** 20,
-  /** Names of a directory in one text of the index. */
+  /** The number of names in one text of the index of a directory. */
   namesPerText: 4096,
-  /** Directories of one tree that stay open for later calls. */
+  /** The number of directories of one tree that stay open for later calls. */
   heldDirectories: 64,
-  /** Names that one read of a directory requests. */
+  /** The number of names that one read of a directory requests. */
   namesPerRead: 512,
 } as const

@@ -4,8 +4,8 @@ import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 
 /**
- * Lists the names in a directory in the order of their code units. `skipped` counts names that are not UTF-8. `more`
- * is true if the directory has more than `maxNames`.
+ * Lists the names in a directory in code unit order. `skipped` counts names that are not UTF-8. `more` is
+ * true if the directory has more than `maxNames`.
  */
 export async function listNames(
   directory: HeldDirectory,
@@ -29,7 +29,7 @@ export async function listNames(
   return { names: names.sort(), skipped, more }
 }
 
-/** The current stats of these names, in their order. Names that no longer exist are left out. */
+/** Returns the current stats of these names, in the same order. Names that no longer exist are omitted. */
 export async function statAll(
   directory: HeldDirectory,
   names: readonly string[],

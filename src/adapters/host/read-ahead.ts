@@ -4,10 +4,13 @@ import type { HeldDirectory } from './held-directory.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
 
-/** A whole file, with no `value` if it is too large. Undefined if it is not read ahead or not a regular file. */
+/**
+ * A whole file, without a `value` if it is too large. Undefined if it was not read ahead or is not a regular
+ * file.
+ */
 type Whole = ReadFile<Uint8Array | undefined> | undefined
 
-/** Reads small files of a directory concurrently, while the caller processes the files before them. */
+/** Reads small files of a directory concurrently, while the caller processes earlier files. */
 export class ReadAhead {
   readonly #directory: HeldDirectory
   readonly #files: readonly (readonly [name: string, stat: BigIntStats])[]
@@ -50,7 +53,7 @@ export class ReadAhead {
       const whole = readFile(this.#directory, name, async (content, stat) =>
         stat.size <= hostLimits.pieceBytes ? wholeOf(content) : undefined,
       )
-      // The call of `take` throws the error.
+      // `take` throws the error.
       whole.catch(() => undefined)
       this.#reading.set(name, whole)
     }

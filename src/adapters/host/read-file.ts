@@ -11,7 +11,7 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 /** If the file was swapped for a FIFO, a device or a symlink, the open neither blocks nor follows it. */
 const openFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** The codes of such an open for a symlink, a socket, a device without a driver, or a missing file. */
+/** The error codes of this open for a symlink, a socket, a device without a driver, or a missing file. */
 const noFile = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'EISDIR']
 
 export interface ReadFile<T> {
@@ -23,9 +23,9 @@ export interface ReadFile<T> {
 }
 
 /**
- * Reads a regular file of a directory. Reads it again if it changed meanwhile, `hostLimits.reads` times at most.
- * Undefined if there is no regular file. Call this only for a name that has just been seen as a regular file, because
- * opening a device can have effects.
+ * Reads a regular file of a directory. If the file changes during the read, it is read again, at most
+ * `hostLimits.reads` times in total. Returns undefined if there is no regular file. Call this only for a name
+ * that was a regular file a moment ago, because opening a device can have effects.
  */
 export async function readFile<T>(
   directory: HeldDirectory,
@@ -49,7 +49,7 @@ export async function readFile<T>(
   }
 }
 
-/** Opens a regular file of a directory, without blocking. Undefined if there is no regular file. */
+/** Opens a regular file of a directory, without blocking. Returns undefined if there is no regular file. */
 export async function openFile(
   directory: HeldDirectory,
   name: string,
@@ -67,7 +67,7 @@ export async function openFile(
   return undefined
 }
 
-/** Reads up to `size` bytes, so that reading a file that keeps growing ends too. */
+/** Reads up to `size` bytes, so that the read also ends for a file that keeps growing. */
 async function* piecesOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
   for (let position = 0; position < size;) {
     const piece = Buffer.allocUnsafeSlow(Math.min(hostLimits.pieceBytes, size - position))
@@ -90,7 +90,10 @@ export async function wholeOf(content: AsyncIterable<Uint8Array>): Promise<Uint8
   return whole
 }
 
-/** Another hard link changes the ctime and the number of links, but not the content. */
+/**
+ * Whether the content is unchanged. A new or removed hard link changes the ctime and the number of links, but
+ * not the content.
+ */
 function sameContent(before: BigIntStats, after: BigIntStats): boolean {
   return (
     stampOf(before) === stampOf(after) ||

@@ -4,7 +4,7 @@ import { invalid } from '../../engine/ports.js'
 import { HeldDirectory } from './held-directory.js'
 import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
 
-/** A path of a caller with all symlinks resolved: a root, and the names below it. */
+/** A caller's path with all symlinks resolved: a root, and the names below it. */
 interface Place {
   readonly root: string
   readonly names: readonly string[]
@@ -24,7 +24,8 @@ export class Roots {
 
   /**
    * Opens a directory, name by name from its root. With `create`, missing directories are created. Throws
-   * HOST_PATH_NOT_ALLOWED if the path is outside all roots, and HOST_PATH_NOT_FOUND if the directory is missing.
+   * HOST_PATH_NOT_ALLOWED if the path is outside all roots, and HOST_PATH_NOT_FOUND if the directory is
+   * missing.
    */
   open(path: string, create = false): Promise<{ directory: HeldDirectory; realPath: string }> {
     return explained(path, async () => {
@@ -41,7 +42,8 @@ export class Roots {
         } finally {
           await parent.close()
         }
-        // A real path consists of directories. Anything else is a file as the last existing name, or was swapped in.
+        // A real path consists of directories. Anything else is a file as the last existing name, or was
+        // swapped in later.
         if (directory === undefined) {
           if (
             index === names.length - missing - 1 &&
@@ -62,7 +64,8 @@ export class Roots {
     const missing: string[] = []
     let errno: string | undefined
     let real: string | undefined
-    // A missing path is judged by its place, so that the error reveals nothing about paths outside the roots.
+    // For a missing path, the location decides the error, so that the error reveals nothing about paths
+    // outside the roots.
     for (;;) {
       try {
         real = await fs.realpath(existing)
@@ -85,7 +88,7 @@ export class Roots {
     return { root, names: [...names, ...missing], missing: missing.length }
   }
 
-  /** The innermost root that a real path is at or below. */
+  /** Returns the innermost root that is the real path or above it. */
   async #rootOf(real: string): Promise<string | undefined> {
     let found: string | undefined
     for (const root of this.#roots) {

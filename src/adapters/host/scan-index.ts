@@ -10,7 +10,10 @@ import {
 } from '../../engine/ports.js'
 import { hostLimits } from './limits.js'
 
-/** A name at the last scan: its kind (f: file, d: directory, l: symlink), and a stamp that changes with the file. */
+/**
+ * A name in the last scan, its kind (f: file, d: directory, l: symlink), and a stamp that changes with the
+ * file.
+ */
 export type Seen = readonly [name: string, kind: 'f' | 'd' | 'l', stamp: string]
 
 /** The first text of a directory. `texts` is the number of its texts, including this one. */
@@ -24,9 +27,9 @@ const isSeen = isListOf(
 )
 const isFirstText = isWith<FirstText>({ texts: isCount, seen: isSeen })
 
-/** The names of one directory at the last scan, stored in texts of limited size. */
+/** The names of one directory in the last scan, stored in texts of limited size. */
 export class DirectoryIndex {
-  /** All names at the last scan, by name. */
+  /** All entries of the last scan, by name. */
   readonly seen = new Map<string, Seen>()
   readonly #index: HostIndex
   readonly #path: string

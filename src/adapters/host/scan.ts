@@ -16,7 +16,7 @@ import { ReadAhead } from './read-ahead.js'
 import { readFile, type ReadFile } from './read-file.js'
 import { DirectoryIndex, type Seen } from './scan-index.js'
 
-/** The name under which the index has the attributes of the directory itself. */
+/** The name under which the index stores the attributes of the directory itself. */
 const itself = '.'
 
 /** A stamp that differs from all others, so that the next scan reads the name again. */
@@ -43,7 +43,7 @@ export class Scan {
     return { skipped: this.#skipped, unstable: this.#unstable }
   }
 
-  /** The `path` of the root is ''. */
+  /** Scans a directory. The `path` of the root is ''. */
   async #directory(held: HeldDirectory, path: string, depth: number): Promise<void> {
     const { signal, index } = this.#context
     const before = await DirectoryIndex.load(index, path || '/')
@@ -83,7 +83,7 @@ export class Scan {
     for (const name of directories) {
       signal.throwIfAborted()
       const child = await explained(`${path}/${name}`, () => held.enter(name))
-      // The directory was swapped or removed meanwhile. The next scan sees the new state.
+      // The directory was swapped or removed during the scan. The next scan sees the new state.
       if (child === undefined) {
         await this.#remove(`${path}/${name}`, [name, 'd', unknown])
         seen.splice(
