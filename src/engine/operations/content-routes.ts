@@ -1,14 +1,14 @@
 import type { OperationName } from './index.js'
 
 /**
- * A route that carries content as `application/octet-stream` instead of base64 in JSON. It needs the capabilities of
- * its operation and fails with the same errors.
+ * A route that carries content as `application/octet-stream` instead of base64 in JSON. It needs the
+ * capabilities of its operation and fails with the same errors.
  */
 export interface ContentRoute {
   readonly operation: OperationName
   /** A few words, without a full stop. */
   readonly summary: string
-  /** In CommonMark. */
+  /** The description, in CommonMark. */
   readonly description: string
   readonly method: 'GET' | 'POST' | 'PUT'
   /** Parameters are written as `{name}`. */

@@ -50,8 +50,8 @@ export { tags } from './tags.js'
 export type Action = OperationName | NativeAction
 
 /**
- * The capabilities that an action needs. They describe its effect, and several actions may have the same effect. An
- * `authorize` that decides by capabilities instead of action names therefore covers all of them.
+ * The capabilities that an action needs. They describe its effect, and several actions may have the same
+ * effect. An `authorize` that decides by capabilities instead of action names therefore covers all of them.
  *
  * @example
  * const readOnly: Authorize = (_caller, action) => !capabilitiesOf(action).includes('files.write')

@@ -3,7 +3,8 @@ import type { EventType } from '../records/event.js'
 import type { Tag } from './tags.js'
 
 /**
- * Permissions of a handle, which `session.narrow` can withhold. An operation needs a capability for each of its effects.
+ * Permissions of a handle, which `session.narrow` can withhold. An operation needs a capability for each of
+ * its effects.
  */
 export const capabilities = [
   'files.read',
@@ -29,8 +30,8 @@ export const capabilities = [
 ] as const
 
 /**
- * A permission of a handle, which `session.narrow` can withhold. An operation needs a capability for each of its
- * effects; {@link capabilitiesOf} lists them.
+ * A permission of a handle, which `session.narrow` can withhold. An operation needs a capability for each of
+ * its effects; {@link capabilitiesOf} lists them.
  *
  * @useDeclaredType
  */
@@ -55,7 +56,7 @@ export interface Operation extends Needs {
   readonly tag: Tag
   /** A few words, without a full stop. */
   readonly summary: string
-  /** Its effect and guarantees, in CommonMark. Its errors are in `errors`. */
+  /** The effect and guarantees, in CommonMark. The errors are in `errors`. */
   readonly description: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Parameters are written as `{name}`. */
@@ -65,13 +66,14 @@ export interface Operation extends Needs {
   /** Parameters in the query of the URL. */
   readonly query?: readonly string[]
   /**
-   * The library method that implements it, for example `session.files.rename`. The method takes the request without
-   * `sessionId` and returns the response. When absent, the library's form differs, and `facade/call.ts` converts it.
+   * The library method that implements it, for example `session.files.rename`. The method takes the request
+   * without `sessionId` and returns the response. If it is absent, the library's form differs, and
+   * `facade/call.ts` converts it.
    */
   readonly implementedBy?: `session.${string}` | `engine.${string}`
-  /** Not part of the interface: the contract marks it as an extension. */
+  /** True if the operation is not part of the interface. The contract marks it as an extension. */
   readonly extension?: true
-  /** It returns a stream of responses, which stays open. */
+  /** True if the operation returns a stream of responses, which stays open. */
   readonly stream?: true
   /** The type of the event that it records for a change. */
   readonly event?: EventType

@@ -12,9 +12,9 @@ import { sourceSchemas } from './sources.js'
 import { visibilitySchemas } from './visibility.js'
 
 /**
- * The schemas of every operation. The engine imports only types from here, so that it does not load zod. Unknown fields
- * are ignored, except in the operations of a batch and in chunks. Every field of a response is always present, except
- * `conflict` of getPosixLock.
+ * The schemas of every operation. The engine imports only types from here, so that it does not load zod.
+ * Unknown fields are ignored, except in the operations of a batch and in chunks. Every field of a response is
+ * always present, except `conflict` of getPosixLock.
  */
 export const schemas = {
   ...sessionSchemas,

@@ -5,7 +5,7 @@ import type { OperationName } from '../index.js'
 export interface OperationSchemas {
   /** Path parameters, query and body, combined in one object. */
   readonly request: z.ZodType<object>
-  /** For a stream, one item of it. */
+  /** The response, or one item of a stream. */
   readonly response: z.ZodType<object>
 }
 

@@ -1,7 +1,7 @@
 /**
- * The basic schemas of requests and responses. Each schema has two forms. Its output is the native form, which the
- * engine uses. Its input is the wire form, which is JSON. `z.decode` converts from the wire form and `z.encode` to it.
- * Only bytes, 64-bit integers and secrets differ between the forms.
+ * The basic schemas of requests and responses. Each schema has two forms. Its output is the native form,
+ * which the engine uses. Its input is the wire form, which is JSON. `z.decode` converts from the wire form
+ * and `z.encode` to it. Only bytes, 64-bit integers and secrets differ between the forms.
  *
  * Schemas check the type of a value. The engine checks its meaning.
  */
@@ -17,7 +17,8 @@ const int64Wire = z
   .register(z.globalRegistry, { type: 'string', format: 'int64' })
 
 /**
- * A number in native form: a size, offset or count. Values over 2^53 − 1 are rounded, and the engine rejects them.
+ * A number in native form: a size, offset or count. Values over 2^53 − 1 are rounded, and the engine rejects
+ * them.
  */
 export const int64 = z.codec(
   int64Wire,
@@ -106,7 +107,7 @@ export const labels = stringMap.meta({
     `${limits.tagValueBytes}.`,
 })
 
-/** For listings by tags or labels. */
+/** Filters a listing by a tag or label. */
 export const filter = text.describe(
   '`key=value`: lists only items with this tag or label. Absent or empty: all.',
 )
