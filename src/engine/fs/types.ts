@@ -9,7 +9,7 @@ type WithTypes = { readonly withFileTypes: true }
 export type FsPromises = typeof fs.promises & OwnPromises
 
 /**
- * With members that not every version of Node's types has.
+ * Adds members that some versions of Node's types lack.
  *
  * @inline
  */
@@ -25,7 +25,7 @@ interface OwnPromises {
     pattern: string | readonly string[],
     options: GlobOptions & WithTypes,
   ): AsyncIterableIterator<fs.Dirent>
-  /** As the other form, with paths instead of entries. */
+  /** The same as the other form, with paths instead of entries. */
   glob(pattern: string | readonly string[], options?: GlobOptions): AsyncIterableIterator<string>
   /**
    * The changes of a file or directory. The iteration fails with ERR_FS_WATCH_QUEUE_OVERFLOW if its reader is
@@ -33,8 +33,8 @@ interface OwnPromises {
    */
   readonly watch: typeof fs.promises.watch & WatchWithQueue
   /**
-   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of an `await using`
-   * block, deletes it with its entries.
+   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of an `await
+   * using` block, deletes it with its entries.
    *
    * @example
    * await using directory = await session.fs.promises.mkdtempDisposable('/tmp-')
@@ -63,7 +63,7 @@ interface TemporaryNow extends Disposable {
 }
 
 /**
- * With options that not every version of Node's types has.
+ * Adds options that some versions of Node's types lack.
  *
  * @inline
  */
@@ -100,7 +100,7 @@ type GlobCallback<T> = (error: NodeJS.ErrnoException | null, matches: T[]) => vo
 export type SessionFs = typeof fs & OwnFs
 
 /**
- * With members that not every version of Node's types has.
+ * Adds members that some versions of Node's types lack.
  *
  * @inline
  */
@@ -108,8 +108,8 @@ interface OwnFs {
   /** The functions that return promises, in the shape of `node:fs/promises`. */
   readonly promises: FsPromises
   /**
-   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of a `using` block,
-   * deletes it with its entries.
+   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of a `using`
+   * block, deletes it with its entries.
    *
    * @example
    * using directory = session.fs.mkdtempDisposableSync('/tmp-')
@@ -133,7 +133,7 @@ interface OwnFs {
    * const paths = session.fs.globSync('src/*.ts')
    */
   globSync(pattern: string | readonly string[], options: GlobOptions & WithTypes): fs.Dirent[]
-  /** As the other form, with paths instead of entries. */
+  /** The same as the other form, with paths instead of entries. */
   globSync(pattern: string | readonly string[], options?: GlobOptions): string[]
   /**
    * Paths that match one or more patterns, like `promises.glob`. The callback gets all of them at once.

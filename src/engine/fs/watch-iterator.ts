@@ -17,8 +17,8 @@ export interface WatchQueueOptions extends WatchOptions {
   /** The largest number of events that wait for the reader. At least 1; 2,048 by default. */
   readonly maxQueue?: number
   /**
-   * The effect of an event over that limit: `'throw'` (default) ends the iteration with an error, `'ignore'` drops
-   * the event.
+   * The effect of an event over that limit: `'throw'` (default) ends the iteration with an error, `'ignore'`
+   * drops the event.
    */
   readonly overflow?: 'ignore' | 'throw'
 }
