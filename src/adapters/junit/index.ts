@@ -4,12 +4,12 @@ import { junitLimits } from './limits.js'
 import { refused, ReportDocument } from './report-document.js'
 
 /**
- * Reads JUnit XML reports. It counts the `testcase` elements at any depth. A test with a `failure` or `error` child
- * failed. Otherwise a test with a `skipped` child was skipped, and any other test passed. The counts in the attributes
- * of `testsuite` elements are ignored.
+ * Reads JUnit XML reports. It counts the `testcase` elements at any depth. A test with a `failure` or `error`
+ * child failed. Otherwise a test with a `skipped` child was skipped, and any other test passed. The counts in
+ * the attributes of `testsuite` elements are ignored.
  *
- * The reader is strict: the document must be well-formed UTF-8, with or without a byte order mark. A document type
- * declaration is refused, so a report cannot declare entities.
+ * The reader is strict: the document must be well-formed UTF-8, with or without a byte order mark. A document
+ * type declaration is refused, so a report cannot declare entities.
  */
 export function createReportReader(): ReportReader {
   return { count: countTests }

@@ -88,8 +88,8 @@ export class ReportDocument {
   }
 
   /**
-   * Drops the text, comment or value that the parser has collected so far. None of it is needed, and a string that the
-   * parser collects in pieces of one or two characters takes a hundred times its size in memory.
+   * Drops the text, comment or value that the parser has collected so far. None of it is needed, and a string
+   * that the parser collects in pieces of one or two characters takes a hundred times its size in memory.
    */
   #forgetText(): void {
     const gathered = this.#parser as unknown as { text: string; readonly entity: string }

@@ -192,8 +192,8 @@ export class SessionFileHandle {
   }
 
   /**
-   * Advances the position after a call that passed none. If the descriptor tracks it, nothing needs to be
-   * done.
+   * Advances the position after a call that passed none. If the descriptor tracks the position, this does
+   * nothing.
    */
   #moved(given: Position, bytes: number): number {
     if (this.#position !== null && isCurrent(given)) this.#position += bytes

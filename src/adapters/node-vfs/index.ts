@@ -20,9 +20,9 @@ export interface SessionProvider {
 }
 
 /**
- * A provider for `node:vfs`. It serves the files of a session to all code that uses `node:fs`, `require` or `import`,
- * below the path that `mount()` returns. It needs Node 26 or newer, started with `--experimental-vfs`. The module
- * `node:vfs` may change with every release of Node.
+ * A provider for `node:vfs`. It serves the files of a session to all code that uses `node:fs`, `require` or
+ * `import`, below the path that `mount()` returns. It needs Node 26 or newer, started with
+ * `--experimental-vfs`. The module `node:vfs` may change with every release of Node.
  *
  * Guarantees
  * - The provider has no state of its own. A write through the session is visible in the mount immediately,
@@ -32,10 +32,11 @@ export interface SessionProvider {
  * - Errors are those of `session.fs`. Their `path` is the path inside the session.
  *
  * Limits of node:vfs
- * - For the promise forms of `open`, `chmod`, `chown`, `utimes` and streams it calls the sync methods. Such a call is
- *   acknowledged like a sync call of `session.fs`, and can throw EAGAIN like one.
+ * - For the promise forms of `open`, `chmod`, `chown`, `utimes` and streams it calls the sync methods. Such a
+ *   call is acknowledged like a sync call of `session.fs`, and can throw EAGAIN like one.
  * - It does not support `fsync` of a descriptor.
- * - Read streams load the whole file into memory. `rm` is many separate changes. `cp` does not work in a mount.
+ * - Read streams load the whole file into memory. `rm` is many separate changes. `cp` does not work in a
+ *   mount.
  * - The entries of `readdir` with `withFileTypes` have the path inside the session as `parentPath`. Those of
  *   `readdirSync` have the path in the mount.
  * - Absolute symlink targets start at the root of the session, not at the mount.

@@ -53,8 +53,9 @@ export function absolute(path: unknown): string {
 }
 
 /**
- * Makes the names in a recursive listing with types relative to the listed directory. The sync form of node:vfs
- * expects that, and computes `name` and `parentPath` from them. Its promise form returns the listing unchanged.
+ * Makes the names in a recursive listing with types relative to the listed directory. The sync form of
+ * node:vfs expects that, and computes `name` and `parentPath` from them. Its promise form returns the listing
+ * unchanged.
  */
 function named(path: string, listing: unknown, options: unknown): unknown {
   const { recursive, withFileTypes } = (options ?? {}) as Record<string, unknown>
