@@ -35,8 +35,8 @@ export interface SystemCall {
 }
 
 /**
- * An error of `session.fs`, with the fields of the errors of `node:fs`. Its `cause` is the {@link
- * EngineError}, if there is one.
+ * An error of `session.fs`, with the fields of the errors of `node:fs`. Its `cause` is the
+ * {@link EngineError}, if there is one.
  */
 export interface SystemError extends Error {
   /** The negative error number of `code` on Linux, such as -2 for `ENOENT`. */

@@ -33,8 +33,8 @@ interface OwnPromises {
    */
   readonly watch: typeof fs.promises.watch & WatchWithQueue
   /**
-   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of an `await
-   * using` block, deletes it with its entries.
+   * Creates a directory whose path is `prefix` and six random characters. `remove()`, or the end of an
+   * `await using` block, deletes it with its entries.
    *
    * @example
    * await using directory = await session.fs.promises.mkdtempDisposable('/tmp-')

@@ -73,8 +73,8 @@ export interface HttpServer extends AsyncDisposable {
 /**
  * Listens for requests. Rejects with Node's error, such as `EADDRINUSE`, if it cannot listen.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the handler is not from {@link
- * createHttpHandler}
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the handler is not from
+ * {@link createHttpHandler}
  *
  * @example
  * const server = await serve(handler, { port: 8080 })
