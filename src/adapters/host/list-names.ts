@@ -1,6 +1,6 @@
 import { isUtf8, type Buffer } from 'node:buffer'
 import { promises as fs, type BigIntStats, type Dirent } from 'node:fs'
-import type { HeldDirectory } from './held-directory.js'
+import type { HeldDirectory } from './directory-handle.js'
 import { hostLimits } from './limits.js'
 
 /**

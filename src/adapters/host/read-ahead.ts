@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { itemAt } from '../../engine/ports.js'
-import type { HeldDirectory } from './held-directory.js'
+import type { HeldDirectory } from './directory-handle.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
 

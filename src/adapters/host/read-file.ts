@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import type { HeldDirectory } from './held-directory.js'
+import type { HeldDirectory } from './directory-handle.js'
 import { unless } from './host-errors.js'
 import { stampOf } from './host-stat.js'
 import { hostLimits } from './limits.js'

@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs'
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { invalid } from '../../engine/ports.js'
-import { HeldDirectory } from './held-directory.js'
+import { HeldDirectory } from './directory-handle.js'
 import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
 
 /** A caller's path with all symlinks resolved: a root, and the names below it. */

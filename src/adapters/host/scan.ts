@@ -7,7 +7,7 @@ import {
   type ScanResult,
   type TreeSink,
 } from '../../engine/ports.js'
-import type { HeldDirectory } from './held-directory.js'
+import type { HeldDirectory } from './directory-handle.js'
 import { explained, unless } from './host-errors.js'
 import { isFresh, kindOf, modeOf, mtimeOf, stampOf } from './host-stat.js'
 import { hostLimits } from './limits.js'

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { checkSignal, EngineError, given, invalid } from '../../engine/ports.js'
 import type { Environment } from '../../engine/index.js'
 import { errorCode, systemError } from './errors.js'
-import { fileIdentity } from './directory/held-directory.js'
+import { fileIdentity } from './directory/open-directory.js'
 
 /** The clocks and the randomness of this machine. */
 export const hostEnvironment: Environment = {

@@ -1,6 +1,6 @@
 import { EngineError } from '../base/errors.js'
 import { splitPath } from '../base/path.js'
-import { currentFile, holdFile, releaseFile, type HeldFile } from '../session/held-files.js'
+import { currentFile, holdFile, releaseFile, type HeldFile } from '../session/file-references.js'
 import type { LiveSession } from '../session/table/live.js'
 import type { Location } from '../session/reads/resolve.js'
 import { Dir, FileNode } from '../tree/node.js'

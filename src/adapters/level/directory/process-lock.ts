@@ -7,7 +7,7 @@
  */
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 import { EngineError } from '../../../engine/ports.js'
-import { fileIdentity } from './held-directory.js'
+import { fileIdentity } from './open-directory.js'
 
 /** Shared by every copy of this module in the process. */
 const registryKey = Symbol.for('forkspace.level.open-directories')

@@ -7,7 +7,7 @@ import { ClassicLevel } from 'classic-level'
 import { EngineError } from '../../../engine/ports.js'
 import type { Disk } from './disk.js'
 import { errorCode, lockedError, movedError, openError } from '../errors.js'
-import { fileIdentity } from './held-directory.js'
+import { fileIdentity } from './open-directory.js'
 import { sizeOf } from './manifest.js'
 
 const lockName = 'LOCK'

@@ -1,7 +1,7 @@
 import { engineClosed, type EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
-import { holdFile, releaseFile, type HeldFile } from '../../session/held-files.js'
+import { holdFile, releaseFile, type HeldFile } from '../../session/file-references.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { notFound, resolve } from '../../session/reads/resolve.js'
 import { mutate } from '../../session/mutation-queue.js'

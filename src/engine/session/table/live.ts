@@ -1,7 +1,7 @@
 import type { Dir } from '../../tree/node.js'
 import type { Tree } from '../../tree/tree.js'
 import type { Follower } from '../history/feed.js'
-import type { HeldFile } from '../held-files.js'
+import type { HeldFile } from '../file-references.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 
