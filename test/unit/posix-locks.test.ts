@@ -341,24 +341,24 @@ describe.each([
     await held()
     const [live] = spied.mock.calls[0]!
     spied.mockRestore()
-    const holds = (): number => live.held?.size ?? 0
+    const references = (): number => live.fileReferences?.size ?? 0
     await set(a)
     await set(b, 0, 0, EXCLUSIVE, '/g')
     await locks.flock({ path: '/g', owner: a })
-    expect(holds()).toBe(2)
+    expect(references()).toBe(2)
     await locks.funlock({ path: '/d/f', owner: a })
     await locks.funlock({ path: '/g', owner: b })
-    expect(holds()).toBe(1)
+    expect(references()).toBe(1)
     const abort = new AbortController()
     const waiting = locks.flock({ path: '/g', owner: c, blocking: true }, { signal: abort.signal })
     await locks.funlock({ path: '/g', owner: a, isFlock: true })
     await waiting
     await locks.funlock({ path: '/g', owner: c, isFlock: true })
-    expect(holds()).toBe(0)
+    expect(references()).toBe(0)
     await set(a)
     await set(a, 0, 0, EXCLUSIVE, '/g')
     await session.delete()
-    expect(holds()).toBe(0)
+    expect(references()).toBe(0)
   })
 
   test('wake only the affected waiters when released', async () => {

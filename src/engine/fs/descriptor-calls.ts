@@ -214,7 +214,7 @@ function writing<T>(
       if (!open.flags.write) throw systemError('EBADF', { syscall: 'write' })
       if (staged.size === 0) return undefined
       const at = open.flags.append ? 'end' : (position ?? open.position)
-      return planWriteAt(core, live, open.held, { position: at, staged })
+      return planWriteAt(core, live, open.reference, { position: at, staged })
     },
     (live) => {
       if (position === undefined && staged.size > 0)
@@ -229,7 +229,7 @@ export const fstat: Define<Stats | BigIntStats> = ({ files }, fd, options) => {
   const { bigint } = (typeof options === 'object' && options !== null ? options : {}) as { bigint?: unknown }
   return look({ syscall: 'fstat' }, (live) => {
     const open = files.get(number, 'fstat')
-    return newStats(describeNode(open.node(live)), bigint, open.held.gone)
+    return newStats(describeNode(open.node(live)), bigint, open.reference.gone)
   })
 }
 
@@ -239,7 +239,7 @@ export const ftruncate: Define<void> = ({ core, files }, fd, length) => {
   return change({ syscall: 'ftruncate' }, (live) => {
     const open = files.get(number, 'ftruncate')
     if (!open.flags.write) throw systemError('EINVAL', { syscall: 'ftruncate' })
-    return planResize(core, live, open.held, size)
+    return planResize(core, live, open.reference, size)
   })
 }
 

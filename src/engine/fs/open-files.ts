@@ -1,6 +1,11 @@
 import { EngineError } from '../base/errors.js'
 import { splitPath } from '../base/path.js'
-import { currentFile, holdFile, releaseFile, type HeldFile } from '../session/file-references.js'
+import {
+  currentFile,
+  addFileReference,
+  removeFileReference,
+  type FileReference,
+} from '../session/file-references.js'
 import type { LiveSession } from '../session/table/live.js'
 import type { Location } from '../session/reads/resolve.js'
 import { Dir, FileNode } from '../tree/node.js'
@@ -19,7 +24,7 @@ export class OpenFile {
   readonly flags: Flags
   /** The start of the next read or write that passes no position. */
   position = 0
-  readonly #held: HeldFile
+  readonly #reference: FileReference
   /** The directory in its last known state. */
   #dir: Dir | undefined
   #pin: Disposable | undefined
@@ -27,7 +32,7 @@ export class OpenFile {
   constructor(number: number, flags: Flags, live: LiveSession, path: string, node: FileNode | Dir) {
     this.number = number
     this.flags = flags
-    this.#held = holdFile(live, path, node)
+    this.#reference = addFileReference(live, path, node)
     if (node instanceof Dir) this.#see(live, node)
   }
 
@@ -38,9 +43,9 @@ export class OpenFile {
   }
 
   node(live: LiveSession): FileNode | Dir {
-    if (this.#dir === undefined) return currentFile(live, this.#held)
-    const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
-    if (node instanceof Dir && node.ino === this.#held.ino && node !== this.#dir) {
+    if (this.#dir === undefined) return currentFile(live, this.#reference)
+    const node = this.#reference.gone ? undefined : live.tree.find(splitPath(this.#reference.path))
+    if (node instanceof Dir && node.ino === this.#reference.ino && node !== this.#dir) {
       this.#see(live, node)
     }
     return this.#dir
@@ -54,19 +59,19 @@ export class OpenFile {
   }
 
   /** Returns the target of planned changes, or undefined for a removed directory. */
-  target(live: LiveSession): HeldFile | { readonly path: string } | undefined {
-    if (this.#dir === undefined) return this.#held
-    const node = this.#held.gone ? undefined : live.tree.find(splitPath(this.#held.path))
-    return node?.ino === this.#held.ino ? { path: this.#held.path } : undefined
+  target(live: LiveSession): FileReference | { readonly path: string } | undefined {
+    if (this.#dir === undefined) return this.#reference
+    const node = this.#reference.gone ? undefined : live.tree.find(splitPath(this.#reference.path))
+    return node?.ino === this.#reference.ino ? { path: this.#reference.path } : undefined
   }
 
   /** The target of writes. */
-  get held(): HeldFile {
-    return this.#held
+  get reference(): FileReference {
+    return this.#reference
   }
 
   release(): void {
-    releaseFile(this.#held)
+    removeFileReference(this.#reference)
     this.#pin?.[Symbol.dispose]()
   }
 }

@@ -8,24 +8,23 @@ import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from '../records/event.js'
 
 /**
- * A file or directory that an open file or a lock uses. It is followed through renames, and its holder is
- * informed of its removal.
+ * A reference of an open file or a lock to a file or directory. It follows renames of the file, and learns of its removal.
  */
-export class HeldFile {
+export class FileReference {
   readonly ino: number
-  /** The name by which it is held. '' if that name was removed but the file has or may have others. */
+  /** The last known path of the file. '' if that name was removed but the file has or may have others. */
   path: string
   /** Set once the file has no name. */
   gone = false
-  /** Set while an event that may remove its name is applied. Its place must be checked afterwards. */
+  /** Set while an event is applied that may take the name: the place must be checked afterwards. */
   touched = false
-  /** The latest known state of a file. For a removed file, the state that only its holder sees. */
+  /** The latest known state of a file. For a removed file, the state that only this reference sees. */
   last: FileNode | undefined
   readonly onGone: (() => void) | undefined
   /** Call this after the last read. */
   pin: Disposable | undefined = undefined
-  /** The held files of the session, this one among them. */
-  among: Set<HeldFile> | undefined = undefined
+  /** The file references of the session, this one among them. */
+  among: Set<FileReference> | undefined = undefined
 
   constructor(node: Node, path: string, onGone: (() => void) | undefined) {
     this.ino = node.ino
@@ -35,119 +34,126 @@ export class HeldFile {
   }
 }
 
-/** The part of a session in memory that holds files. */
-interface Holder {
+/** The part of a session in memory that file references need. */
+interface ReferencedSession {
   readonly tree: Tree
   readonly revive: (() => void) | undefined
-  held: Set<HeldFile> | undefined
+  fileReferences: Set<FileReference> | undefined
 }
 
 /** `path` is resolved, and `node` is the current node there. */
-export function holdFile(live: Holder, path: string, node: Node, onGone?: () => void): HeldFile {
+export function addFileReference(
+  live: ReferencedSession,
+  path: string,
+  node: Node,
+  onGone?: () => void,
+): FileReference {
   live.revive?.()
-  const held = new HeldFile(node, path, onGone)
-  include(live, held)
-  held.pin = live.tree.loader.pins?.pin({ roots: [held], owner: held })
-  return held
+  const reference = new FileReference(node, path, onGone)
+  include(live, reference)
+  reference.pin = live.tree.loader.pins?.pin({ roots: [reference], owner: reference })
+  return reference
 }
 
 /** Does not need the session, which may be gone. */
-export function releaseFile(held: HeldFile): void {
-  held.among?.delete(held)
-  held.pin?.[Symbol.dispose]()
+export function removeFileReference(reference: FileReference): void {
+  reference.among?.delete(reference)
+  reference.pin?.[Symbol.dispose]()
 }
 
 /** The current file. For a removed file, its last state. */
-export function currentFile(live: Holder, held: HeldFile): FileNode {
+export function currentFile(live: ReferencedSession, reference: FileReference): FileNode {
   // The session may have been read again from the store since.
-  if (!held.gone) {
+  if (!reference.gone) {
     live.revive?.()
-    include(live, held)
+    include(live, reference)
   }
-  refresh(live, held)
-  return present(held.last, 'the held file')
+  refresh(live, reference)
+  return present(reference.last, 'the referenced file')
 }
 
-function include(live: Holder, held: HeldFile): void {
-  held.among = live.held ??= new Set()
-  held.among.add(held)
+function include(live: ReferencedSession, reference: FileReference): void {
+  reference.among = live.fileReferences ??= new Set()
+  reference.among.add(reference)
 }
 
-/** The place of a held file in the tree. Undefined if the file was removed. */
-export function targetOf(live: Holder, held: HeldFile): FileTarget | undefined {
-  currentFile(live, held)
-  if (held.gone) return undefined
-  return nodeAt(live.tree, held.path)?.ino === held.ino ? held.path : held.ino
+/** The place of a referenced file in the tree. Undefined if the file was removed. */
+export function targetOf(live: ReferencedSession, reference: FileReference): FileTarget | undefined {
+  currentFile(live, reference)
+  if (reference.gone) return undefined
+  return nodeAt(live.tree, reference.path)?.ino === reference.ino ? reference.path : reference.ino
 }
 
 /** Call this before an effect removes names. */
-export function beforeEffect(live: Holder, redo: Redo): void {
-  if (live.held === undefined || !takesNames(redo)) return
+export function beforeEffect(live: ReferencedSession, redo: Redo): void {
+  if (live.fileReferences === undefined || !takesNames(redo)) return
   // The effect may still be undone, so no file counts as removed yet.
-  for (const held of live.held) {
-    // During this event, a hard-linked file may already have lost the name by which it is held.
-    const elsewhere = held.touched && held.last instanceof LinkedFile
-    if (!elsewhere && !mayTake(redo, held.path)) continue
-    held.touched = true
-    look(live.tree, held)
+  for (const reference of live.fileReferences) {
+    // A hard-linked file may have already lost the name of the reference in this event.
+    const elsewhere = reference.touched && reference.last instanceof LinkedFile
+    if (!elsewhere && !mayTake(redo, reference.path)) continue
+    reference.touched = true
+    look(live.tree, reference)
   }
 }
 
 /**
  * Call this after the effects of an event were applied for good. `restored` has the trees before and after a
- * restore. Nodes that are not loaded are checked when the holder asks.
+ * restore. Nodes that are not loaded are checked at the next use of the reference.
  */
 export function afterEvent(
-  live: Holder,
+  live: ReferencedSession,
   effects: readonly Redo[],
   restored?: { readonly before: Dir; readonly after: Dir },
 ): void {
-  if (live.held === undefined) return
+  if (live.fileReferences === undefined) return
   for (const redo of effects) if (redo[0] === 'm') followMove(live, redo[1], redo[2])
   if (!effects.some(takesNames)) return
   try {
     if (restored !== undefined) followRestore(live, restored.before, restored.after)
-    for (const held of live.held) {
-      if (!held.touched) continue
-      refresh(live, held)
-      held.touched = false
+    for (const reference of live.fileReferences) {
+      if (!reference.touched) continue
+      refresh(live, reference)
+      reference.touched = false
     }
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown
   }
 }
 
-/** Takes over held files after a reload of the session. Files that still exist stay held. */
-export function takeOver(live: Holder, dropped: Holder): void {
-  live.held = dropped.held
-  if (live.held === undefined) return
+/** Takes over the file references after a reload of the session. Those to files that still exist stay valid. */
+export function takeOverReferences(live: ReferencedSession, dropped: ReferencedSession): void {
+  live.fileReferences = dropped.fileReferences
+  if (live.fileReferences === undefined) return
   followRestore(live, dropped.tree.freeze(), live.tree.freeze())
-  for (const held of live.held) refresh(live, held)
+  for (const reference of live.fileReferences) refresh(live, reference)
 }
 
-function followMove(live: Holder, from: string, to: string): void {
-  for (const held of live.held ?? []) {
-    if (held.path === from) held.path = to
-    else if (held.path.startsWith(`${from}/`)) held.path = to + held.path.slice(from.length)
+function followMove(live: ReferencedSession, from: string, to: string): void {
+  for (const reference of live.fileReferences ?? []) {
+    if (reference.path === from) reference.path = to
+    else if (reference.path.startsWith(`${from}/`)) reference.path = to + reference.path.slice(from.length)
     // The file at the destination was replaced. If it has another name, that name is not known.
-    else if (held.path === to || held.path.startsWith(`${to}/`)) held.path = ''
+    else if (reference.path === to || reference.path.startsWith(`${to}/`)) reference.path = ''
   }
 }
 
 /** A restore may put a file back where it was before a rename. */
-function followRestore(live: Holder, before: Dir, after: Dir): void {
+function followRestore(live: ReferencedSession, before: Dir, after: Dir): void {
   const missing = new Set<number>()
-  for (const held of live.held ?? []) if (!look(live.tree, held)) missing.add(held.ino)
+  for (const reference of live.fileReferences ?? [])
+    if (!look(live.tree, reference)) missing.add(reference.ino)
   if (missing.size === 0) return
   const found = findInos(before, after, missing, live.tree.loader)
-  for (const held of live.held ?? []) held.path = found.get(held.ino) ?? held.path
+  for (const reference of live.fileReferences ?? [])
+    reference.path = found.get(reference.ino) ?? reference.path
 }
 
 function takesNames(redo: Redo): boolean {
   return redo[0] === 'u' || redo[0] === 'm' || redo[0] === 'R'
 }
 
-/** Whether an effect may remove the name by which a file is held. A file held by '' may have any name. */
+/** Whether an effect may remove the name of a reference. With the path '', the name is not known. */
 function mayTake(redo: Redo, path: string): boolean {
   if (redo[0] === 'R' || path === '') return true
   const isIn = (root: string): boolean =>
@@ -155,21 +161,21 @@ function mayTake(redo: Redo, path: string): boolean {
   return isIn(redo[1] as string) || (redo[0] === 'm' && isIn(redo[2]))
 }
 
-function refresh(live: Holder, held: HeldFile): void {
-  if (held.gone || look(live.tree, held)) return
-  held.gone = true
-  live.held?.delete(held)
-  held.onGone?.()
+function refresh(live: ReferencedSession, reference: FileReference): void {
+  if (reference.gone || look(live.tree, reference)) return
+  reference.gone = true
+  live.fileReferences?.delete(reference)
+  reference.onGone?.()
 }
 
 /** Whether the file is still in the tree. */
-function look(tree: Tree, held: HeldFile): boolean {
-  let node = nodeAt(tree, held.path)
-  if (node?.ino !== held.ino) {
-    node = tree.findLinked(held.ino)
-    if (node !== undefined) held.path = ''
+function look(tree: Tree, reference: FileReference): boolean {
+  let node = nodeAt(tree, reference.path)
+  if (node?.ino !== reference.ino) {
+    node = tree.findLinked(reference.ino)
+    if (node !== undefined) reference.path = ''
   }
-  if (node instanceof FileNode) held.last = node
+  if (node instanceof FileNode) reference.last = node
   return node !== undefined
 }
 

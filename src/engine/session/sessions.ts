@@ -291,7 +291,7 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
   } catch (error) {
     // The session still exists. Like all others, it must be read again.
     live.discarded = 'failed'
-    if (live.held !== undefined) core.table.dropped.set(sessionId, live)
+    if (live.fileReferences !== undefined) core.table.dropped.set(sessionId, live)
     throw error
   } finally {
     core.table.deleting.delete(sessionId)

@@ -1,7 +1,7 @@
 import { engineClosed, type EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
-import { holdFile, releaseFile, type HeldFile } from '../../session/file-references.js'
+import { addFileReference, removeFileReference, type FileReference } from '../../session/file-references.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { notFound, resolve } from '../../session/reads/resolve.js'
 import { mutate } from '../../session/mutation-queue.js'
@@ -31,11 +31,11 @@ interface FoundNode {
 
 /** The locks of a session. They exist from its first lock to its last. */
 interface SessionLocks {
-  /** The session in memory that holds the files. */
+  /** The session that has the references. */
   live: LiveSession
   readonly table: LockTable<Owner>
   /** Held files by inode number: exactly the files that the table uses. */
-  readonly holds: Map<number, HeldFile>
+  readonly references: Map<number, FileReference>
 }
 
 /**
@@ -121,41 +121,41 @@ export class PosixLocks {
   #session(live: LiveSession): SessionLocks {
     let session = this.#sessions.get(live.id)
     if (session === undefined) {
-      const holds = new Map<number, HeldFile>()
+      const references = new Map<number, FileReference>()
       const table = new LockTable<Owner>((ino) => {
-        // A file that was locked and unlocked in one step has no hold.
-        const held = holds.get(ino)
-        if (held !== undefined) releaseFile(held)
-        holds.delete(ino)
+        // A file that was locked and unlocked in one step has no reference.
+        const reference = references.get(ino)
+        if (reference !== undefined) removeFileReference(reference)
+        references.delete(ino)
         if (table.empty) this.#sessions.delete(live.id)
       })
-      session = { live, table, holds }
+      session = { live, table, references }
       this.#sessions.set(live.id, session)
     }
     session.live = live
     return session
   }
 
-  /** Holds a file if it has locks or waiters. */
+  /** Adds a reference to a file if it has locks or waiters. */
   #settle(session: SessionLocks, { path, node }: FoundNode): void {
     if (session.table.empty) this.#sessions.delete(session.live.id)
     const { ino } = node
-    if (!session.table.uses(ino) || session.holds.has(ino)) return
-    const held = holdFile(session.live, path, node, () => {
-      const { table, holds } = session
-      holds.delete(ino)
-      table.drop(ino, () => notFound(held.path))
+    if (!session.table.uses(ino) || session.references.has(ino)) return
+    const reference = addFileReference(session.live, path, node, () => {
+      const { table, references } = session
+      references.delete(ino)
+      table.drop(ino, () => notFound(reference.path))
       if (table.empty) this.#sessions.delete(session.live.id)
     })
-    session.holds.set(ino, held)
+    session.references.set(ino, reference)
   }
 
   #end(sessionId: string, reason: () => EngineError): void {
     const session = this.#sessions.get(sessionId)
     if (session === undefined) return
     this.#sessions.delete(sessionId)
-    for (const held of session.holds.values()) releaseFile(held)
-    session.holds.clear()
+    for (const reference of session.references.values()) removeFileReference(reference)
+    session.references.clear()
     session.table.close(reason)
   }
 }

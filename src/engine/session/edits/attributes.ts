@@ -3,20 +3,20 @@ import { given, parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { attributesOf, FileNode, Symlink, type Node } from '../../tree/node.js'
 import { eventTypes, type FileTarget, type Redo } from '../../records/event.js'
-import { currentFile, HeldFile, targetOf } from '../file-references.js'
+import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
 import { findNode } from '../reads/lookup.js'
 import type { Plan } from './plan.js'
 import { resolve } from '../reads/resolve.js'
 
-/** A path, or a file that is held open. */
+/** A path, or a reference to an open file. */
 export type AttributeTarget =
   | {
       readonly path: string
       /** false: a symlink at the path is itself the target; true by default. */
       readonly followLast?: boolean
     }
-  | HeldFile
+  | FileReference
 
 /** The request of `session.files.setAttributes`. An absent attribute stays as it is. */
 export interface SetAttributesRequest {
@@ -58,8 +58,8 @@ export function planSetAttributes(live: LiveSession, target: AttributeTarget, ch
   const setsMode = mode !== undefined && !(node instanceof Symlink) && node.mode !== mode
   if (!setsMode && mtime === undefined) return undefined
   if (at === undefined) {
-    const held = target as HeldFile
-    if (node instanceof FileNode) held.last = node.with({ ...attributesOf(node), ...change })
+    const reference = target as FileReference
+    if (node instanceof FileNode) reference.last = node.with({ ...attributesOf(node), ...change })
     return undefined
   }
   const redo: Redo[] = []
@@ -69,7 +69,7 @@ export function planSetAttributes(live: LiveSession, target: AttributeTarget, ch
 }
 
 function locate(live: LiveSession, target: AttributeTarget): { at: FileTarget | undefined; node: Node } {
-  if (target instanceof HeldFile) return { at: targetOf(live, target), node: currentFile(live, target) }
+  if (target instanceof FileReference) return { at: targetOf(live, target), node: currentFile(live, target) }
   const { path, followLast = true } = target
   const node = findNode(live, path, followLast)
   return { at: resolve(live.tree, path, followLast).path, node }

@@ -8,7 +8,7 @@ import { compact, type Patch } from './compaction.js'
 import type { Core } from '../core.js'
 import { eventTypes, piecesFrom, type FileTarget, type Redo } from '../../records/event.js'
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
-import { currentFile, HeldFile, targetOf } from '../file-references.js'
+import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
 import { findFile } from '../reads/lookup.js'
 import { makeParents, type Parents } from './parents.js'
@@ -129,7 +129,7 @@ export function planAppend(
 }
 
 /** A file, by path or as an open file. */
-export type WriteTarget = { readonly path: string } | HeldFile
+export type WriteTarget = { readonly path: string } | FileReference
 
 /** Writes bytes from a position on. The range between the end of the file and the position becomes a hole. */
 export function planWriteAt(
@@ -157,10 +157,10 @@ function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, p
   const file = locate(live, target)
   if (file === undefined) {
     // Only its holder can reach the file, so it changes for the holder alone.
-    const held = target as HeldFile
-    held.last = patched(
-      present(held.last, 'the held file'),
-      ['p', held.ino, size, pieces],
+    const reference = target as FileReference
+    reference.last = patched(
+      present(reference.last, 'the referenced file'),
+      ['p', reference.ino, size, pieces],
       eventTime(core, live),
       core,
     )
@@ -171,11 +171,11 @@ function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, p
 }
 
 function fileOf(live: LiveSession, target: WriteTarget): FileNode {
-  return target instanceof HeldFile ? currentFile(live, target) : findFile(live, target.path)
+  return target instanceof FileReference ? currentFile(live, target) : findFile(live, target.path)
 }
 
 function locate(live: LiveSession, target: WriteTarget): FileTarget | undefined {
-  return target instanceof HeldFile ? targetOf(live, target) : resolve(live.tree, target.path, true).path
+  return target instanceof FileReference ? targetOf(live, target) : resolve(live.tree, target.path, true).path
 }
 
 export function fileOrMissing(at: Location, path: string): FileNode | undefined {

@@ -14,7 +14,7 @@ import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import type { EventBody } from '../../records/event.js'
-import { takeOver } from '../file-references.js'
+import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
 import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
@@ -61,7 +61,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
   await core.store.counted?.()
   await core.onOpen?.(core, live)
   const dropped = core.table.dropped.get(sessionId)
-  if (dropped !== undefined) await whenLoaded(() => takeOver(live, dropped))
+  if (dropped !== undefined) await whenLoaded(() => takeOverReferences(live, dropped))
   return live
 }
 

@@ -1,7 +1,7 @@
 import type { Dir } from '../../tree/node.js'
 import type { Tree } from '../../tree/tree.js'
 import type { Follower } from '../history/feed.js'
-import type { HeldFile } from '../file-references.js'
+import type { FileReference } from '../file-references.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 
@@ -82,8 +82,8 @@ export class LiveSession {
   checkpoints: CheckpointIndex | undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */
   acknowledged: Promise<void> = nothingPending
-  /** Files that are open or locked. */
-  held: Set<HeldFile> | undefined
+  /** References to files that are open or locked. */
+  fileReferences: Set<FileReference> | undefined
   /** Receivers of stored events, each with the seq after which it starts. */
   followers: Map<Follower, number> | undefined
   /** Settles after the last mutation that waits for a load. Later mutations queue up after it. */
@@ -124,7 +124,7 @@ export class LiveSession {
     this.snapshotSeq = state.snapshotSeq
     this.pins = undefined
     this.checkpoints = undefined
-    this.held = undefined
+    this.fileReferences = undefined
     this.followers = undefined
     this.tail = undefined
   }
@@ -153,7 +153,7 @@ export class LiveSession {
       this.tail === undefined &&
       this.snapshotting === undefined &&
       this.discarded === undefined &&
-      (this.held === undefined || this.held.size === 0) &&
+      (this.fileReferences === undefined || this.fileReferences.size === 0) &&
       (this.followers === undefined || this.followers.size === 0)
     )
   }

@@ -19,7 +19,7 @@ export class SessionTable {
    */
   readonly draining = new Map<string, Promise<void>>()
   /**
-   * The dropped state of sessions with held files, until the sessions are read again. The files stay held.
+   * The dropped state of sessions with file references, until the sessions are read again. The references stay valid.
    */
   readonly dropped = new Map<string, LiveSession>()
   /** Running loads, by tenant key and session. Concurrent callers share one. */
@@ -82,7 +82,7 @@ export class SessionTable {
           ),
     )
     this.live.delete(live.id)
-    if (why === 'failed' && live.held !== undefined) this.dropped.set(live.id, live)
+    if (why === 'failed' && live.fileReferences !== undefined) this.dropped.set(live.id, live)
     const settled = live.acknowledged
       .catch(() => undefined)
       .then(() => {
