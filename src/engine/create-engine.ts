@@ -1,13 +1,13 @@
 import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
 import type { Environment } from './base/environment.js'
 import { BlankBaseline } from './session/baselines.js'
-import { HeldGitObjects } from './services/sources/git-objects.js'
+import { MemoryGitObjects } from './services/sources/git-objects.js'
 import { EngineError, invalid } from './base/errors.js'
 import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { logTo, type LogEntry } from './base/log.js'
 import { ContentStore } from './cas/content.js'
-import { HeldContent } from './cas/memory-content.js'
+import { MemoryContent } from './cas/memory-content.js'
 import { Engine, type EngineServices } from './facade/engine.js'
 import { endSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
@@ -53,7 +53,7 @@ import { ContentIds } from './tree/content-id.js'
 import { StoreLoader } from './tree/loader.js'
 import { Pins } from './tree/pins.js'
 import { NodeCache } from './tree/node-cache.js'
-import { HeldRoots } from './tree/memory-roots.js'
+import { MemoryRoots } from './tree/memory-roots.js'
 import { StoredRoots } from './tree/stored-roots.js'
 
 export interface EngineParts {
@@ -128,7 +128,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const store = automatic?.watching(stored) ?? stored
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const Contents = durable ? ContentStore : HeldContent
+  const Contents = durable ? ContentStore : MemoryContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
   const loader = new StoreLoader(store, nodes, pins)
@@ -144,7 +144,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     content,
     loader,
     contentIds: new ContentIds(content, loader),
-    roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new HeldRoots(ids),
+    roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new MemoryRoots(ids),
     maxFileBytes,
     onOpen: budgets.sessionBytes !== undefined && durable ? countSessionBytes : undefined,
     sessionBytes: budgets.sessionBytes,
@@ -164,10 +164,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     },
   )
   const core = coreFor(shared, localCaller)
-  const held = durable ? undefined : new HeldGitObjects()
+  const gitObjects = durable ? undefined : new MemoryGitObjects()
   const sources = new SourceService(
     {
-      held,
+      gitObjects,
       importer: parts.importer ?? missing('importer'),
       archives: parts.archives ?? missing('archives'),
       host: parts.host ?? missing('host'),
@@ -179,7 +179,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     deadlineMs: jobLimits.deadlineMs,
     committer: parts.committer ?? missing('committer'),
     remoteOf: (caller, sourceId) => sources.remoteOf(caller, sourceId),
-    held,
+    gitObjects,
   })
   const annotations = new Annotations()
   const approvals = new Approvals(selfApproval)

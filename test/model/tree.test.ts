@@ -14,7 +14,7 @@ import { hashTree } from '../../src/engine/tree/hash.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
 import { Dir, FileNode, LinkedFile, type Page } from '../../src/engine/tree/node.js'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
-import { HeldRoots } from '../../src/engine/tree/memory-roots.js'
+import { MemoryRoots } from '../../src/engine/tree/memory-roots.js'
 import { StoredRoots } from '../../src/engine/tree/stored-roots.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { memoryStorage } from '../../src/index.js'
@@ -365,7 +365,7 @@ test.each([true, false])(
     const loader = new StoreLoader(store, nodes)
     const roots = durable
       ? new StoredRoots(store, { environment, nodes, loader })
-      : new HeldRoots(new IdSource(environment))
+      : new MemoryRoots(new IdSource(environment))
     const tree = new Tree(emptyRoot(attributes), loader)
     tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
     tree.link(['a'], ['b'], 1)

@@ -33,7 +33,7 @@ export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T>
   }
   const releases: (() => void)[] = []
   try {
-    return await whenHeld(attempt, releases, fault)
+    return await whenLoadedHolding(attempt, releases, fault)
   } finally {
     for (const release of releases) release()
   }
@@ -43,7 +43,11 @@ export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T>
  * Like {@link whenLoaded}, but keeps the data that the faults hold. It adds their release functions to
  * `releases`, which the caller must call.
  */
-export async function whenHeld<T>(attempt: () => T, releases: (() => void)[], first?: Fault): Promise<T> {
+export async function whenLoadedHolding<T>(
+  attempt: () => T,
+  releases: (() => void)[],
+  first?: Fault,
+): Promise<T> {
   for (let fault = first; ;) {
     if (fault !== undefined) {
       if (fault.release !== undefined) releases.push(fault.release)

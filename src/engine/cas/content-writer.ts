@@ -155,8 +155,8 @@ export class ContentWriter {
 
   #block(bytes: Uint8Array, known?: string): BlobRef {
     if (this.#failure !== undefined) throw this.#failure.error
-    const held = this.#content.hold(this.#store, bytes, known)
-    if (held !== undefined) return held
+    const inMemory = this.#content.keepInMemory(this.#store, bytes, known)
+    if (inMemory !== undefined) return inMemory
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const blob = new BlobRef(bytes.byteLength, buffer, known)
     const { hash, length } = blob

@@ -21,8 +21,8 @@ export interface ContentPins {
 const entryBytes = 256
 
 /**
- * Reads and hashes the contents that bodies describe, and keeps a bounded cache of stored blobs. See {@link
- * HeldContent} for a store that is not durable.
+ * Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. See {@link MemoryContent}
+ * for a store that is not durable.
  */
 export class ContentStore {
   readonly #store: Store
@@ -70,7 +70,7 @@ export class ContentStore {
    *
    * @throws {EngineError} BUDGET when the block would exceed a byte budget.
    */
-  hold(_store: MeteredStore, _bytes: Uint8Array, _hash?: string): BlobRef | undefined {
+  keepInMemory(_store: MeteredStore, _bytes: Uint8Array, _hash?: string): BlobRef | undefined {
     return undefined
   }
 

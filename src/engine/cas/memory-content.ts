@@ -7,7 +7,7 @@ import { ContentStore } from './content.js'
 const copiedBytes = 8 * 1024
 
 /** The contents of a store that is not durable: their handles are the only copies. */
-export class HeldContent extends ContentStore {
+export class MemoryContent extends ContentStore {
   override stored(): void {
     // The bytes stay with their handle.
   }
@@ -16,7 +16,7 @@ export class HeldContent extends ContentStore {
     return false
   }
 
-  override hold(store: MeteredStore, bytes: Uint8Array, hash?: string): BlobRef {
+  override keepInMemory(store: MeteredStore, bytes: Uint8Array, hash?: string): BlobRef {
     store.admit?.([{ hash: '', length: bytes.byteLength }])
     store.wrote(bytes.byteLength)
     return new BlobRef(bytes.byteLength, owned(bytes), hash)

@@ -85,19 +85,14 @@ export async function reading<T>(core: Core, roots: readonly Dir[], read: () => 
   return await read()
 }
 
-/** A state that is protected from collections until it is disposed of. */
-export interface HeldState extends Disposable {
-  /**
-   * Resolves once the whole state is stored. Rejects if a change in it failed, with the error of that change.
-   */
+/** A state that collections keep until it is disposed of. */
+export interface PinnedState extends Disposable {
+  /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
   readonly state: Promise<Dir>
 }
 
-/**
- * Takes the state of a session after all changes that were called before, and protects it from collections.
- * The state remains valid even if the session leaves memory.
- */
-export function heldState(core: Core, live: LiveSession): HeldState {
+/** Pins the state of a session after the changes called before. */
+export function pinState(core: Core, live: LiveSession): PinnedState {
   let pin: Disposable | undefined
   let isReleased = false
   const take = async (): Promise<Dir> => {

@@ -78,7 +78,7 @@ export interface SessionPage {
   readonly nextPageToken: string
 }
 
-/** Creates a session on a baseline whose root is held in memory. */
+/** Creates a session on a baseline whose root is in memory. */
 export async function createSession(
   core: Core,
   baseline: Baseline,

@@ -4,8 +4,8 @@ import type { EncodedNode } from './encoded.js'
 import type { Dir } from './node.js'
 import { RootStore } from './roots.js'
 
-/** The roots of a store that is not durable. A root lasts as long as something holds it. */
-export class HeldRoots extends RootStore {
+/** The roots of a store that is not durable. A root lasts as long as something refers to it. */
+export class MemoryRoots extends RootStore {
   readonly #ids: IdSource
   readonly #retained = new Set<Dir>()
   readonly #byKey = new Map<string, readonly Dir[]>()

@@ -8,7 +8,7 @@ import { sameXattrs } from './xattrs.js'
 /**
  * Frozen roots that outlast their session: baselines, revisions, snapshots. A durable store has their nodes,
  * and a root can be loaded again from its address ({@link StoredRoots}). Otherwise, the root itself is kept
- * ({@link HeldRoots}).
+ * ({@link MemoryRoots}).
  */
 export abstract class RootStore {
   /** Roots in memory by address. They let sessions of one revision share the nodes below it. */
@@ -20,7 +20,7 @@ export abstract class RootStore {
   /** Resolves when the root can be loaded again from the result, which represents the root in records. */
   abstract save(root: Dir): Promise<EncodedNode>
 
-  /** Holds a root until the engine ends, if nothing else stores it. */
+  /** Keeps a root in memory for as long as the engine, where the store does not have it. */
   abstract retain(root: Dir): void
 
   /** Like {@link retain}, for the roots in one record. They replace the earlier roots of that record. */

@@ -203,27 +203,27 @@ function changed(): EngineError {
 class States {
   readonly #core: Core
   readonly #opened: OpenedExport
-  /** The states of the checkpoints, held between the two passes if there are few enough. */
-  #held: Dir[] | undefined
+  /** Of the checkpoints, where they are not too many to be kept from one time to the next. */
+  #kept: Dir[] | undefined
 
   constructor(core: Core, opened: OpenedExport) {
     this.#core = core
     this.#opened = opened
-    if (opened.states !== 'stored') this.#held = [...opened.states]
+    if (opened.states !== 'stored') this.#kept = [...opened.states]
   }
 
   async *all(): AsyncGenerator<Dir, void> {
     const { live, root, checkpoints, keep } = this.#opened
     yield live.baseline
-    if (this.#held !== undefined) yield* this.#held
+    if (this.#kept !== undefined) yield* this.#kept
     else {
-      const held: Dir[] = []
+      const kept: Dir[] = []
       const seqs = checkpoints.map(({ seq }) => seq)
       for await (const [, state] of rootsAt(this.#core, live, seqs, keep)) {
-        if (seqs.length <= limits.bundleHeldStates) held.push(state)
+        if (seqs.length <= limits.bundleHeldStates) kept.push(state)
         yield state
       }
-      if (held.length === seqs.length) this.#held = held
+      if (kept.length === seqs.length) this.#kept = kept
     }
     yield root
   }

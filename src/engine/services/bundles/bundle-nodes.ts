@@ -62,19 +62,19 @@ export interface NodeVault {
 }
 
 export function nodeVault(core: Core): NodeVault {
-  return core.journal.kept(() => new StoredNodes(core)) ?? new HeldNodes(core)
+  return core.journal.kept(() => new StoredNodes(core)) ?? new MemoryNodes(core)
 }
 
-interface HeldNode {
+interface MemoryNode {
   readonly facts: NodeFacts
   readonly value: Dir | Page | BlockBody
 }
 
 /** Keeps the trees themselves, for a store that is not durable. */
-class HeldNodes implements NodeVault {
+class MemoryNodes implements NodeVault {
   readonly #writer: ContentWriter
   readonly #blobs = new Map<string, BlobRef>()
-  readonly #nodes = new Map<string, HeldNode>()
+  readonly #nodes = new Map<string, MemoryNode>()
 
   constructor(core: Core) {
     this.#writer = new ContentWriter(core)
@@ -94,7 +94,7 @@ class HeldNodes implements NodeVault {
     return this.#nodes.get(address)?.facts
   }
 
-  #node(address: string): HeldNode {
+  #node(address: string): MemoryNode {
     return present(this.#nodes.get(address), 'a node')
   }
 

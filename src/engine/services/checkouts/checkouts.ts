@@ -6,7 +6,7 @@ import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { applyPlans } from '../../session/edits/batch.js'
-import { heldState, reading, type Core } from '../../session/core.js'
+import { pinState, reading, type Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { treeChanges } from '../../session/states.js'
@@ -89,8 +89,8 @@ export class Checkouts {
     options: CheckoutOptions,
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // The state includes all earlier calls.
-    using held = heldState(core, live)
-    const to = await held.state
+    using pinned = pinState(core, live)
+    const to = await pinned.state
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
       const update = new Update(core, new Place(core, place), tree, {
         ...options,

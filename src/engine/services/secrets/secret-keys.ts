@@ -34,8 +34,8 @@ const optionsShape = new Shape<SecretOptions>({ masterKey: true, previousKeys: t
 
 const keyShape = new Shape<Exclude<MasterKey, Uint8Array>>({ id: true, key: true })
 
-/** A master key that the engine has. */
-export interface HeldKey {
+/** A master key in the key ring of an engine. */
+export interface KeyEntry {
   readonly id: string
   /** Identifies the key without revealing it: 32 hex digits of a keyed hash. */
   readonly print: string
@@ -49,13 +49,13 @@ const cipher = 'aes-256-gcm'
 
 /** The master keys of an engine: one for encryption, and all for decryption. */
 export class KeyRing {
-  readonly #current: HeldKey | undefined
-  readonly #byPrint = new Map<string, HeldKey>()
+  readonly #current: KeyEntry | undefined
+  readonly #byPrint = new Map<string, KeyEntry>()
 
-  constructor(current: HeldKey | undefined, previous: readonly HeldKey[] = []) {
+  constructor(current: KeyEntry | undefined, previous: readonly KeyEntry[] = []) {
     this.#current = current
-    for (const held of current === undefined ? previous : [current, ...previous])
-      if (!this.#byPrint.has(held.print)) this.#byPrint.set(held.print, held)
+    for (const entry of current === undefined ? previous : [current, ...previous])
+      if (!this.#byPrint.has(entry.print)) this.#byPrint.set(entry.print, entry)
   }
 
   get usable(): boolean {
@@ -63,7 +63,7 @@ export class KeyRing {
   }
 
   /** @throws {EngineError} NO_MASTER_KEY when the engine has no master key */
-  current(): HeldKey {
+  current(): KeyEntry {
     if (this.#current !== undefined) return this.#current
     throw new EngineError(
       'NO_MASTER_KEY',
@@ -71,7 +71,7 @@ export class KeyRing {
     )
   }
 
-  find(print: string): HeldKey | undefined {
+  find(print: string): KeyEntry | undefined {
     return this.#byPrint.get(print)
   }
 }
@@ -107,15 +107,15 @@ export function parseSecretOptions(options: SecretOptions | undefined): KeyRing 
 
 /** A random key, for secrets that exist only as long as the engine. */
 export function randomKeyRing(environment: Environment): KeyRing {
-  return new KeyRing(holdKey(undefined, randomBytes(environment, keyBytes)))
+  return new KeyRing(keyEntry(undefined, randomBytes(environment, keyBytes)))
 }
 
-function parseKey(field: string, given: unknown): HeldKey {
-  if (isBytes(given)) return holdKey(undefined, parseKeyBytes(field, given))
+function parseKey(field: string, given: unknown): KeyEntry {
+  if (isBytes(given)) return keyEntry(undefined, parseKeyBytes(field, given))
   const { id, key } = keyShape.readPart(given as Exclude<MasterKey, Uint8Array>, field)
   const text = parseText(`${field}.id`, id, limits.masterKeyIdBytes)
   if (text === '') throw invalid(`${field}.id`, 'must not be empty')
-  return holdKey(text, parseKeyBytes(`${field}.key`, key))
+  return keyEntry(text, parseKeyBytes(`${field}.key`, key))
 }
 
 function parseKeyBytes(field: string, bytes: unknown): Uint8Array {
@@ -125,7 +125,7 @@ function parseKeyBytes(field: string, bytes: unknown): Uint8Array {
   return key
 }
 
-function holdKey(id: string | undefined, bytes: Uint8Array): HeldKey {
+function keyEntry(id: string | undefined, bytes: Uint8Array): KeyEntry {
   const key = createSecretKey(bytes)
   const print = createHmac('sha256', key).update('forkspace master key').digest('hex').slice(0, 32)
   return { id: id ?? print, print, key }

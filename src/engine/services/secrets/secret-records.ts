@@ -2,13 +2,13 @@ import { given } from '../../base/input.js'
 import { Buffer } from 'node:buffer'
 import type { Environment } from '../../base/environment.js'
 import { EngineError } from '../../base/errors.js'
-import { keyBytes, randomBytes, seal, unseal, type HeldKey, type KeyRing } from './secret-keys.js'
+import { keyBytes, randomBytes, seal, unseal, type KeyEntry, type KeyRing } from './secret-keys.js'
 import { secretKind, SecretScope, type SecretPlace, type SecretRecord } from '../../records/secret.js'
 
 /** Encrypts a value with a new data key. */
 export function sealSecret(
   environment: Environment,
-  master: HeldKey,
+  master: KeyEntry,
   place: SecretPlace,
   value: string,
 ): SecretRecord {

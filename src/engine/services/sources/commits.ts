@@ -8,7 +8,7 @@ import { limits } from '../../base/limits.js'
 import { splitPath } from '../../base/path.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
-import { heldState, inBackground, reading, type Core } from '../../session/core.js'
+import { pinState, inBackground, reading, type Core } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -19,7 +19,7 @@ import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import { FileNode, Symlink, type Dir } from '../../tree/node.js'
 import { emptyRoot } from '../../tree/tree.js'
-import { GitObjectStore, type HeldGitObjects } from './git-objects.js'
+import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
 import { type BranchTip, branchTipKind } from '../../records/branch-tip.js'
 
@@ -92,7 +92,7 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
 export class Commits {
   readonly #committer: () => Promise<Committer>
   readonly #remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
-  readonly #held: HeldGitObjects | undefined
+  readonly #gitObjects: MemoryGitObjects | undefined
   /** One commit of a session at a time, because each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
   readonly #deadlineMs: number
@@ -103,12 +103,12 @@ export class Commits {
     deadlineMs: number
     committer: () => Promise<Committer>
     remoteOf: (core: Core, sourceId: string) => Promise<GitRemote | undefined>
-    held: HeldGitObjects | undefined
+    gitObjects: MemoryGitObjects | undefined
   }) {
     this.#deadlineMs = ports.deadlineMs
     this.#committer = ports.committer
     this.#remoteOf = ports.remoteOf
-    this.#held = ports.held
+    this.#gitObjects = ports.gitObjects
   }
 
   commit(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
@@ -121,9 +121,9 @@ export class Commits {
 
   async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
     // The commit has the state after all calls that were made before it.
-    using held = heldState(core, live)
+    using pinned = pinState(core, live)
     using _ = core.pins.pin({ writesSince: 'now' })
-    return await this.#mutex.run(live.id, () => this.#commit(core, live, held.state, request))
+    return await this.#mutex.run(live.id, () => this.#commit(core, live, pinned.state, request))
   }
 
   /**
@@ -186,7 +186,7 @@ export class Commits {
         message,
         author,
         timestampSeconds: Math.floor(core.environment.wallClockMs() / 1000),
-        objects: new GitObjectStore(core, new ContentWriter(core), this.#held),
+        objects: new GitObjectStore(core, new ContentWriter(core), this.#gitObjects),
         signal,
       })
       if (commitId === last) {

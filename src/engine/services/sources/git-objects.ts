@@ -9,7 +9,7 @@ import { keys } from '../../storage/keys.js'
 import type { GitObject, GitObjects } from './git-ports.js'
 import { gitObjectKind, type GitObjectRecord } from '../../records/git-object.js'
 
-interface Held {
+interface StoredObject {
   readonly type: GitObject['type']
   readonly blobs: readonly BlobRef[]
   /** The body of a commit, tree or tag that was added a moment ago. */
@@ -18,28 +18,28 @@ interface Held {
 
 /**
  * The git objects of a tenant, and the objects that one import or commit adds. On a durable store, an object
- * is a record with the hashes of its blobs. Otherwise, objects are held in memory, and new ones become
+ * is a record with the hashes of its blobs. Otherwise, objects are kept in memory, and new ones become
  * visible to others with `flush`.
  */
 export class GitObjectStore implements GitObjects {
   readonly #core: Core
   readonly #writer: ContentWriter
-  readonly #added = new Map<string, Held>()
-  readonly #held: Map<string, Held> | undefined
+  readonly #added = new Map<string, StoredObject>()
+  readonly #inMemory: Map<string, StoredObject> | undefined
   #bodyBytes = 0
 
-  /** `held` has the objects of a store that keeps none. */
-  constructor(core: Core, writer: ContentWriter, held: HeldGitObjects | undefined) {
+  /** `inMemory`: set if the store keeps no objects. */
+  constructor(core: Core, writer: ContentWriter, inMemory: MemoryGitObjects | undefined) {
     this.#core = core
     this.#writer = writer
-    this.#held = held?.of(core.tenantKey)
+    this.#inMemory = inMemory?.of(core.tenantKey)
   }
 
   async get(oid: string, maxBytes = Number.POSITIVE_INFINITY): Promise<GitObject | undefined> {
-    const held = this.#known(oid) ?? (await this.#find(oid))
-    if (held === undefined || sizeOf(held) > maxBytes) return undefined
-    const { type } = held
-    return { oid, type, body: held.body ?? (await this.#read(oid, held.blobs)) }
+    const object = this.#known(oid) ?? (await this.#find(oid))
+    if (object === undefined || sizeOf(object) > maxBytes) return undefined
+    const { type } = object
+    return { oid, type, body: object.body ?? (await this.#read(oid, object.blobs)) }
   }
 
   async has(oid: string): Promise<boolean> {
@@ -48,12 +48,12 @@ export class GitObjectStore implements GitObjects {
 
   add({ oid, type, body }: GitObject): void | Promise<void> {
     if (this.#known(oid) !== undefined) return undefined
-    const held: Held = { type, blobs: this.#writer.take(body) }
-    if (type !== 'blob' && this.#held === undefined && this.#bodyBytes < limits.gitObjectBytes) {
+    const object: StoredObject = { type, blobs: this.#writer.take(body) }
+    if (type !== 'blob' && this.#inMemory === undefined && this.#bodyBytes < limits.gitObjectBytes) {
       this.#bodyBytes += body.byteLength
-      held.body = body
+      object.body = body
     }
-    this.#keep(oid, held, body.byteLength)
+    this.#keep(oid, object, body.byteLength)
     return this.#writer.backpressure()
   }
 
@@ -65,7 +65,7 @@ export class GitObjectStore implements GitObjects {
 
   async flush(): Promise<void> {
     await this.#writer.flush()
-    if (this.#held !== undefined) for (const [oid, held] of this.#added) this.#held.set(oid, held)
+    if (this.#inMemory !== undefined) for (const [oid, object] of this.#added) this.#inMemory.set(oid, object)
   }
 
   /**
@@ -79,28 +79,28 @@ export class GitObjectStore implements GitObjects {
   }
 
   async #mustFind(oid: string): Promise<readonly BlobRef[]> {
-    const held = await this.#find(oid)
-    if (held === undefined)
+    const object = await this.#find(oid)
+    if (object === undefined)
       throw new EngineError('GIT_CORRUPT', `the repository refers to the blob ${oid}, but did not send it`)
-    return blobsOf(oid, held)
+    return blobsOf(oid, object)
   }
 
-  #known(oid: string): Held | undefined {
-    return this.#added.get(oid) ?? this.#held?.get(oid)
+  #known(oid: string): StoredObject | undefined {
+    return this.#added.get(oid) ?? this.#inMemory?.get(oid)
   }
 
-  #keep(oid: string, held: Held, size: number): void {
-    this.#added.set(oid, held)
-    if (this.#held !== undefined) return
-    const { type, blobs } = held
+  #keep(oid: string, object: StoredObject, size: number): void {
+    this.#added.set(oid, object)
+    if (this.#inMemory !== undefined) return
+    const { type, blobs } = object
     const only = onlyItem(blobs)
     const record: GitObjectRecord =
       only === undefined ? { type, size, blobs: blobs.map(encode) } : { type, size, hash: only.hash }
     this.#writer.record(keys.gitObject(this.#core.tenantKey, oid), record)
   }
 
-  async #find(oid: string): Promise<Held | undefined> {
-    if (this.#held !== undefined) return undefined
+  async #find(oid: string): Promise<StoredObject | undefined> {
+    if (this.#inMemory !== undefined) return undefined
     const json = await this.#core.store.get(keys.gitObject(this.#core.tenantKey, oid))
     if (json === undefined) return undefined
     const record = gitObjectKind.parse(json)
@@ -125,12 +125,12 @@ export class GitObjectStore implements GitObjects {
   }
 }
 
-function blobsOf(oid: string, { type, blobs }: Held): readonly BlobRef[] {
+function blobsOf(oid: string, { type, blobs }: StoredObject): readonly BlobRef[] {
   if (type === 'blob') return blobs
   throw new EngineError('GIT_CORRUPT', `the repository uses the object ${oid} as a file, but it is a ${type}`)
 }
 
-function sizeOf({ blobs }: Held): number {
+function sizeOf({ blobs }: StoredObject): number {
   return blobs.reduce((sum, { length }) => sum + length, 0)
 }
 
@@ -139,10 +139,10 @@ function encode(blob: BlobRef): EncodedBlob {
 }
 
 /** All git objects of an engine that holds them in memory. */
-export class HeldGitObjects {
-  readonly #tenants = new Map<string, Map<string, Held>>()
+export class MemoryGitObjects {
+  readonly #tenants = new Map<string, Map<string, StoredObject>>()
 
-  of(tenantKey: string): Map<string, Held> {
+  of(tenantKey: string): Map<string, StoredObject> {
     let objects = this.#tenants.get(tenantKey)
     if (objects === undefined) this.#tenants.set(tenantKey, (objects = new Map()))
     return objects

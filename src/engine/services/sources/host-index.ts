@@ -3,9 +3,7 @@ import { keys } from '../../storage/keys.js'
 import type { HostIndex } from './host-ports.js'
 import type { JobRecords } from './jobs.js'
 
-/**
- * The stored results of the last scan. New results are held back, to be stored together with the revision.
- */
+/** The stored results of the last scan; new results are kept in memory until they are stored with the revision. */
 export class HostIndexRecords implements HostIndex {
   readonly #core: Core
   readonly #place: string

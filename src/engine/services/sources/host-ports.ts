@@ -47,7 +47,7 @@ export interface HostEntry extends HostStat {
 }
 
 /**
- * A directory of the host that is held open, with everything below it. Paths are absolute within it; `/` is
+ * A directory of the host that is kept open, with everything below it. Paths are absolute within it; `/` is
  * the directory itself. Symlinks are never followed: nothing exists at a path through one. Errors are
  * HOST_FAILED with an errno, and HOST_PATH_NOT_ALLOWED.
  */
@@ -127,8 +127,6 @@ export interface Host {
    * @throws {EngineError} HOST_FAILED when the file system returns an error
    */
   scan(request: { readonly path: string }, sink: TreeSink, context: ScanContext): Promise<ScanResult>
-  /**
-   * Holds a directory open. With `create`, creates a missing directory. Throws the errors of {@link check}.
-   */
+  /** Opens a directory, which is made when it is missing. Throws as {@link check}. */
   open(path: string, options: { readonly create: boolean }): Promise<HostTree>
 }

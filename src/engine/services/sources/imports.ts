@@ -10,7 +10,7 @@ import { countTree, type CountedTree } from '../../session/usage/tree-counts.js'
 import type { TreeCounts } from '../../records/baseline.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
-import { GitObjectStore, type HeldGitObjects } from './git-objects.js'
+import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { GitRemote, Importer } from './git-ports.js'
 import { GitTreeBuilder } from './git-trees.js'
 import type { Host } from './host-ports.js'
@@ -28,7 +28,7 @@ export interface ImportPorts {
   readonly archives: () => Promise<Archives>
   readonly host: () => Promise<Host>
   /** The git objects of a store that keeps none. */
-  readonly held: HeldGitObjects | undefined
+  readonly gitObjects: MemoryGitObjects | undefined
 }
 
 /** A tree that was read, stored and counted, and the records to be stored together with its revision. */
@@ -75,7 +75,7 @@ async function importGit(
   findRevision: (revisionId: string) => Promise<RevisionRecord | undefined>,
 ): Promise<Imported> {
   const writer = new ContentWriter(core)
-  const objects = new GitObjectStore(core, writer, ports.held)
+  const objects = new GitObjectStore(core, writer, ports.gitObjects)
   const trees = new GitTreeBuilder(core, objects, writer)
   const knownKey = keys.knownCommits(core.tenantKey, remoteId(source, remote))
   const stored = await core.store.get(knownKey)

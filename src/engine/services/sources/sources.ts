@@ -14,7 +14,7 @@ import {
 } from '../../base/paging.js'
 import { Shape } from '../../base/shape.js'
 import { placeFiles, saveBaseline } from '../../session/baselines.js'
-import { heldState, type Core, type HeldState } from '../../session/core.js'
+import { pinState, type Core, type PinnedState } from '../../session/core.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -199,8 +199,8 @@ export class SourceService {
     { revisionLabel: label = '', signal }: PromoteRequest,
   ): Promise<ImportJob> {
     // The state includes all earlier changes and no later ones.
-    const held = heldState(core, live)
-    return this.#promote(core, sourceId, live, { label, held, signal })
+    const pinned = pinState(core, live)
+    return this.#promote(core, sourceId, live, { label, pinned, signal })
   }
 
   /**
@@ -308,17 +308,17 @@ export class SourceService {
     core: Core,
     sourceId: string,
     live: LiveSession,
-    { label, held, signal }: { label: string; held: HeldState; signal: AbortSignal | undefined },
+    { label, pinned, signal }: { label: string; pinned: PinnedState; signal: AbortSignal | undefined },
   ): Promise<ImportJob> {
     const release = await this.#mustGet(core, sourceId)
       .then(() => this.#takeLabel(core, sourceId, label))
       .catch((error: unknown) => {
-        held[Symbol.dispose]()
+        pinned[Symbol.dispose]()
         throw error
       })
     const work = (context: JobContext): Promise<void> =>
       this.#inTurn(core, sourceId, context, async () => {
-        const [saved, root] = await saveBaseline(core, await held.state)
+        const [saved, root] = await saveBaseline(core, await pinned.state)
         const before = { root: live.baseline, counts: live.record.baseline.counts }
         const baseline = { ...saved, counts: await countTree(core, root, before) }
         context.signal.throwIfAborted()
@@ -339,12 +339,12 @@ export class SourceService {
         return { ...result, put, commit }
       })
         .finally(release)
-        .finally(() => held[Symbol.dispose]())
+        .finally(() => pinned[Symbol.dispose]())
     try {
       return await this.jobs.start(core, { sourceId, signal, work })
     } catch (error) {
       release()
-      held[Symbol.dispose]()
+      pinned[Symbol.dispose]()
       throw error
     }
   }

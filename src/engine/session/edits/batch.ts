@@ -1,6 +1,6 @@
 import { admitChange } from '../usage/session-bytes.js'
 import { invalid } from '../../base/errors.js'
-import { Fault, whenHeld } from '../../base/fault.js'
+import { Fault, whenLoadedHolding } from '../../base/fault.js'
 import { given, oneOf, readList, tooLarge } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
@@ -99,11 +99,11 @@ async function lookAhead(
   steps: readonly PlanStep[],
   { fault, releases }: { readonly fault: Fault; readonly releases: (() => void)[] },
 ): Promise<void> {
-  await whenHeld(() => undefined, releases, fault)
+  await whenLoadedHolding(() => undefined, releases, fault)
   const slice = new TimeSlice(core.environment)
   for (const step of steps) {
     // Errors of a step appear later, when it is that step's turn.
-    await whenHeld(() => step(live), releases).catch(() => undefined)
+    await whenLoadedHolding(() => step(live), releases).catch(() => undefined)
     if (slice.over) await slice.next()
   }
 }
