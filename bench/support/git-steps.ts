@@ -21,5 +21,5 @@ export interface StepFigures {
   /** The resident size before the step, in bytes. */
   readonly baseBytes: number
   /** The longest delay of the event loop. */
-  readonly heldMs: number
+  readonly delayMs: number
 }

@@ -142,20 +142,20 @@ function cpuMs(): number {
 }
 
 async function measured(step: GitStep): Promise<StepFigures> {
-  const held = monitorEventLoopDelay({ resolution: 1 })
+  const delay = monitorEventLoopDelay({ resolution: 1 })
   const baseBytes = process.memoryUsage.rss()
   const cpuBefore = cpuMs()
   const start = performance.now()
-  held.enable()
+  delay.enable()
   await carryOut(step)
   const wallMs = performance.now() - start
-  held.disable()
+  delay.disable()
   return {
     wallMs,
     cpuMs: cpuMs() - cpuBefore,
     peakBytes: process.resourceUsage().maxRSS * 1024,
     baseBytes,
-    heldMs: held.max / 1e6,
+    delayMs: delay.max / 1e6,
   }
 }
 

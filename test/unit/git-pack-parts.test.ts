@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { createPacer } from '../../src/adapters/git/pacer.js'
 import { ByteCache } from '../../src/adapters/git/pack/byte-cache.js'
-import { HeldDeltas } from '../../src/adapters/git/pack/pending-deltas.js'
+import { PendingDeltas } from '../../src/adapters/git/pack/pending-deltas.js'
 import { PackBudget } from '../../src/adapters/git/pack/pack-budget.js'
 import { PackEntries } from '../../src/adapters/git/pack/pack-entries.js'
 import { PackedObjects } from '../../src/adapters/git/pack/packed-objects.js'
@@ -34,15 +34,15 @@ describe('the budget of a pack', () => {
   })
 })
 
-test('taking held deltas frees room for others', () => {
-  const held = new HeldDeltas()
-  const delta = Buffer.alloc(gitLimits.heldDeltaBytes / 2)
+test('taking pending deltas frees room for others', () => {
+  const pending = new PendingDeltas()
+  const delta = Buffer.alloc(gitLimits.pendingDeltaBytes / 2)
   for (let entry = 0; entry < 5; entry++) {
-    held.add('base', { entry, delta })
-    expect(held.take(-1, 'base')).toHaveLength(1)
+    pending.add('base', { entry, delta })
+    expect(pending.take(-1, 'base')).toHaveLength(1)
   }
-  held.add('base', { entry: 5, delta })
-  expect(() => held.add('base', { entry: 6, delta })).toThrow(tooLarge)
+  pending.add('base', { entry: 5, delta })
+  expect(() => pending.add('base', { entry: 6, delta })).toThrow(tooLarge)
 })
 
 test('finds exactly the entries of a pack by id among many', () => {

@@ -26,7 +26,7 @@ export const gitLimits = {
   deltaBytesFree: 32 * 2 ** 20,
   deltaBytesPerByte: 16,
   /** Deltas of one pack that wait for a base later in the pack. */
-  heldDeltaBytes: 32 * 2 ** 20,
+  pendingDeltaBytes: 32 * 2 ** 20,
   /** Cached objects of a pack or repository that deltas may build on. */
   baseCacheBytes: 32 * 2 ** 20,
   /** Larger blobs are streamed in pieces. Larger objects of any type are inflated off the main thread. */

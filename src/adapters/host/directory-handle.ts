@@ -19,7 +19,7 @@ const openFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK
  * step. So a swap during the step is detected only afterwards. The result of a read is discarded, but a write
  * may have changed another directory.
  */
-export class HeldDirectory {
+export class DirectoryHandle {
   readonly handle: FileHandle
   readonly #path: string
   readonly #identity: Identity
@@ -40,7 +40,7 @@ export class HeldDirectory {
    * Opens a directory, given its real path. Returns undefined if there is none, or if it was swapped before
    * it was open.
    */
-  static async open(realPath: string): Promise<HeldDirectory | undefined> {
+  static async open(realPath: string): Promise<DirectoryHandle | undefined> {
     const handle = await unless(absent, () => fs.open(realPath, openFlags))
     if (handle === undefined) return undefined
     try {
@@ -48,7 +48,7 @@ export class HeldDirectory {
       const link = await fs.readlink(`/proc/self/fd/${handle.fd}`).catch(() => undefined)
       const viaDescriptor = process.platform === 'linux' && link !== undefined
       if (identity.isDirectory() && (!viaDescriptor || link === realPath)) {
-        const directory = new HeldDirectory(handle, realPath, identity, viaDescriptor)
+        const directory = new DirectoryHandle(handle, realPath, identity, viaDescriptor)
         if (viaDescriptor || (await directory.#isInPlace())) return directory
       }
     } catch (error) {
@@ -63,14 +63,14 @@ export class HeldDirectory {
    * Opens a directory in this one. Returns undefined if no directory has this name; a symlink is not
    * followed.
    */
-  async enter(name: string): Promise<HeldDirectory | undefined> {
+  async enter(name: string): Promise<DirectoryHandle | undefined> {
     return this.at(name, async (path) => {
       const handle = await unless(absent, () => fs.open(path, openFlags))
       if (handle === undefined) return undefined
       try {
         const identity = await handle.stat({ bigint: true })
         if (identity.isDirectory())
-          return new HeldDirectory(handle, join(this.#path, name), identity, this.viaDescriptor)
+          return new DirectoryHandle(handle, join(this.#path, name), identity, this.viaDescriptor)
       } catch (error) {
         await handle.close()
         throw error

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import type { HostEntry, HostStat, HostTree } from '../../engine/ports.js'
-import type { HeldDirectory } from './directory-handle.js'
+import type { DirectoryHandle } from './directory-handle.js'
 import { absent, errnoOf, explained, hostFailed, hostPathNotAllowed, unless } from './host-errors.js'
 import { describeStat } from './host-stat.js'
 import { hostLimits } from './limits.js'
@@ -28,23 +28,24 @@ type Attributes = Parameters<HostTree['setAttributes']>[1]
 export class OpenHostTree implements HostTree {
   readonly directory: string
   readonly platform = process.platform
-  readonly #root: HeldDirectory
+  readonly #root: DirectoryHandle
   /** The open directories by path, in order of last use. */
-  readonly #held = new Map<string, HeldDirectory>()
+  readonly #recent = new Map<string, DirectoryHandle>()
 
-  constructor(directory: string, root: HeldDirectory) {
+  constructor(directory: string, root: DirectoryHandle) {
     this.directory = directory
     this.#root = root
   }
 
   list(path: string): ReturnType<HostTree['list']> {
     return explained(path, () =>
-      this.#within(path, async (held) => {
-        const { names, skipped, more } = await listNames(held, hostLimits.entries)
+      this.#within(path, async (directory) => {
+        const { names, skipped, more } = await listNames(directory, hostLimits.entries)
         if (more) throw hostFailed('E2BIG', path)
         const entries: HostEntry[] = []
         for (const group of groups(names.filter((name) => !temporaryName.test(name)))) {
-          for (const [name, stat] of await statAll(held, group)) entries.push({ name, ...describeStat(stat) })
+          for (const [name, stat] of await statAll(directory, group))
+            entries.push({ name, ...describeStat(stat) })
         }
         return { entries, skipped }
       }),
@@ -54,8 +55,8 @@ export class OpenHostTree implements HostTree {
   stat(path: string): Promise<HostStat | undefined> {
     return explained(path, async () => {
       if (path === '/') return describeStat(await this.#root.handle.stat({ bigint: true }))
-      return this.#at(path, async (held, name) => {
-        const stat = await held.stat(name)
+      return this.#at(path, async (directory, name) => {
+        const stat = await directory.stat(name)
         return stat && describeStat(stat)
       })
     })
@@ -66,9 +67,9 @@ export class OpenHostTree implements HostTree {
     receive: (content: AsyncIterable<Uint8Array>, stat: HostStat) => Promise<T>,
   ): Promise<{ readonly stat: HostStat; readonly value: T } | undefined> {
     return explained(path, () =>
-      this.#at(path, async (held, name) => {
-        if ((await held.stat(name))?.isFile() !== true) return undefined
-        const file = await readFile(held, name, (content, stat) => receive(content, describeStat(stat)))
+      this.#at(path, async (directory, name) => {
+        if ((await directory.stat(name))?.isFile() !== true) return undefined
+        const file = await readFile(directory, name, (content, stat) => receive(content, describeStat(stat)))
         if (file === undefined) return undefined
         const stat = describeStat(file.stat)
         return { stat: { ...stat, fresh: stat.fresh || !file.stable }, value: file.value }
@@ -78,8 +79,8 @@ export class OpenHostTree implements HostTree {
 
   readLink(path: string): Promise<string | undefined> {
     return explained(path, () =>
-      this.#at(path, async (held, name) => {
-        const target = await held.at(name, (at) =>
+      this.#at(path, async (directory, name) => {
+        const target = await directory.at(name, (at) =>
           unless([...absent, 'EINVAL'], () => fs.readlink(at, { encoding: 'buffer' })),
         )
         return target !== undefined && isUtf8(target) ? target.toString() : undefined
@@ -88,12 +89,12 @@ export class OpenHostTree implements HostTree {
   }
 
   makeDirectory(path: string): Promise<void> {
-    return this.#change(path, (held, name) =>
-      held.at(name, async (at) => {
+    return this.#change(path, (directory, name) =>
+      directory.at(name, async (at) => {
         try {
           await fs.mkdir(at, 0o700)
         } catch (error) {
-          if (errnoOf(error) !== 'EEXIST' || (await held.stat(name))?.isDirectory() !== true) throw error
+          if (errnoOf(error) !== 'EEXIST' || (await directory.stat(name))?.isDirectory() !== true) throw error
         }
       }),
     )
@@ -104,8 +105,8 @@ export class OpenHostTree implements HostTree {
     content: AsyncIterable<Uint8Array>,
     { mode, mtimeMs }: { readonly mode: number; readonly mtimeMs: number },
   ): Promise<HostStat> {
-    return this.#replace(path, async (held, temporary, moveIntoPlace) => {
-      const handle = await held.at(temporary, (at) =>
+    return this.#replace(path, async (directory, temporary, moveIntoPlace) => {
+      const handle = await directory.at(temporary, (at) =>
         fs.open(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600),
       )
       try {
@@ -129,21 +130,21 @@ export class OpenHostTree implements HostTree {
   }
 
   writeSymlink(path: string, target: string, { mtimeMs }: { readonly mtimeMs: number }): Promise<HostStat> {
-    return this.#replace(path, async (held, temporary, moveIntoPlace, name) => {
-      await held.at(temporary, (at) => fs.symlink(target, at))
-      await setSymlinkTime(held, temporary, mtimeMs)
+    return this.#replace(path, async (directory, temporary, moveIntoPlace, name) => {
+      await directory.at(temporary, (at) => fs.symlink(target, at))
+      await setSymlinkTime(directory, temporary, mtimeMs)
       await moveIntoPlace()
-      const stat = await held.stat(name)
+      const stat = await directory.stat(name)
       if (stat?.isSymbolicLink() !== true) throw hostFailed('ESTALE', path)
       return describeStat(stat, 'content')
     })
   }
 
   link(existingPath: string, path: string, ino: string): Promise<HostStat | undefined> {
-    return this.#replace(path, async (held, temporary, moveIntoPlace, name) => {
+    return this.#replace(path, async (directory, temporary, moveIntoPlace, name) => {
       const linked = await this.#at(existingPath, (from, fromName) =>
         from.at(fromName, (fromAt) =>
-          held.at(temporary, (at) =>
+          directory.at(temporary, (at) =>
             // These codes also cover a file with too many names, and a file system without hard links.
             unless([...absent, 'EMLINK', 'EPERM', 'EXDEV', 'ENOTSUP'], () =>
               fs.link(fromAt, at).then(() => true),
@@ -152,15 +153,15 @@ export class OpenHostTree implements HostTree {
         ),
       )
       if (linked !== true) return undefined
-      const stat = await held.stat(temporary)
+      const stat = await directory.stat(temporary)
       if (stat === undefined || !stat.isFile() || describeStat(stat).ino !== ino) {
-        await removeQuietly(held, temporary)
+        await removeQuietly(directory, temporary)
         return undefined
       }
       await moveIntoPlace()
       // If both names belong to the same file, the move does nothing, so remove the temporary name.
-      await removeQuietly(held, temporary)
-      const after = await held.stat(name)
+      await removeQuietly(directory, temporary)
+      const after = await directory.stat(name)
       return after && describeStat(after, 'content')
     })
   }
@@ -168,13 +169,13 @@ export class OpenHostTree implements HostTree {
   setAttributes(path: string, attributes: Attributes): Promise<HostStat | undefined> {
     return explained(path, async () => {
       if (path === '/') return setOn(this.#root.handle, attributes)
-      return this.#at(path, async (held, name) => {
-        const directory = await held.enter(name)
-        if (directory === undefined) return undefined
+      return this.#at(path, async (directory, name) => {
+        const child = await directory.enter(name)
+        if (child === undefined) return undefined
         try {
-          return await setOn(directory.handle, attributes)
+          return await setOn(child.handle, attributes)
         } finally {
-          await directory.close()
+          await child.close()
         }
       })
     })
@@ -182,15 +183,15 @@ export class OpenHostTree implements HostTree {
 
   async remove(path: string): Promise<void> {
     await explained(path, () =>
-      this.#at(path, (held, name) => held.at(name, (at) => unless(absent, () => fs.unlink(at)))),
+      this.#at(path, (directory, name) => directory.at(name, (at) => unless(absent, () => fs.unlink(at)))),
     )
   }
 
   async removeDirectory(path: string): Promise<boolean> {
     await this.#forget(path)
     const removed = await explained(path, () =>
-      this.#at(path, (held, name) =>
-        held.at(name, async (at) => {
+      this.#at(path, (directory, name) =>
+        directory.at(name, async (at) => {
           try {
             await fs.rmdir(at)
             return true
@@ -208,9 +209,9 @@ export class OpenHostTree implements HostTree {
 
   async removeTemporary(path: string): Promise<void> {
     await explained(path, () =>
-      this.#within(path, async (held) => {
-        const { names } = await listNames(held, hostLimits.entries)
-        for (const name of names) if (temporaryName.test(name)) await removeQuietly(held, name)
+      this.#within(path, async (directory) => {
+        const { names } = await listNames(directory, hostLimits.entries)
+        for (const name of names) if (temporaryName.test(name)) await removeQuietly(directory, name)
       }),
     )
   }
@@ -224,35 +225,35 @@ export class OpenHostTree implements HostTree {
   async #replace<T>(
     path: string,
     make: (
-      held: HeldDirectory,
+      directory: DirectoryHandle,
       temporary: string,
       moveIntoPlace: () => Promise<void>,
       name: string,
     ) => Promise<T>,
   ): Promise<T> {
-    return this.#change(path, async (held, name) => {
+    return this.#change(path, async (directory, name) => {
       const temporary = `.forkspace-${randomBytes(8).toString('hex')}.tmp`
       const moveIntoPlace = (): Promise<void> =>
-        held.at(temporary, (from) => held.at(name, (to) => fs.rename(from, to)))
+        directory.at(temporary, (from) => directory.at(name, (to) => fs.rename(from, to)))
       try {
-        return await make(held, temporary, moveIntoPlace, name)
+        return await make(directory, temporary, moveIntoPlace, name)
       } catch (error) {
-        await removeQuietly(held, temporary)
+        await removeQuietly(directory, temporary)
         throw error
       }
     })
   }
 
   /** Like {@link #at}, but throws HOST_PATH_NOT_ALLOWED if there is no such directory. */
-  #change<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T> {
+  #change<T>(path: string, act: (directory: DirectoryHandle, name: string) => Promise<T>): Promise<T> {
     return explained(path, async () => {
       const { parent, name } = splitPath(path)
-      const held = await this.#hold(parent)
-      if (held === undefined) throw hostPathNotAllowed(path)
+      const directory = await this.#open(parent)
+      if (directory === undefined) throw hostPathNotAllowed(path)
       try {
-        return await act(held, name)
+        return await act(directory, name)
       } finally {
-        await held.close()
+        await directory.close()
       }
     })
   }
@@ -261,62 +262,65 @@ export class OpenHostTree implements HostTree {
    * Runs a step with the parent directory and the last name of a path. Returns undefined if there is no such
    * directory.
    */
-  async #at<T>(path: string, act: (held: HeldDirectory, name: string) => Promise<T>): Promise<T | undefined> {
+  async #at<T>(
+    path: string,
+    act: (directory: DirectoryHandle, name: string) => Promise<T>,
+  ): Promise<T | undefined> {
     const { parent, name } = splitPath(path)
-    return this.#within(parent, (held) => act(held, name))
+    return this.#within(parent, (directory) => act(directory, name))
   }
 
-  async #within<T>(path: string, act: (held: HeldDirectory) => Promise<T>): Promise<T | undefined> {
-    const held = await this.#hold(path)
-    if (held === undefined) return undefined
+  async #within<T>(path: string, act: (directory: DirectoryHandle) => Promise<T>): Promise<T | undefined> {
+    const directory = await this.#open(path)
+    if (directory === undefined) return undefined
     try {
-      return await act(held)
+      return await act(directory)
     } finally {
-      await held.close()
+      await directory.close()
     }
   }
 
   /** Opens a directory, which the caller must close. Returns undefined if it does not exist. */
-  async #hold(path: string): Promise<HeldDirectory | undefined> {
+  async #open(path: string): Promise<DirectoryHandle | undefined> {
     if (path === '/') return this.#root.hold()
-    const known = this.#held.get(path)
+    const known = this.#recent.get(path)
     if (known !== undefined) {
-      this.#held.delete(path)
-      this.#held.set(path, known)
+      this.#recent.delete(path)
+      this.#recent.set(path, known)
       return known.hold()
     }
     const { parent, name } = splitPath(path)
-    const above = await this.#hold(parent)
+    const above = await this.#open(parent)
     if (above === undefined) return undefined
-    let held: HeldDirectory | undefined
+    let directory: DirectoryHandle | undefined
     try {
-      held = await above.enter(name)
+      directory = await above.enter(name)
     } finally {
       await above.close()
     }
-    if (held === undefined) return undefined
+    if (directory === undefined) return undefined
     // Another call may have opened it in the meantime.
-    if (this.#held.has(path)) return held
-    this.#held.set(path, held.hold())
+    if (this.#recent.has(path)) return directory
+    this.#recent.set(path, directory.hold())
     await this.#evict()
-    return held
+    return directory
   }
 
   async #evict(): Promise<void> {
-    for (const [path, held] of this.#held) {
-      if (this.#held.size <= hostLimits.heldDirectories) return
-      this.#held.delete(path)
-      await held.close()
+    for (const [path, directory] of this.#recent) {
+      if (this.#recent.size <= hostLimits.openDirectories) return
+      this.#recent.delete(path)
+      await directory.close()
     }
   }
 
   /** Closes a directory and all directories below it. */
   async #forget(path: string): Promise<void> {
     const below = path === '/' ? '/' : `${path}/`
-    for (const [heldPath, held] of this.#held) {
-      if (heldPath !== path && !heldPath.startsWith(below)) continue
-      this.#held.delete(heldPath)
-      await held.close()
+    for (const [openPath, directory] of this.#recent) {
+      if (openPath !== path && !openPath.startsWith(below)) continue
+      this.#recent.delete(openPath)
+      await directory.close()
     }
   }
 }
@@ -325,10 +329,10 @@ export class OpenHostTree implements HostTree {
  * Sets the time of a new symlink. Another process may have replaced it with a hard link to an outside file,
  * so on Linux the file is opened and checked first.
  */
-async function setSymlinkTime(held: HeldDirectory, name: string, mtimeMs: number): Promise<void> {
+async function setSymlinkTime(directory: DirectoryHandle, name: string, mtimeMs: number): Promise<void> {
   const times = timesOf(mtimeMs)
-  if (!held.viaDescriptor) return held.at(name, (at) => fs.lutimes(at, ...times))
-  const handle = await held.at(name, (at) => fs.open(at, O_PATH | O_NOFOLLOW))
+  if (!directory.viaDescriptor) return directory.at(name, (at) => fs.lutimes(at, ...times))
+  const handle = await directory.at(name, (at) => fs.open(at, O_PATH | O_NOFOLLOW))
   try {
     const stat = await handle.stat({ bigint: true })
     if (stat.isSymbolicLink() && stat.nlink === 1n) await fs.utimes(`/proc/self/fd/${handle.fd}`, ...times)
@@ -350,8 +354,8 @@ function timesOf(mtimeMs: number): [atime: number, mtime: number] {
   return [seconds, seconds]
 }
 
-async function removeQuietly(held: HeldDirectory, name: string): Promise<void> {
-  await held.at(name, (at) => fs.unlink(at)).catch(() => undefined)
+async function removeQuietly(directory: DirectoryHandle, name: string): Promise<void> {
+  await directory.at(name, (at) => fs.unlink(at)).catch(() => undefined)
 }
 
 function splitPath(path: string): { parent: string; name: string } {

@@ -4,7 +4,7 @@ import { Roots } from './roots.js'
 import { Scan } from './scan.js'
 
 /** These exports are for the git adapter, which opens repositories on this host in the same way. */
-export { HeldDirectory } from './directory-handle.js'
+export { DirectoryHandle } from './directory-handle.js'
 export { kindOf } from './host-stat.js'
 export { listNames, statAll } from './list-names.js'
 export { openFile } from './read-file.js'

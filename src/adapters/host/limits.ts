@@ -19,7 +19,7 @@ export const hostLimits = {
   /** The number of names in one text of the index of a directory. */
   namesPerText: 4096,
   /** The number of directories of one tree that stay open for later calls. */
-  heldDirectories: 64,
+  openDirectories: 64,
   /** The number of names that one read of a directory requests. */
   namesPerRead: 512,
 } as const

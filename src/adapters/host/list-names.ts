@@ -1,6 +1,6 @@
 import { isUtf8, type Buffer } from 'node:buffer'
 import { promises as fs, type BigIntStats, type Dirent } from 'node:fs'
-import type { HeldDirectory } from './directory-handle.js'
+import type { DirectoryHandle } from './directory-handle.js'
 import { hostLimits } from './limits.js'
 
 /**
@@ -8,7 +8,7 @@ import { hostLimits } from './limits.js'
  * true if the directory has more than `maxNames`.
  */
 export async function listNames(
-  directory: HeldDirectory,
+  directory: DirectoryHandle,
   maxNames: number,
 ): Promise<{ names: string[]; skipped: number; more: boolean }> {
   const names: string[] = []
@@ -31,7 +31,7 @@ export async function listNames(
 
 /** Returns the current stats of these names, in the same order. Names that no longer exist are omitted. */
 export async function statAll(
-  directory: HeldDirectory,
+  directory: DirectoryHandle,
   names: readonly string[],
 ): Promise<[name: string, stat: BigIntStats][]> {
   const stats = await Promise.all(names.map((name) => directory.stat(name)))

@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { itemAt } from '../../engine/ports.js'
-import type { HeldDirectory } from './directory-handle.js'
+import type { DirectoryHandle } from './directory-handle.js'
 import { hostLimits } from './limits.js'
 import { readFile, wholeOf, type ReadFile } from './read-file.js'
 
@@ -12,14 +12,14 @@ type Whole = ReadFile<Uint8Array | undefined> | undefined
 
 /** Reads small files of a directory concurrently, while the caller processes earlier files. */
 export class ReadAhead {
-  readonly #directory: HeldDirectory
+  readonly #directory: DirectoryHandle
   readonly #files: readonly (readonly [name: string, stat: BigIntStats])[]
   readonly #reading = new Map<string, Promise<Whole>>()
   #next = 0
   #bytes = 0
 
   /** The caller must take the `files` in their order. */
-  constructor(directory: HeldDirectory, files: readonly (readonly [name: string, stat: BigIntStats])[]) {
+  constructor(directory: DirectoryHandle, files: readonly (readonly [name: string, stat: BigIntStats])[]) {
     this.#directory = directory
     this.#files = files.filter(([, { size }]) => size <= hostLimits.pieceBytes)
   }

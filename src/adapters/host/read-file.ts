@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import type { HeldDirectory } from './directory-handle.js'
+import type { DirectoryHandle } from './directory-handle.js'
 import { unless } from './host-errors.js'
 import { stampOf } from './host-stat.js'
 import { hostLimits } from './limits.js'
@@ -28,7 +28,7 @@ export interface ReadFile<T> {
  * that was a regular file a moment ago, because opening a device can have effects.
  */
 export async function readFile<T>(
-  directory: HeldDirectory,
+  directory: DirectoryHandle,
   name: string,
   receive: (content: AsyncGenerator<Uint8Array>, stat: BigIntStats) => Promise<T>,
 ): Promise<ReadFile<T> | undefined> {
@@ -51,7 +51,7 @@ export async function readFile<T>(
 
 /** Opens a regular file of a directory, without blocking. Returns undefined if there is no regular file. */
 export async function openFile(
-  directory: HeldDirectory,
+  directory: DirectoryHandle,
   name: string,
 ): Promise<{ readonly handle: FileHandle; readonly stat: BigIntStats } | undefined> {
   const handle = await directory.at(name, (path) => unless(noFile, () => fs.open(path, openFlags)))

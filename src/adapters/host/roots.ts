@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs'
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { invalid } from '../../engine/ports.js'
-import { HeldDirectory } from './directory-handle.js'
+import { DirectoryHandle } from './directory-handle.js'
 import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
 
 /** A caller's path with all symlinks resolved: a root, and the names below it. */
@@ -27,14 +27,14 @@ export class Roots {
    * HOST_PATH_NOT_ALLOWED if the path is outside all roots, and HOST_PATH_NOT_FOUND if the directory is
    * missing.
    */
-  open(path: string, create = false): Promise<{ directory: HeldDirectory; realPath: string }> {
+  open(path: string, create = false): Promise<{ directory: DirectoryHandle; realPath: string }> {
     return explained(path, async () => {
       const { root, names, missing } = await this.#locate(path)
       if (missing > 0 && !create) throw hostPathNotFound(path)
-      let directory = await HeldDirectory.open(root)
+      let directory = await DirectoryHandle.open(root)
       if (directory === undefined) throw hostPathNotAllowed(path)
       for (const [index, name] of names.entries()) {
-        const parent: HeldDirectory = directory
+        const parent: DirectoryHandle = directory
         try {
           if (index >= names.length - missing)
             await parent.at(name, (at) => fs.mkdir(at, 0o755)).catch(unlessExists)

@@ -7,7 +7,7 @@ import {
   type ScanResult,
   type TreeSink,
 } from '../../engine/ports.js'
-import type { HeldDirectory } from './directory-handle.js'
+import type { DirectoryHandle } from './directory-handle.js'
 import { explained, unless } from './host-errors.js'
 import { isFresh, kindOf, modeOf, mtimeOf, stampOf } from './host-stat.js'
 import { hostLimits } from './limits.js'
@@ -38,27 +38,27 @@ export class Scan {
     this.#context = context
   }
 
-  async run(root: HeldDirectory): Promise<ScanResult> {
+  async run(root: DirectoryHandle): Promise<ScanResult> {
     await explained('/', () => this.#directory(root, '', 0))
     return { skipped: this.#skipped, unstable: this.#unstable }
   }
 
   /** Scans a directory. The `path` of the root is ''. */
-  async #directory(held: HeldDirectory, path: string, depth: number): Promise<void> {
+  async #directory(directory: DirectoryHandle, path: string, depth: number): Promise<void> {
     const { signal, index } = this.#context
     const before = await DirectoryIndex.load(index, path || '/')
-    const { names, skipped, more } = await listNames(held, hostLimits.entries - this.#entries)
+    const { names, skipped, more } = await listNames(directory, hostLimits.entries - this.#entries)
     if (more) throw overLimit('entries', hostLimits.entries)
     this.#entries += names.length + skipped
     this.#skipped += skipped
     if (names.length > 0 && depth === hostLimits.depth) throw overLimit('depth', hostLimits.depth, path)
-    const seen: Seen[] = [[itself, 'd', await this.#attributes(held, path, before)]]
+    const seen: Seen[] = [[itself, 'd', await this.#attributes(directory, path, before)]]
     const directories: string[] = []
     for (const group of groups(names)) {
       signal.throwIfAborted()
-      const stats = await statAll(held, group)
+      const stats = await statAll(directory, group)
       const read = new ReadAhead(
-        held,
+        directory,
         stats.filter(([name, stat]) => stat.isFile() && !isSeen(before.seen.get(name), 'f', stat)),
       )
       try {
@@ -66,7 +66,7 @@ export class Scan {
           const childPath = `${path}/${name}`
           checkPath(name, childPath)
           const one = await explained(childPath, () =>
-            this.#entry(held, { name, childPath, stat, before, read }),
+            this.#entry(directory, { name, childPath, stat, before, read }),
           )
           if (one === undefined) continue
           seen.push(one)
@@ -82,7 +82,7 @@ export class Scan {
     for (const one of before.seen.values()) await this.#remove(`${path}/${one[0]}`, one)
     for (const name of directories) {
       signal.throwIfAborted()
-      const child = await explained(`${path}/${name}`, () => held.enter(name))
+      const child = await explained(`${path}/${name}`, () => directory.enter(name))
       // The directory was swapped or removed during the scan. The next scan sees the new state.
       if (child === undefined) {
         await this.#remove(`${path}/${name}`, [name, 'd', unknown])
@@ -102,8 +102,8 @@ export class Scan {
   }
 
   /** Passes the attributes of the directory itself to the sink if they changed. Returns their stamp. */
-  async #attributes(held: HeldDirectory, path: string, before: DirectoryIndex): Promise<string> {
-    const stat = await held.handle.stat({ bigint: true })
+  async #attributes(directory: DirectoryHandle, path: string, before: DirectoryIndex): Promise<string> {
+    const stat = await directory.handle.stat({ bigint: true })
     const stamp = `${modeOf(stat).toString(8)}.${stat.mtimeNs}`
     if (before.seen.get(itself)?.[2] !== stamp)
       await this.#sink.directory(path || '/', { mode: modeOf(stat), mtimeMs: mtimeOf(stat) })
@@ -111,7 +111,7 @@ export class Scan {
   }
 
   async #entry(
-    held: HeldDirectory,
+    directory: DirectoryHandle,
     { name, childPath, stat, before, read }: Entry,
   ): Promise<Seen | undefined> {
     const kind = letterOf(stat)
@@ -126,8 +126,8 @@ export class Scan {
     }
     if (kind === 'd') return [name, kind, unknown]
     if (isSeen(last, kind, stat)) return last
-    if (kind === 'l') return this.#symlink(held, name, childPath, stat)
-    const file = await this.#file(held, name, childPath, read)
+    if (kind === 'l') return this.#symlink(directory, name, childPath, stat)
+    const file = await this.#file(directory, name, childPath, read)
     if (file === undefined) return undefined
     this.#files++
     if (!file.stable) this.#unstable++
@@ -137,26 +137,26 @@ export class Scan {
   }
 
   async #file(
-    held: HeldDirectory,
+    directory: DirectoryHandle,
     name: string,
     path: string,
     read: ReadAhead,
   ): Promise<ReadFile<unknown> | undefined> {
     const whole = await read.take(name)
     if (whole?.value === undefined)
-      return readFile(held, name, (content, stat) => this.#give(path, this.#counted(content), stat))
+      return readFile(directory, name, (content, stat) => this.#give(path, this.#counted(content), stat))
     this.#report(whole.value.length)
     await this.#give(path, whole.value, whole.stat)
     return whole
   }
 
   async #symlink(
-    held: HeldDirectory,
+    directory: DirectoryHandle,
     name: string,
     path: string,
     stat: BigIntStats,
   ): Promise<Seen | undefined> {
-    const target = await held.at(name, (at) =>
+    const target = await directory.at(name, (at) =>
       unless(['ENOENT', 'EINVAL', 'ENOTDIR'], () => fs.readlink(at, { encoding: 'buffer' })),
     )
     if (target === undefined) return undefined

@@ -5,8 +5,8 @@ import { CommitLog } from './log/commit-log.js'
 import { Creation } from './directory/creation.js'
 import type { Disk } from './directory/disk.js'
 import { errorCode, lockedError, systemError } from './errors.js'
-import { holdDirectory, pathAsHeld } from './directory/open-directory.js'
-import type { HeldDirectory } from './directory/open-directory.js'
+import { openDirectory, unguardedDirectory } from './directory/open-directory.js'
+import type { OpenDirectory } from './directory/open-directory.js'
 import type { IndexDatabase, OpenIndex } from './index/index-database.js'
 import { openIndexFile } from './index/index-file.js'
 import { LevelStore } from './level-store.js'
@@ -33,15 +33,9 @@ import type { StoreLock, TakeLock } from './directory/store-lock.js'
 
 export interface OpenLevelStoreOptions {
   readonly durability: 'full' | 'relaxed'
-  /**
-   * The host's disk by default. On any other disk, the store does not hold its directory and writes no
-   * `owner.json`.
-   */
+  /** The host's by default. On another disk the directory is not kept open, and no `owner.json` names the owner. */
   readonly disk?: Disk
-  /**
-   * How the store holds its directory. By default, it uses a descriptor. On a system without paths for
-   * descriptors, it uses the identity of the directory instead, which is its device and inode.
-   */
+  /** How the directory is kept: by default by a descriptor, and where the system has no such paths by its identity. */
   readonly hold?: 'descriptor' | 'identity'
   /** Takes LevelDB's lock by default. */
   readonly takeLock?: TakeLock
@@ -77,19 +71,19 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
   const disk = options.disk ?? nodeDisk
   const isHost = disk === nodeDisk
   const { path, creation } = await makeDirectory(disk, directory, isHost)
-  let held: HeldDirectory | undefined
+  let handle: OpenDirectory | undefined
   let unregister: (() => void) | undefined
   const letGo = (): void => {
     unregister?.()
-    held?.close()
+    handle?.close()
   }
   try {
-    held = isHost ? holdDirectory(disk, path, options.hold) : pathAsHeld(disk, path)
-    unregister = registerOpener(held.identity, join(held.path, indexName, 'LOCK'))
-    return await open({ held, realPath: path, isHost, creation }, options, letGo)
+    handle = isHost ? openDirectory(disk, path, options.hold) : unguardedDirectory(disk, path)
+    unregister = registerOpener(handle.identity, join(handle.path, indexName, 'LOCK'))
+    return await open({ handle, realPath: path, isHost, creation }, options, letGo)
   } catch (error) {
     // A second opener in this process must not touch the files of the first.
-    if (unregister !== undefined && held !== undefined) await creation.discardRest(held.path)
+    if (unregister !== undefined && handle !== undefined) await creation.discardRest(handle.path)
     letGo()
     if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
     throw error.reason === 'STORE_LOCKED' && unregister !== undefined
@@ -99,18 +93,18 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
 }
 
 interface Place {
-  readonly held: HeldDirectory
+  readonly handle: OpenDirectory
   readonly realPath: string
   readonly isHost: boolean
   readonly creation: Creation
 }
 
 async function open(
-  { held, realPath, isHost, creation }: Place,
+  { handle, realPath, isHost, creation }: Place,
   options: OpenLevelStoreOptions,
   letGo: () => void,
 ): Promise<LevelStore> {
-  const { path, disk } = held
+  const { path, disk } = handle
   const openIndex = options.openIndex ?? openIndexFile
   const takeLock = options.takeLock ?? takeLevelLock
   const indexPath = join(path, indexName)
@@ -146,7 +140,7 @@ async function open(
     const taken = lock
     const forget = async (): Promise<void> => {
       // If the store knows its directory only by the path, another store may be at that path now.
-      if (isHost && (path !== realPath || held.isAtPath())) await forgetOwner(path)
+      if (isHost && (path !== realPath || handle.isAtPath())) await forgetOwner(path)
     }
     return new LevelStore({
       segments,

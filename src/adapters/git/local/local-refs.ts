@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { EngineError, isRefName } from '../../../engine/ports.js'
-import type { HeldDirectory } from '../../host/index.js'
+import type { DirectoryHandle } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
 import { isObjectId } from '../objects/object-id.js'
@@ -60,9 +60,9 @@ export class LocalRefs {
   async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
     const { ref, expectedOid, newOid } = change
     await this.#refuseNameConflict(ref)
-    await this.#directoryOf(ref).inParent(ref, async (held, name) => {
+    await this.#directoryOf(ref).inParent(ref, async (directory, name) => {
       const lock = `${name}.lock`
-      const file = await openLock(held, lock)
+      const file = await openLock(directory, lock)
       try {
         try {
           if (symrefTarget((await this.#text(ref)) ?? '') !== undefined) {
@@ -75,9 +75,9 @@ export class LocalRefs {
         } finally {
           await file.close()
         }
-        await rename(held, lock, name)
+        await rename(directory, lock, name)
       } catch (error) {
-        await remove(held, lock)
+        await remove(directory, lock)
         throw error
       }
     })
@@ -136,11 +136,11 @@ function symrefTarget(text: string): string | undefined {
   return /^ref: *(\S+)$/.exec(text)?.[1]
 }
 
-async function openLock(held: HeldDirectory, lock: string): Promise<FileHandle> {
+async function openLock(directory: DirectoryHandle, lock: string): Promise<FileHandle> {
   const end = performance.now() + gitLimits.lockWaitMs
   for (;;) {
     try {
-      return await create(held, lock, 0o644)
+      return await create(directory, lock, 0o644)
     } catch (error) {
       if (errorCode(error) !== 'EEXIST') throw error
       if (performance.now() > end)

@@ -3,7 +3,7 @@ import { constants, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { EngineError, type HostKind } from '../../../engine/ports.js'
-import { kindOf, listNames, openFile, statAll, type HeldDirectory, type Roots } from '../../host/index.js'
+import { kindOf, listNames, openFile, statAll, type DirectoryHandle, type Roots } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode, grouped, readFully } from './local-files.js'
 import type { FilePlace } from './open-files.js'
@@ -28,9 +28,9 @@ export interface NamedKind {
 export class RepositoryDirectory {
   /** The real path of this directory. */
   readonly path: string
-  readonly #root: HeldDirectory
+  readonly #root: DirectoryHandle
 
-  private constructor(path: string, root: HeldDirectory) {
+  private constructor(path: string, root: DirectoryHandle) {
     this.path = path
     this.#root = root
   }
@@ -55,14 +55,14 @@ export class RepositoryDirectory {
 
   /** Opens a directory below this one. Returns undefined if it does not exist. */
   async enter(path: string): Promise<RepositoryDirectory | undefined> {
-    const found = await this.#within(path, (held) => Promise.resolve(held.hold()))
+    const found = await this.#within(path, (directory) => Promise.resolve(directory.hold()))
     return found && new RepositoryDirectory(resolve(this.path, path), found)
   }
 
   /** Returns the kind of the file at a path, or undefined if there is none. */
   kind(path: string): Promise<HostKind | undefined> {
-    return this.#at(path, async (held, name) => {
-      const stat = await held.stat(name)
+    return this.#at(path, async (directory, name) => {
+      const stat = await directory.stat(name)
       return stat && kindOf(stat)
     })
   }
@@ -76,11 +76,11 @@ export class RepositoryDirectory {
 
   /** Opens a regular file. Returns undefined if the path does not exist or is a directory. */
   open(path: string): Promise<FileHandle | undefined> {
-    return this.#at(path, async (held, name) => {
-      const stat = await held.stat(name)
+    return this.#at(path, async (directory, name) => {
+      const stat = await directory.stat(name)
       if (stat === undefined || stat.isDirectory()) return undefined
       if (!stat.isFile()) throw this.#irregular(path, kindOf(stat))
-      return (await openFile(held, name))?.handle
+      return (await openFile(directory, name))?.handle
     })
   }
 
@@ -115,16 +115,16 @@ export class RepositoryDirectory {
   }
 
   readLink(path: string): Promise<string | undefined> {
-    return this.#at(path, (held, name) => held.at(name, (at) => fs.readlink(at)))
+    return this.#at(path, (directory, name) => directory.at(name, (at) => fs.readlink(at)))
   }
 
   /** Returns the names in a directory, or an empty list if there is no such directory. */
   async list(path: string, maxNames: number = gitLimits.directoryEntries): Promise<NamedKind[]> {
-    const listed = await this.#within(path, async (held) => {
-      const { names, more } = await listNames(held, maxNames)
+    const listed = await this.#within(path, async (directory) => {
+      const { names, more } = await listNames(directory, maxNames)
       if (more) throw this.#tooLarge(path, 'names', maxNames)
       const found: NamedKind[] = []
-      for (const [name, stat] of await statAll(held, names)) found.push({ name, kind: kindOf(stat) })
+      for (const [name, stat] of await statAll(directory, names)) found.push({ name, kind: kindOf(stat) })
       return found
     })
     return listed ?? []
@@ -132,9 +132,9 @@ export class RepositoryDirectory {
 
   /** Writes a file, which gets its name only after it is complete and synced. Creates missing directories. */
   async writeWhole(path: string, parts: Iterable<Uint8Array>): Promise<void> {
-    await this.inParent(path, async (held, name) => {
+    await this.inParent(path, async (directory, name) => {
       const temporary = `tmp_obj_${randomBytes(8).toString('hex')}`
-      const file = await create(held, temporary, 0o444)
+      const file = await create(directory, temporary, 0o444)
       try {
         try {
           for (const group of grouped(parts)) await file.appendFile(group)
@@ -142,25 +142,28 @@ export class RepositoryDirectory {
         } finally {
           await file.close()
         }
-        await rename(held, temporary, name)
+        await rename(directory, temporary, name)
       } catch (error) {
-        await remove(held, temporary)
+        await remove(directory, temporary)
         throw error
       }
     })
   }
 
   /** Runs a step in the parent directory of a path, which is created if it is missing. */
-  async inParent<T>(path: string, step: (held: HeldDirectory, name: string) => Promise<T>): Promise<T> {
+  async inParent<T>(
+    path: string,
+    step: (directory: DirectoryHandle, name: string) => Promise<T>,
+  ): Promise<T> {
     const names = path.split('/')
     for (let depth = 1; depth < names.length; depth++) {
-      await this.#at(names.slice(0, depth).join('/'), (held, name) =>
-        held.at(name, (at) => fs.mkdir(at)).catch(unlessExists),
+      await this.#at(names.slice(0, depth).join('/'), (directory, name) =>
+        directory.at(name, (at) => fs.mkdir(at)).catch(unlessExists),
       )
     }
     let done: { readonly value: T } | undefined
-    await this.#at(path, async (held, name) => {
-      done = { value: await step(held, name) }
+    await this.#at(path, async (directory, name) => {
+      done = { value: await step(directory, name) }
     })
     if (done === undefined) throw new EngineError('GIT_REMOTE_ERROR', `${path}: its directory was removed`)
     return done.value
@@ -172,7 +175,7 @@ export class RepositoryDirectory {
     for (const { name, kind } of await this.list(path)) {
       if (kind === 'directory') await this.removeEmptyDirectories(`${path}/${name}`)
     }
-    await this.#at(path, (held, name) => held.at(name, (at) => fs.rmdir(at)).catch(() => undefined))
+    await this.#at(path, (directory, name) => directory.at(name, (at) => fs.rmdir(at)).catch(() => undefined))
   }
 
   close(): Promise<void> {
@@ -185,31 +188,31 @@ export class RepositoryDirectory {
    */
   #at<T>(
     path: string,
-    step: (held: HeldDirectory, name: string) => Promise<T | undefined>,
+    step: (directory: DirectoryHandle, name: string) => Promise<T | undefined>,
   ): Promise<T | undefined> {
     const cut = path.lastIndexOf('/')
     if (cut < 0) return step(this.#root, path)
-    return this.#within(path.slice(0, cut), (held) => step(held, path.slice(cut + 1)))
+    return this.#within(path.slice(0, cut), (directory) => step(directory, path.slice(cut + 1)))
   }
 
   /** Runs a step in a directory. Returns undefined if it does not exist or is a regular file. */
-  async #within<T>(path: string, step: (held: HeldDirectory) => Promise<T>): Promise<T | undefined> {
-    let held = this.#root.hold()
+  async #within<T>(path: string, step: (directory: DirectoryHandle) => Promise<T>): Promise<T | undefined> {
+    let directory = this.#root.hold()
     try {
       for (const name of path.split('/')) {
-        const next: HeldDirectory | undefined = await held.enter(name)
+        const next: DirectoryHandle | undefined = await directory.enter(name)
         if (next === undefined) {
-          const stat = await held.stat(name)
+          const stat = await directory.stat(name)
           const kind = stat && kindOf(stat)
           if (kind === 'symlink' || kind === 'other') throw this.#irregular(path, kind)
           return undefined
         }
-        await held.close()
-        held = next
+        await directory.close()
+        directory = next
       }
-      return await step(held)
+      return await step(directory)
     } finally {
-      await held.close()
+      await directory.close()
     }
   }
 
@@ -232,16 +235,16 @@ export class RepositoryDirectory {
   }
 }
 
-export function create(held: HeldDirectory, name: string, mode: number): Promise<FileHandle> {
-  return held.at(name, (at) => fs.open(at, createFlags, mode))
+export function create(directory: DirectoryHandle, name: string, mode: number): Promise<FileHandle> {
+  return directory.at(name, (at) => fs.open(at, createFlags, mode))
 }
 
-export function rename(held: HeldDirectory, from: string, to: string): Promise<void> {
-  return held.at(from, (fromAt) => held.at(to, (toAt) => fs.rename(fromAt, toAt)))
+export function rename(directory: DirectoryHandle, from: string, to: string): Promise<void> {
+  return directory.at(from, (fromAt) => directory.at(to, (toAt) => fs.rename(fromAt, toAt)))
 }
 
-export async function remove(held: HeldDirectory, name: string): Promise<void> {
-  await held.at(name, (at) => fs.unlink(at)).catch(() => undefined)
+export async function remove(directory: DirectoryHandle, name: string): Promise<void> {
+  await directory.at(name, (at) => fs.unlink(at)).catch(() => undefined)
 }
 
 function unlessExists(error: unknown): void {

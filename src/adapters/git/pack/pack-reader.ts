@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { EngineError, type GitObject, present } from '../../../engine/ports.js'
 import { ByteCache } from './byte-cache.js'
 import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
-import { HeldDeltas, type AbsentBase, type HeldDelta } from './pending-deltas.js'
+import { PendingDeltas, type AbsentBase, type PendingDelta } from './pending-deltas.js'
 import { exactly, gather, inflatePieces, inflateWhole } from './inflate.js'
 import { gitLimits } from '../limits.js'
 import { objectId, type ObjectFormat } from '../objects/object-id.js'
@@ -68,9 +68,9 @@ class PackReader {
   readonly #pacer: Pacer
   readonly #entries: PackEntries
   readonly #bases = new ByteCache<string, KnownBase>(gitLimits.baseCacheBytes)
-  readonly #held = new HeldDeltas()
+  readonly #pending = new PendingDeltas()
   /** Deltas whose base has arrived. */
-  readonly #ready: (HeldDelta & { readonly baseOid: string; readonly baseDepth: number })[] = []
+  readonly #ready: (PendingDelta & { readonly baseOid: string; readonly baseDepth: number })[] = []
   readonly #largeBlobs = new Map<string, number>()
 
   constructor(input: PackInput, budget: PackBudget, reading: PackReading) {
@@ -95,7 +95,7 @@ class PackReader {
       while (this.#ready.length > 0) await this.#resolveReady()
     }
     await this.#input.finish()
-    const missing = this.#held.missing()
+    const missing = this.#pending.missing()
     if (missing !== undefined) throw missingBase(missing)
     this.#reading.onProgress?.(total, total)
     return { objects: total }
@@ -113,7 +113,7 @@ class PackReader {
       const delta = await this.#inflate(size)
       const place = kind === 'id-delta' ? header.baseOid : this.#entryAt(offset - header.baseDistance)
       const base = await this.#findBase(place, delta)
-      if (base === undefined) this.#held.add(place, { entry, delta })
+      if (base === undefined) this.#pending.add(place, { entry, delta })
       else await this.#applyDelta(entry, delta, base)
       return
     }
@@ -250,7 +250,7 @@ class PackReader {
 
   #resolved(entry: number, oid: string, depth: number): void {
     this.#entries.resolve(entry, oid, depth)
-    for (const held of this.#held.take(entry, oid))
-      this.#ready.push({ ...held, baseOid: oid, baseDepth: depth })
+    for (const pending of this.#pending.take(entry, oid))
+      this.#ready.push({ ...pending, baseOid: oid, baseDepth: depth })
   }
 }

@@ -8,7 +8,7 @@ import { movedError } from '../errors.js'
 
 const directoryFlags = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NONBLOCK ?? 0)
 
-export interface HeldDirectory {
+export interface OpenDirectory {
   /**
    * A path of the opened directory. If the system has paths for descriptors, it stays valid when the
    * directory is moved.
@@ -24,26 +24,27 @@ export interface HeldDirectory {
 }
 
 /**
- * Holds a directory, given by its real path. It uses a descriptor if the system has paths for descriptors.
+ * Opens a directory, given by its real path, for as long as the store is open. It uses a descriptor if the system has
+ * paths for descriptors.
  * Otherwise, it checks the directory's identity before each change.
  */
-export function holdDirectory(
+export function openDirectory(
   disk: Disk,
   directory: string,
   by: 'descriptor' | 'identity' = 'descriptor',
-): HeldDirectory {
+): OpenDirectory {
   // Windows cannot open directories, and does not move one with open files in it. The descriptor is a number
   // and no handle, because the path of the lock depends on it: a handle could be closed by garbage
   // collection.
   let descriptor = process.platform === 'win32' ? undefined : openSync(directory, directoryFlags)
   const identity = fileIdentity(directory)
   const byDescriptor = by === 'descriptor' ? `/proc/self/fd/${descriptor}` : directory
-  const isHeld =
+  const viaDescriptor =
     identity !== undefined && byDescriptor !== directory && fileIdentity(byDescriptor) === identity
   const isAtPath = (): boolean => fileIdentity(directory) === identity
   return {
-    path: isHeld ? byDescriptor : directory,
-    disk: isHeld ? disk : guardedDisk(disk, isAtPath),
+    path: viaDescriptor ? byDescriptor : directory,
+    disk: viaDescriptor ? disk : guardedDisk(disk, isAtPath),
     identity: identity ?? directory,
     isAtPath,
     close() {
@@ -53,8 +54,8 @@ export function holdDirectory(
   }
 }
 
-/** Holds a directory by its path alone, for a disk without other users. */
-export function pathAsHeld(disk: Disk, directory: string): HeldDirectory {
+/** Holds a directory by its path alone, for a disk that no other user can change. */
+export function unguardedDirectory(disk: Disk, directory: string): OpenDirectory {
   return { path: directory, disk, identity: directory, isAtPath: () => true, close() {} }
 }
 

@@ -19,7 +19,7 @@ export interface StoreLock {
 }
 
 export interface LockPlace {
-  /** The directory of the lock, as a path from {@link HeldDirectory}. It is created if it is missing. */
+  /** The directory of the lock, as a path from {@link OpenDirectory}. It is created if it is missing. */
   readonly path: string
   /** The real path of the same directory, which another opener would use. */
   readonly realPath: string

@@ -3,8 +3,8 @@ import { EngineError, formats } from '../../../engine/ports.js'
 import type { StoreFinding } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
 import { errorCode } from '../errors.js'
-import { holdDirectory, pathAsHeld } from '../directory/open-directory.js'
-import type { HeldDirectory } from '../directory/open-directory.js'
+import { openDirectory, unguardedDirectory } from '../directory/open-directory.js'
+import type { OpenDirectory } from '../directory/open-directory.js'
 import { manifestName, readManifest, segmentsName } from '../directory/manifest.js'
 import type { Manifest } from '../directory/manifest.js'
 import { markerName, readMarker } from '../directory/marker.js'
@@ -42,15 +42,15 @@ export class StoredFiles {
   readonly segments: readonly StoredSegment[]
   /** The missing and damaged parts of marker, manifest and headers. */
   readonly findings: readonly StoreFinding[]
-  readonly #held: HeldDirectory
+  readonly #handle: OpenDirectory
 
   private constructor(
-    held: HeldDirectory,
+    handle: OpenDirectory,
     opened: Pick<StoredFiles, 'storeId' | 'manifest' | 'segments' | 'findings'>,
   ) {
-    this.#held = held
-    this.directory = held.path
-    this.disk = held.disk
+    this.#handle = handle
+    this.directory = handle.path
+    this.disk = handle.disk
     this.storeId = opened.storeId
     this.manifest = opened.manifest
     this.segments = opened.segments
@@ -63,17 +63,17 @@ export class StoredFiles {
    * @throws EngineError `STORE_FORMAT` when the directory has no store, or one of another format.
    */
   static async open(disk: Disk, directory: string): Promise<StoredFiles> {
-    const held = disk === nodeDisk ? holdDirectory(disk, directory) : pathAsHeld(disk, directory)
+    const handle = disk === nodeDisk ? openDirectory(disk, directory) : unguardedDirectory(disk, directory)
     try {
-      return await StoredFiles.#open(held, directory)
+      return await StoredFiles.#open(handle, directory)
     } catch (error) {
-      held.close()
+      handle.close()
       throw error
     }
   }
 
-  static async #open(held: HeldDirectory, shownPath: string): Promise<StoredFiles> {
-    const { disk, path: directory } = held
+  static async #open(handle: OpenDirectory, shownPath: string): Promise<StoredFiles> {
+    const { disk, path: directory } = handle
     const { marker, findings } = await lookAtMarker(disk, directory)
     for (let look = 1; ; look++) {
       const name = await nameOfManifest(disk, directory)
@@ -101,7 +101,7 @@ export class StoredFiles {
         throw noStore(shownPath)
       }
       const opened = { storeId, manifest: before.manifest, segments }
-      return new StoredFiles(held, {
+      return new StoredFiles(handle, {
         ...opened,
         findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
       })
@@ -116,7 +116,7 @@ export class StoredFiles {
 
   async close(): Promise<void> {
     await closeAll(this.segments)
-    this.#held.close()
+    this.#handle.close()
   }
 }
 
