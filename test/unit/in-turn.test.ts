@@ -6,7 +6,7 @@ import { Fault } from '../../src/engine/base/fault.js'
 import { inGroups } from '../../src/engine/base/in-groups.js'
 import { KeyedMutex } from '../../src/engine/base/keyed-mutex.js'
 import { limits } from '../../src/engine/base/limits.js'
-import { loaded, runInSlices, type Steps } from '../../src/engine/base/slices.js'
+import { loaded, runInSlices, type Steps } from '../../src/engine/base/cooperative.js'
 import { fixedEnvironment } from '../../src/testing.js'
 
 describe('a mutex for each key', () => {

@@ -1,5 +1,5 @@
 import { invalid } from './errors.js'
-import { nextTurn } from './slices.js'
+import { nextTurn } from './cooperative.js'
 
 /** The listeners that wait for a signal to abort. */
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()

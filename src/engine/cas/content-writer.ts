@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { notInPieces, readBytes } from '../base/input.js'
 import { limits } from '../base/limits.js'
-import { nextTurn } from '../base/slices.js'
+import { nextTurn } from '../base/cooperative.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { StoredBlob } from '../storage/store.js'
 import { BlobRef } from './blob.js'

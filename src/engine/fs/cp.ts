@@ -1,7 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
-import { TimeSlice } from '../base/slices.js'
+import { TimeSlice } from '../base/cooperative.js'
 import { applyPlansNow } from '../session/edits/batch.js'
 import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { present } from '../base/present.js'
-import { TimeSlice } from '../base/slices.js'
+import { TimeSlice } from '../base/cooperative.js'
 import { codedError } from './argument-errors.js'
 import type { Context, Define } from './calls.js'
 import * as descriptors from './descriptor-calls.js'

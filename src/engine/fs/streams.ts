@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { finished, Readable, Writable, type ReadableOptions, type WritableOptions } from 'node:stream'
 import type { Environment } from '../base/environment.js'
-import { TimeSlice } from '../base/slices.js'
+import { TimeSlice } from '../base/cooperative.js'
 import { argumentError, codedError, rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger } from './values.js'
 import { givenPath } from './resolve-path.js'

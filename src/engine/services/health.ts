@@ -12,7 +12,7 @@ import {
   parsePageToken,
   type PageRequest,
 } from '../base/paging.js'
-import { runInSlices } from '../base/slices.js'
+import { runInSlices } from '../base/cooperative.js'
 import { inBackground, type Core } from '../session/core.js'
 import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'

@@ -1,5 +1,5 @@
 /** The port that reads test reports. */
-import type { Steps } from '../base/slices.js'
+import type { Steps } from '../base/cooperative.js'
 
 /** The numbers of tests in a report. */
 export interface TestCounts {

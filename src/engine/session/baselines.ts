@@ -1,7 +1,7 @@
 import { invalid } from '../base/errors.js'
 import { readEntries, shown } from '../base/input.js'
 import { joinPath, parsePath } from '../base/path.js'
-import { TimeSlice } from '../base/slices.js'
+import { TimeSlice } from '../base/cooperative.js'
 import { toBytes } from '../cas/staging.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'

@@ -11,7 +11,7 @@ import {
   type PageRequest,
 } from '../base/paging.js'
 import { Shape } from '../base/shape.js'
-import { nextTurn } from '../base/slices.js'
+import { nextTurn } from '../base/cooperative.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'

@@ -1,6 +1,6 @@
 import { Fault, whenLoaded } from '../base/fault.js'
 import { parsePath, type PathNames } from '../base/path.js'
-import { TimeSlice } from '../base/slices.js'
+import { TimeSlice } from '../base/cooperative.js'
 import type { BlobRef } from '../cas/blob.js'
 import { bodyOf, bytesPerTurn, ContentWriter, type ContentIn } from '../cas/content-writer.js'
 import { Dir, FileNode, LinkedFile, Symlink } from '../tree/node.js'

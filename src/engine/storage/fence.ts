@@ -2,7 +2,7 @@ import type { Environment } from '../base/environment.js'
 import { EngineError, messageOf } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import type { Log } from '../base/log.js'
-import { nextTurn } from '../base/slices.js'
+import { nextTurn } from '../base/cooperative.js'
 import type { Store } from './store.js'
 import { wrapped } from './wrapped-store.js'
 

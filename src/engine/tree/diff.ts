@@ -1,6 +1,6 @@
 import { present } from '../base/present.js'
 import { compareUtf8 } from '../base/order.js'
-import { loaded } from '../base/slices.js'
+import { loaded } from '../base/cooperative.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
 import { Dir, FileNode, Link, Symlink, type Entry, type Node, type Page } from './node.js'

@@ -1,6 +1,6 @@
 import { onlyItem, present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
-import { loaded, type Steps } from '../base/slices.js'
+import { loaded, type Steps } from '../base/cooperative.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
 import { Dir, type Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'

@@ -1,6 +1,6 @@
 import { itemAt, present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
-import { loaded, type Steps } from '../base/slices.js'
+import { loaded, type Steps } from '../base/cooperative.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
 import { Dir, FileNode, Link, type Entry, type Page } from './node.js'

@@ -1,7 +1,7 @@
 import type { Environment } from '../base/environment.js'
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
-import { runInSlices } from '../base/slices.js'
+import { runInSlices } from '../base/cooperative.js'
 import { keys } from '../storage/keys.js'
 import type { Store } from '../storage/store.js'
 import type { EncodedNode } from './encoded.js'

@@ -1,6 +1,6 @@
 import { itemAt } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
-import type { TimeSlice } from '../../base/slices.js'
+import type { TimeSlice } from '../../base/cooperative.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { normalize } from '../../cas/body-edit.js'
 import {

@@ -1,7 +1,7 @@
 import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
-import type { TimeSlice } from '../../base/slices.js'
+import type { TimeSlice } from '../../base/cooperative.js'
 import { Dir, Link, linkKey, LinkedFile, type Entry } from '../../tree/node.js'
 import type { NodeLoader } from '../../tree/node-loader.js'
 import { peekPage, peekPages } from '../../tree/peek.js'

@@ -1,4 +1,4 @@
-import { runInSlices, TimeSlice } from '../../base/slices.js'
+import { runInSlices, TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 import { manifestHash } from '../../session/reads/manifest.js'
 import { hashTree } from '../../tree/hash.js'

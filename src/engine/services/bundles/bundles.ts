@@ -1,7 +1,7 @@
 import { engineClosed, invalid } from '../../base/errors.js'
 import { copyBytes, isAsyncIterable, isBytes, kindOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { abortable, checkSignal, withSignals } from '../../base/abort.js'
 import type { ContentIn } from '../../cas/content-writer.js'
 import type { Action } from '../../operations/index.js'

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { present, itemAt } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'
-import type { Steps } from '../../base/slices.js'
+import type { Steps } from '../../base/cooperative.js'
 import { noContent, type CacheContent } from './cache-content.js'
 import { ExpiryQueue } from './expiry-queue.js'
 

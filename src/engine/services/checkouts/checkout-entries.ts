@@ -1,6 +1,6 @@
 import { itemAt } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 import { resolveEntry } from '../../tree/links.js'
 import { Dir, Link, type Entry, type Node } from '../../tree/node.js'

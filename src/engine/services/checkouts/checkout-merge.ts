@@ -1,6 +1,6 @@
 import { onlyItem } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 import { piecesFrom, type Redo } from '../../records/event.js'
 import { treeChanges } from '../../session/states.js'

@@ -1,4 +1,4 @@
-import type { TimeSlice } from '../../base/slices.js'
+import type { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 
 /** The stages of a collection, in order. */

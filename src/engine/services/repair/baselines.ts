@@ -1,5 +1,5 @@
 import { present } from '../../base/present.js'
-import { runInSlices } from '../../base/slices.js'
+import { runInSlices } from '../../base/cooperative.js'
 import type { Baseline } from '../../records/baseline.js'
 import { hashTree } from '../../tree/hash.js'
 import type { RepairContext } from './context.js'

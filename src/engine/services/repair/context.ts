@@ -1,5 +1,5 @@
 import type { Environment } from '../../base/environment.js'
-import type { TimeSlice } from '../../base/slices.js'
+import type { TimeSlice } from '../../base/cooperative.js'
 import type { Store } from '../../storage/store.js'
 import type { ContentIds } from '../../tree/content-id.js'
 import type { RootStore } from '../../tree/roots.js'

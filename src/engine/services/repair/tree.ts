@@ -1,7 +1,7 @@
 import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
-import type { TimeSlice } from '../../base/slices.js'
+import type { TimeSlice } from '../../base/cooperative.js'
 import { DigestTable } from '../../base/digest-table.js'
 import { UnloadedBody } from '../../cas/body.js'
 import {

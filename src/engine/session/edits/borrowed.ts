@@ -1,7 +1,7 @@
 import { EngineError } from '../../base/errors.js'
 import { Fault, whenLoaded } from '../../base/fault.js'
 import { formatHash } from '../../base/hash.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { forEachExtent } from '../../cas/body.js'
 import type { StagedBlobs } from '../../cas/staging.js'

@@ -2,7 +2,7 @@ import { whenLoaded } from '../../base/fault.js'
 import { parseSize } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 

@@ -1,6 +1,6 @@
 import { whenLoaded } from '../../base/fault.js'
 import { formatHash } from '../../base/hash.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { listExtents } from '../../cas/body.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'

@@ -1,7 +1,7 @@
 import { itemAt } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import type { Node } from '../../tree/node.js'
 import type { Core } from '../core.js'
 

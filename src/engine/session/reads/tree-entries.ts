@@ -1,5 +1,5 @@
 import { whenLoaded } from '../../base/fault.js'
-import { TimeSlice } from '../../base/slices.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { Dir, FileNode, LinkedFile, type Node } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
