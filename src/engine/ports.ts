@@ -24,7 +24,7 @@ export { Shape } from './base/shape.js'
 export { isBranchName, isRefName } from './base/ref-names.js'
 export { isUnsafeName, isUnsafeSymlinkName, unsafePart } from './base/unsafe-names.js'
 export { version } from './base/version.js'
-export type { Steps } from './base/cooperative.js'
+export { nextTurn, runAtOnce, runInSlices, TimeSlice, type Steps } from './base/cooperative.js'
 export type {
   Committer,
   CommitIdentity,

@@ -1,14 +1,13 @@
 /** The components that limit the cost of reading a pack. */
 import { describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
-import { createPacer } from '../../src/adapters/git/pacer.js'
 import { ByteCache } from '../../src/adapters/git/pack/byte-cache.js'
 import { PendingDeltas } from '../../src/adapters/git/pack/pending-deltas.js'
 import { PackBudget } from '../../src/adapters/git/pack/pack-budget.js'
 import { PackEntries } from '../../src/adapters/git/pack/pack-entries.js'
 import { PackedObjects } from '../../src/adapters/git/pack/packed-objects.js'
 import { memoryBytes } from '../../src/adapters/git/pack/random-bytes.js'
-import type { GitObject } from '../../src/engine/ports.js'
+import { TimeSlice, type GitObject } from '../../src/engine/ports.js'
 import { chunksOf, readAll } from '../support/pack-oracle.js'
 import { idDelta, idOf, makeDelta, offsetDelta, plainEntry, rawPack } from '../support/raw-pack.js'
 
@@ -120,7 +119,7 @@ describe('a chain of deltas', () => {
         name: '',
         cache: new ByteCache(gitLimits.baseCacheBytes),
         format: 'sha1',
-        pacer: createPacer(new AbortController().signal),
+        slice: new TimeSlice(performance, new AbortController().signal),
         find: () => undefined,
       })
     expect(await open().open(offsets[deltaDepth]!)).toMatchObject({ body: bodyAt(deltaDepth) })

@@ -8,11 +8,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { applyDelta } from '../../src/adapters/git/pack/delta.js'
 import { PackBuilder } from '../../src/adapters/git/pack/build-pack.js'
 import { emptyTreeId, objectId, zeroId } from '../../src/adapters/git/objects/object-id.js'
-import { createPacer } from '../../src/adapters/git/pacer.js'
 import { VerifiedSource } from '../../src/adapters/git/pack/opened-object.js'
 import { readEntry, readPackHeader } from '../../src/adapters/git/pack/pack-entry.js'
 import { formatPackIndex } from '../../src/adapters/git/pack/pack-index.js'
-import type { GitObject } from '../../src/engine/ports.js'
+import { TimeSlice, type GitObject } from '../../src/engine/ports.js'
 import { failure } from '../support/git-harness.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import {
@@ -157,7 +156,7 @@ describe.runIf(hasGit).each(formats)(`a pack of native git, %s (FORKSPACE_SEED=$
     const { objects } = await readAll(chunksOf(packOf(repository, [])), format)
     const builder = new PackBuilder(format)
     for (const object of [...objects.values(), ...objects.values()]) await builder.add(object)
-    const pack = await builder.finish(createPacer(new AbortController().signal))
+    const pack = await builder.finish(new TimeSlice(performance, new AbortController().signal))
     const bytes = Buffer.concat(pack.parts)
     expect(differences(await readAll(chunksOf(bytes), format), native)).toEqual([])
     const path = join(root, `built-${format}.pack`)
@@ -325,7 +324,7 @@ test.each([0x80, 0x91, 0x90, 0xff])(
     // The sizes of base and result, then an instruction without its operands.
     const delta = Buffer.from([5, 5, instruction])
     const apply = (): unknown =>
-      applyDelta(delta, Buffer.from('bytes'), createPacer(new AbortController().signal))
+      applyDelta(delta, Buffer.from('bytes'), new TimeSlice(performance, new AbortController().signal))
     expect(apply).toThrow(expect.objectContaining({ reason: 'GIT_CORRUPT' }))
   },
 )

@@ -1,21 +1,28 @@
-import { abortable, invalid, isBytes, notInPieces, readBytes, type ContentIn } from '../../engine/ports.js'
+import {
+  abortable,
+  invalid,
+  isBytes,
+  notInPieces,
+  readBytes,
+  type ContentIn,
+  type TimeSlice,
+} from '../../engine/ports.js'
 import { limitExceeded } from './errors.js'
 import { archiveLimits } from './limits.js'
-import type { Pacer } from './pacer.js'
 
 /** Reads the bytes of an archive, piece by piece as they arrive. Counts the bytes, and stops on an abort. */
 export class ArchiveInput {
   readonly #pieces: AsyncIterableIterator<unknown, undefined, unknown>
-  readonly #pacer: Pacer
+  readonly #slice: TimeSlice
   readonly #onRead: () => void
   #bytesRead = 0
 
   constructor(
     content: ContentIn,
-    { signal, pacer, onRead }: { signal: AbortSignal; pacer: Pacer; onRead: () => void },
+    { signal, slice, onRead }: { signal: AbortSignal; slice: TimeSlice; onRead: () => void },
   ) {
     this.#pieces = abortable(piecesOf(content), signal)
-    this.#pacer = pacer
+    this.#slice = slice
     this.#onRead = onRead
   }
 
@@ -28,7 +35,7 @@ export class ArchiveInput {
    * wait.
    */
   async next(): Promise<Uint8Array | undefined> {
-    if (this.#pacer.due) await this.#pacer.rest()
+    if (this.#slice.over) await this.#slice.next()
     const { done, value } = await this.#pieces.next()
     if (done === true) return undefined
     const piece = readBytes('content', value, notInPieces(value))

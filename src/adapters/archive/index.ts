@@ -1,11 +1,17 @@
 import type { Buffer } from 'node:buffer'
-import { Shape, type Archives, type ContentIn, type ReadContext, type TreeSink } from '../../engine/ports.js'
+import {
+  Shape,
+  TimeSlice,
+  type Archives,
+  type ContentIn,
+  type ReadContext,
+  type TreeSink,
+} from '../../engine/ports.js'
 import { ArchiveInput } from './archive-input.js'
 import { ByteReader } from './byte-reader.js'
 import { EntryGate, type ArchiveOptions } from './entry-gate.js'
 import { gunzip } from './inflate.js'
 import { archiveLimits } from './limits.js'
-import { Pacer } from './pacer.js'
 import { blockBytes } from './tar-headers.js'
 import { readTar, type TarReading } from './tar-reader.js'
 import { writeTar } from './tar-writer.js'
@@ -40,17 +46,17 @@ async function read(
   let filesProcessed = 0
   const report = (): void => context.onProgress({ bytesTransferred: input.bytesRead, filesProcessed })
   const { signal } = context
-  const pacer = new Pacer(signal)
-  const input = new ArchiveInput(content, { signal, pacer, onRead: report })
+  const slice = new TimeSlice(performance, signal)
+  const input = new ArchiveInput(content, { signal, slice, onRead: report })
   const gate = new EntryGate(sink, options, (filesGiven) => {
     filesProcessed = filesGiven
     report()
   })
   try {
     const reader = new ByteReader(() => input.next())
-    const reading = { pacer, signal }
+    const reading = { slice, signal }
     const form = formOf(await reader.peek(blockBytes))
-    if (form === 'zip') await readZip(await collectZip(content, reader), gate, pacer)
+    if (form === 'zip') await readZip(await collectZip(content, reader), gate, slice)
     else if (form === 'tar') await readTar(() => reader.some(archiveLimits.inflatedPieceBytes), gate, reading)
     else await readGzip(reader, gate, reading)
   } finally {

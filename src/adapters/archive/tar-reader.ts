@@ -1,17 +1,16 @@
 import { Buffer } from 'node:buffer'
 import { extract, type Header } from 'tar-stream'
-import { abortable, type EntryAttributes } from '../../engine/ports.js'
+import { abortable, type EntryAttributes, type TimeSlice } from '../../engine/ports.js'
 import type { NextPiece } from './byte-reader.js'
 import type { EntryGate } from './entry-gate.js'
 import { checkDecoded, parseTarget } from './entry-name.js'
 import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
-import type { Pacer } from './pacer.js'
 import { TarFeed } from './tar-feed.js'
 import { readXattrs, type PaxRecords } from './tar-xattrs.js'
 
 export interface TarReading {
-  readonly pacer: Pacer
+  readonly slice: TimeSlice
   /** Ends the read, even if the parser waits for content that never arrives. */
   readonly signal: AbortSignal
 }
@@ -22,13 +21,13 @@ export interface TarReading {
  * and only zeros after them.
  */
 export async function readTar(next: NextPiece, gate: EntryGate, reading: TarReading): Promise<void> {
-  const { pacer, signal } = reading
+  const { slice, signal } = reading
   const tar = extract(options)
   const feed = new TarFeed(tar, next)
   let records = 0
   try {
     for await (const stream of abortable(tar, signal)) {
-      if (pacer.due) await pacer.rest()
+      if (slice.over) await slice.next()
       gate.count()
       const header = stream.header as Header | TarHeader as TarHeader
       checkNumbers(header)
@@ -36,7 +35,7 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
       if (records > archiveLimits.paxRecords)
         throw limitExceeded('the entries have too many pax records', archiveLimits.paxRecords, header.name)
       feed.begin(header.byteOffset, header.size, header.name)
-      await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, pacer)
+      await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, slice)
     }
     feed.finish()
   } catch (error) {
@@ -78,14 +77,14 @@ async function readEntry(
   header: TarHeader,
   stream: AsyncIterable<Uint8Array>,
   gate: EntryGate,
-  pacer: Pacer,
+  slice: TimeSlice,
 ): Promise<void> {
   const { name, size } = header
   const linkName = header.linkname ?? ''
   checkDecoded(name, 'a name', name)
   const attributes = attributesOf(header)
   const isFile = (header.type === 'file' || header.type === 'contiguous-file') && !name.endsWith('/')
-  if (isFile) return readFile(name, contentOf(header, stream, pacer), attributes, size, gate)
+  if (isFile) return readFile(name, contentOf(header, stream, slice), attributes, size, gate)
   if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
   switch (header.type) {
     // In tars from before POSIX, a directory is a file whose name ends with a slash.
@@ -126,11 +125,11 @@ async function readFile(
 async function* contentOf(
   { name, size }: TarHeader,
   stream: AsyncIterable<Uint8Array>,
-  pacer: Pacer,
+  slice: TimeSlice,
 ): AsyncGenerator<Uint8Array> {
   let left = size
   for await (const piece of stream) {
-    if (pacer.due) await pacer.rest()
+    if (slice.over) await slice.next()
     left -= piece.length
     yield piece
   }

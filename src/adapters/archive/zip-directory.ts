@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import yauzl, { type Entry, type ZipFile } from 'yauzl'
-import { itemAt } from '../../engine/ports.js'
+import { itemAt, type TimeSlice } from '../../engine/ports.js'
 import { unsafePath, invalidArchive, limitExceeded } from './errors.js'
 import { checkGrowth } from './inflate.js'
 import { archiveLimits } from './limits.js'
-import type { Pacer } from './pacer.js'
 import type { ZipContent } from './zip-content.js'
 
 /** One entry of the central directory of a zip. */
@@ -33,7 +32,7 @@ export interface ZipEntry {
  */
 export async function readZipDirectory(
   content: ZipContent,
-  pacer: Pacer,
+  slice: TimeSlice,
 ): Promise<{ zip: ZipFile; entries: ZipEntry[] }> {
   // Names are decoded by `nameOf`, which can reject invalid UTF-8.
   const options = { decodeStrings: false, autoClose: false }
@@ -55,11 +54,11 @@ export async function readZipDirectory(
     nameBytes += entry.rawName.length
     if (nameBytes > archiveLimits.pathBytes)
       throw limitExceeded('the paths of the archive have too many bytes', archiveLimits.pathBytes)
-    if (pacer.due) await pacer.rest()
+    if (slice.over) await slice.next()
   }
   if (cursorOf(zip) !== endOfDirectory(zip, content))
     throw invalidArchive('the end record of the zip does not match its central directory')
-  await separate(entries, start, pacer)
+  await separate(entries, start, slice)
   return { zip, entries }
 }
 
@@ -178,13 +177,17 @@ const localHeaderBytes = 30
  * Sets the end of each entry. Rejects overlaps, because bytes that belong to many entries would be inflated
  * many times.
  */
-async function separate(entries: readonly ZipEntry[], directoryStart: number, pacer: Pacer): Promise<void> {
+async function separate(
+  entries: readonly ZipEntry[],
+  directoryStart: number,
+  slice: TimeSlice,
+): Promise<void> {
   const starts = new Float64Array(entries.length)
   for (const [i, { relativeOffsetOfLocalHeader }] of entries.entries())
     starts[i] = relativeOffsetOfLocalHeader
   starts.sort()
   for (const entry of entries) {
-    if (pacer.due) await pacer.rest()
+    if (slice.over) await slice.next()
     const { relativeOffsetOfLocalHeader: start, rawName, compressedSize } = entry
     const place = placeOf(start, starts)
     const isShared = starts[place + 1] === start

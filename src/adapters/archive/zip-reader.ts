@@ -1,13 +1,12 @@
 import type { Buffer } from 'node:buffer'
 import { crc32, inflateRawSync } from 'node:zlib'
 import type { Entry, ZipFile } from 'yauzl'
-import { limits } from '../../engine/ports.js'
+import { limits, type TimeSlice } from '../../engine/ports.js'
 import type { EntryGate } from './entry-gate.js'
 import { parseTarget } from './entry-name.js'
 import { invalidArchive, limitExceeded } from './errors.js'
 import { inflateEntry } from './inflate.js'
 import { archiveLimits } from './limits.js'
-import type { Pacer } from './pacer.js'
 import type { ZipContent } from './zip-content.js'
 import { deflated, fromYauzl, readZipDirectory, type ZipEntry } from './zip-directory.js'
 
@@ -15,13 +14,13 @@ import { deflated, fromYauzl, readZipDirectory, type ZipEntry } from './zip-dire
  * Reads a zip or zip64. Supports stored and deflated entries, and the modes and symlinks of Unix. The central
  * directory lists the entries. It must match the local header that precedes each content.
  */
-export async function readZip(content: ZipContent, gate: EntryGate, pacer: Pacer): Promise<void> {
-  const { zip, entries } = await readZipDirectory(content, pacer)
+export async function readZip(content: ZipContent, gate: EntryGate, slice: TimeSlice): Promise<void> {
+  const { zip, entries } = await readZipDirectory(content, slice)
   for (const entry of entries) {
-    if (pacer.due) await pacer.rest()
+    if (slice.over) await slice.next()
     gate.count()
     const start = await findContent(zip, entry)
-    await giveEntry(entry, { content, start, end: start + entry.compressedSize }, gate, pacer)
+    await giveEntry(entry, { content, start, end: start + entry.compressedSize }, gate, slice)
   }
 }
 
@@ -32,7 +31,12 @@ interface StoredRange {
   readonly end: number
 }
 
-async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, pacer: Pacer): Promise<void> {
+async function giveEntry(
+  entry: ZipEntry,
+  range: StoredRange,
+  gate: EntryGate,
+  slice: TimeSlice,
+): Promise<void> {
   const { name, kind, mode, mtimeMs, size } = entry
   if (kind === 'directory') {
     if (size !== 0) throw invalidArchive('an entry that is not a file has content', name)
@@ -44,7 +48,7 @@ async function giveEntry(entry: ZipEntry, range: StoredRange, gate: EntryGate, p
   } else if (size <= archiveLimits.pieceBytes && entry.compressedSize <= 2 * archiveLimits.pieceBytes) {
     await gate.file(name, readWhole(entry, range), { mode, mtimeMs })
   } else {
-    const pieces = new EntryContent(entry, range, pacer)
+    const pieces = new EntryContent(entry, range, slice)
     await gate.file(name, pieces, { mode, mtimeMs })
     await pieces.finish()
   }
@@ -94,13 +98,13 @@ function inflateWhole({ name, size }: ZipEntry, stored: Buffer): Uint8Array {
 class EntryContent implements AsyncIterable<Uint8Array> {
   readonly #entry: ZipEntry
   readonly #range: StoredRange
-  readonly #pacer: Pacer
+  readonly #slice: TimeSlice
   #reading: AsyncGenerator<Uint8Array> | undefined
 
-  constructor(entry: ZipEntry, range: StoredRange, pacer: Pacer) {
+  constructor(entry: ZipEntry, range: StoredRange, slice: TimeSlice) {
     this.#entry = entry
     this.#range = range
-    this.#pacer = pacer
+    this.#slice = slice
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
@@ -126,7 +130,7 @@ class EntryContent implements AsyncIterable<Uint8Array> {
           })
         : stored
     for await (const piece of pieces) {
-      if (this.#pacer.due) await this.#pacer.rest()
+      if (this.#slice.over) await this.#slice.next()
       sum = crc32(piece, sum)
       length += piece.length
       yield piece

@@ -4,6 +4,7 @@ import {
   isUnsafeName,
   isUnsafeSymlinkName,
   untilAborted,
+  TimeSlice,
   type Committer,
   type CommitRequest,
   type GitObject,
@@ -12,7 +13,6 @@ import {
 } from '../../engine/ports.js'
 import { PackBuilder } from './pack/build-pack.js'
 import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './objects/object-id.js'
-import { createPacer, type Pacer } from './pacer.js'
 import { addSignature, formatCommit, parseCommit, type CommitFields } from './objects/raw-commit.js'
 import { checkBranchName } from './ref-names.js'
 import { type Repository } from './repository.js'
@@ -38,15 +38,15 @@ interface CommitIds {
 async function commit(options: CommitterOptions, request: CommitRequest): Promise<CommitIds> {
   const { push, signal } = request
   signal.throwIfAborted()
-  const pacer = createPacer(signal)
+  const slice = new TimeSlice(performance, signal)
   if (push === undefined) {
-    return build({ request, pacer, format: knownFormat(request) ?? 'sha1', sign: options.sign })
+    return build({ request, slice, format: knownFormat(request) ?? 'sha1', sign: options.sign })
   }
   checkBranchName(push.branchName)
   const repository = await openRepository(push.remote, options)
   try {
     await repository.authenticate?.(signal)
-    return await buildAndPush(repository, { ...request, push }, pacer, options.sign)
+    return await buildAndPush(repository, { ...request, push }, slice, options.sign)
   } finally {
     await repository.close()
   }
@@ -55,7 +55,7 @@ async function commit(options: CommitterOptions, request: CommitRequest): Promis
 async function buildAndPush(
   repository: Repository,
   request: CommitRequest & Required<Pick<CommitRequest, 'push'>>,
-  pacer: Pacer,
+  slice: TimeSlice,
   sign: Sign | undefined,
 ): Promise<CommitIds> {
   const { push, baseTree, signal } = request
@@ -64,13 +64,13 @@ async function buildAndPush(
   const ref = `refs/heads/${push.branchName}`
   const isTip = async (commitId: string): Promise<boolean> =>
     (await repository.listRefs({ prefixes: [ref], signal })).refs.get(ref) === commitId
-  const ids = await build({ request, pacer, format, sign, pack, isTip })
+  const ids = await build({ request, slice, format, sign, pack, isTip })
   if (ids.commitId === request.existing) return ids
   await repository.push({
     ref,
     expectedOid: commitOrNull(push.expectedTip, baseTree),
     newOid: ids.commitId,
-    pack: await pack.finish(pacer),
+    pack: await pack.finish(slice),
     signal,
   })
   return ids
@@ -90,7 +90,7 @@ function knownFormat({ baseTree, parent, push }: CommitRequest): ObjectFormat | 
 interface Build {
   readonly request: CommitRequest
   readonly format: ObjectFormat
-  readonly pacer: Pacer
+  readonly slice: TimeSlice
   readonly sign: Sign | undefined
   /** Collects the objects to push. */
   readonly pack?: PackBuilder
@@ -100,7 +100,7 @@ interface Build {
 
 /** Creates and stores the objects of the commit, and adds them to the pack. */
 async function build(options: Build): Promise<CommitIds> {
-  const { request, format, pacer, pack } = options
+  const { request, format, slice, pack } = options
   const { baseTree, objects, signal } = request
   const add: AddObject = async (type, body) => {
     const object: GitObject = { oid: await idOf(type, body, options), type, body }
@@ -112,14 +112,14 @@ async function build(options: Build): Promise<CommitIds> {
   const changes = createChangeNode()
   for await (const change of request.changes) {
     addChange(changes, change.parts, await leafOf(change, add))
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
   }
 
   const treeId = await rewriteTree({
     baseTree,
     format,
     changes,
-    pacer,
+    slice,
     getTree: async (oid) => {
       const tree = await objects.get(oid)
       if (tree?.type === 'tree') return tree
@@ -155,12 +155,12 @@ async function commitText(fields: CommitFields, { sign, format, request }: Build
 }
 
 /** Hashes large bodies in steps, so that the event loop can run in between. */
-async function idOf(type: GitObject['type'], body: Uint8Array, { format, pacer }: Build): Promise<string> {
+async function idOf(type: GitObject['type'], body: Uint8Array, { format, slice }: Build): Promise<string> {
   if (body.length <= hashStepBytes) return objectId(type, body, format)
   const hash = createHash(format).update(`${type} ${body.length}\0`)
   for (let at = 0; at < body.length; at += hashStepBytes) {
     hash.update(body.subarray(at, at + hashStepBytes))
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
   }
   return hash.digest('hex')
 }

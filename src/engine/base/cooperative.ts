@@ -1,36 +1,45 @@
-import type { Environment } from './environment.js'
+/** Long work that leaves the event loop free: it runs in slices of a few milliseconds, with a turn after each. */
 import { Fault } from './fault.js'
 import { limits } from './limits.js'
 
-/**
- * Long work that is cut into steps. A step yields nothing, or a promise that must be awaited before the next
- * step.
- */
-export type Steps<T> = Generator<Promise<void> | undefined, T, void>
+/** Work cut into steps. A step yields nothing, or a promise to wait for. Work that never waits is `Steps<T, undefined>`. */
+export type Steps<T, Wait extends Promise<void> | undefined = Promise<void> | undefined> = Generator<
+  Wait,
+  T,
+  void
+>
 
-/** Measures whether a loop has run so long that the event loop needs a turn. */
+/** The engine passes its environment. An adapter passes `performance`. */
+export type Clock = { monotonicMs(): number } | { now(): number }
+
+/** Measures a slice. After each step, the work calls `next` if the slice is `over`. */
 export class TimeSlice {
-  readonly #environment: Environment
-  #start: number
+  readonly #now: () => number
+  readonly #signal: AbortSignal | undefined
+  #end: number
 
-  constructor(environment: Environment) {
-    this.#environment = environment
-    this.#start = environment.monotonicMs()
+  constructor(clock: Clock, signal?: AbortSignal) {
+    this.#now = 'monotonicMs' in clock ? () => clock.monotonicMs() : () => clock.now()
+    this.#signal = signal
+    this.#end = this.#now() + limits.sliceMs
   }
 
+  /** Whether the event loop should have a turn. Cheap. */
   get over(): boolean {
-    return this.#environment.monotonicMs() - this.#start >= limits.sliceMs
+    return this.#now() >= this.#end
   }
 
+  /** Gives the event loop a turn, and begins the next slice. Throws the signal's reason if it was aborted. */
   async next(): Promise<void> {
     await nextTurn()
-    this.#start = this.#environment.monotonicMs()
+    this.#signal?.throwIfAborted()
+    this.#end = this.#now() + limits.sliceMs
   }
 }
 
-/** Runs long work in slices of a few milliseconds, with turns of the event loop in between. */
-export async function runInSlices<T>(work: Steps<T>, environment: Environment): Promise<T> {
-  const slice = new TimeSlice(environment)
+/** Runs work in slices. */
+export async function runInSlices<T>(work: Steps<T>, clock: Clock): Promise<T> {
+  const slice = new TimeSlice(clock)
   for (;;) {
     const step = work.next()
     if (step.done === true) return step.value
@@ -39,7 +48,15 @@ export async function runInSlices<T>(work: Steps<T>, environment: Environment): 
   }
 }
 
-/** For use inside steps: runs `attempt` until it no longer faults. */
+/** Runs work that never waits, without a pause. */
+export function runAtOnce<T>(work: Steps<T, undefined>): T {
+  for (;;) {
+    const { done, value } = work.next()
+    if (done === true) return value
+  }
+}
+
+/** Inside steps: runs `attempt` until it no longer faults. */
 export function* loaded<T>(attempt: () => T): Steps<T> {
   for (;;) {
     try {

@@ -3,7 +3,7 @@ import { inflateSync } from 'node:zlib'
 import { compress, type BuiltPack, type PackedObject } from '../pack/build-pack.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
-import type { Pacer } from '../pacer.js'
+import type { TimeSlice } from '../../../engine/ports.js'
 import { formatPackIndex } from '../pack/pack-index.js'
 import type { RepositoryDirectory } from './repository-directory.js'
 
@@ -16,7 +16,7 @@ export async function writeObjects(
   directory: RepositoryDirectory,
   pack: BuiltPack,
   format: ObjectFormat,
-  pacer: Pacer,
+  slice: TimeSlice,
 ): Promise<void> {
   const { objects } = pack
   const areFew =
@@ -26,7 +26,7 @@ export async function writeObjects(
   for (const object of objects) {
     const { oid } = object
     await directory.writeWhole(`${oid.slice(0, 2)}/${oid.slice(2)}`, [await looseForm(object)])
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
   }
 }
 

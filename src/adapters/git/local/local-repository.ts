@@ -1,5 +1,5 @@
 import { isAbsolute, resolve } from 'node:path'
-import { EngineError, invalid, itemAt } from '../../../engine/ports.js'
+import { EngineError, invalid, itemAt, TimeSlice } from '../../../engine/ports.js'
 import { Roots } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
@@ -8,7 +8,6 @@ import { LocalRefs } from './local-refs.js'
 import { formatOf, type ObjectFormat } from '../objects/object-id.js'
 import type { ObjectSource } from '../objects/object-source.js'
 import { openObjectStore, type ObjectStore } from './object-store.js'
-import { createPacer } from '../pacer.js'
 import { branchMoved, pushRejected } from '../remote/remote-errors.js'
 import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../repository.js'
 import { RepositoryDirectory } from './repository-directory.js'
@@ -135,7 +134,7 @@ class LocalRepository implements Repository {
     if (tip === newOid) return
     if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
     await this.#refuseCheckedOut(ref)
-    await writeObjects(itemAt(objectDirs, 0), pack, format, createPacer(signal))
+    await writeObjects(itemAt(objectDirs, 0), pack, format, new TimeSlice(performance, signal))
     signal.throwIfAborted()
     await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
   }

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, TimeSlice } from '../../../engine/ports.js'
 import { ByteCache } from '../pack/byte-cache.js'
 import { FileBytes, type WindowCache } from './file-bytes.js'
 import { gitLimits } from '../limits.js'
@@ -7,7 +7,6 @@ import type { ObjectFormat } from '../objects/object-id.js'
 import type { ObjectSource } from '../objects/object-source.js'
 import { FileGone, OpenFiles } from './open-files.js'
 import { VerifiedSource, type OpenedObject } from '../pack/opened-object.js'
-import { createPacer, type Pacer } from '../pacer.js'
 import { PackedObjects, type BaseCache } from '../pack/packed-objects.js'
 import { PackIndex } from '../pack/pack-index.js'
 import type { RepositoryDirectory } from './repository-directory.js'
@@ -57,7 +56,7 @@ interface Pack {
 class DirectoryStore {
   readonly #directories: readonly RepositoryDirectory[]
   readonly #format: ObjectFormat
-  readonly #pacer: Pacer
+  readonly #slice: TimeSlice
   readonly #files = new OpenFiles(gitLimits.openFiles)
   readonly #windows: WindowCache = new ByteCache(gitLimits.windowCacheBytes)
   readonly #bases: BaseCache = new ByteCache(gitLimits.baseCacheBytes)
@@ -67,7 +66,7 @@ class DirectoryStore {
   constructor(directories: readonly RepositoryDirectory[], format: ObjectFormat, signal: AbortSignal) {
     this.#directories = directories
     this.#format = format
-    this.#pacer = createPacer(signal)
+    this.#slice = new TimeSlice(performance, signal)
   }
 
   async open(oid: string): Promise<OpenedObject | undefined> {
@@ -121,7 +120,7 @@ class DirectoryStore {
         name: key,
         cache: this.#bases,
         format: this.#format,
-        pacer: this.#pacer,
+        slice: this.#slice,
         find: (oid) => index.find(oid),
       })
       return { key, index, objects }

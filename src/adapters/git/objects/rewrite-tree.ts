@@ -1,6 +1,5 @@
-import { EngineError, type GitObject, type PathChange } from '../../../engine/ports.js'
+import { EngineError, type GitObject, type PathChange, type TimeSlice } from '../../../engine/ports.js'
 import { emptyTreeId, type ObjectFormat } from './object-id.js'
-import type { Pacer } from '../pacer.js'
 import { entryKind, formatTree, isExecutable, parseTree, type RawEntry } from './raw-tree.js'
 
 /** The changes to one name, to the names below it, or to both. */
@@ -34,7 +33,7 @@ export interface RewriteOptions {
   readonly baseTree: string | null
   readonly format: ObjectFormat
   readonly changes: ChangeNode
-  readonly pacer: Pacer
+  readonly slice: TimeSlice
   getTree(oid: string): Promise<GitObject>
   /** Adds a tree and returns its id. */
   addTree(body: Buffer): Promise<string>
@@ -70,7 +69,7 @@ async function rewrite(
       if (after === undefined) entries.delete(name)
       else entries.set(name, after)
     }
-    if (options.pacer.due()) await options.pacer.rest()
+    if (options.slice.over) await options.slice.next()
   }
   if (entries.size === 0) return null
   return changed ? options.addTree(formatTree(entries.values())) : base

@@ -4,13 +4,13 @@ import {
   isUnsafeName,
   isUnsafeSymlinkName,
   limits,
+  present,
+  TimeSlice,
   type GitObjects,
   type GitTreeSink,
-  present,
 } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from './object-id.js'
-import { createPacer, type Pacer } from '../pacer.js'
 import { entryKind, isExecutable, parseTreeInParts, type RawEntry } from './raw-tree.js'
 import type { RevisionObjects } from './revision-objects.js'
 
@@ -42,7 +42,7 @@ export async function walkTree(options: WalkOptions): Promise<void> {
 class TreeWalk {
   files = 0
   readonly #options: WalkOptions
-  readonly #pacer: Pacer
+  readonly #slice: TimeSlice
   readonly #directory: { readonly mode: number; readonly mtimeMs: number }
   readonly #file: { readonly mode: number; readonly mtimeMs: number }
   readonly #program: { readonly mode: number; readonly mtimeMs: number }
@@ -54,7 +54,7 @@ class TreeWalk {
   constructor(options: WalkOptions) {
     const { mtimeMs } = options
     this.#options = options
-    this.#pacer = createPacer(options.signal)
+    this.#slice = new TimeSlice(performance, options.signal)
     this.#directory = this.#program = { mode: 0o755, mtimeMs }
     this.#file = { mode: 0o644, mtimeMs }
     this.#symlink = { mtimeMs }
@@ -73,7 +73,7 @@ class TreeWalk {
       if (entries.length > gitLimits.directoryEntries) {
         throw tooLarge('entries in a directory', gitLimits.directoryEntries, path)
       }
-      if (this.#pacer.due()) await this.#rest()
+      if (this.#slice.over) await this.#rest()
     }
     this.#count(treeId, entries.length, path)
     const before = baseId === undefined ? undefined : await this.#readBase(baseId)
@@ -84,7 +84,7 @@ class TreeWalk {
         const given = this.#entry(entry, old, path, depth + 1)
         if (given !== undefined) await given
       }
-      if (this.#pacer.due()) await this.#rest()
+      if (this.#slice.over) await this.#rest()
     }
   }
 
@@ -162,7 +162,7 @@ class TreeWalk {
     const entries = new Map<string, RawEntry>()
     for (const part of parseTreeInParts(tree.body, format)) {
       for (const entry of part) entries.set(entry.name, entry)
-      if (this.#pacer.due()) await this.#rest()
+      if (this.#slice.over) await this.#rest()
     }
     return entries
   }
@@ -176,7 +176,7 @@ class TreeWalk {
       if (names.has(raw)) continue
       const name = decodeName(raw)
       if (name !== undefined) await this.#options.sink.remove(`${path}/${name}`)
-      if (this.#pacer.due()) await this.#rest()
+      if (this.#slice.over) await this.#rest()
     }
   }
 
@@ -197,7 +197,7 @@ class TreeWalk {
 
   async #rest(): Promise<void> {
     this.#options.onFiles(this.files)
-    await this.#pacer.rest()
+    await this.#slice.next()
   }
 }
 

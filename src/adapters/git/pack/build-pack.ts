@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { crc32, deflate, deflateSync } from 'node:zlib'
-import { EngineError, type GitObject } from '../../../engine/ports.js'
+import { EngineError, type GitObject, type TimeSlice } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
-import type { Pacer } from '../pacer.js'
 import { packHeaderBytes } from './pack-entry.js'
 import type { IndexedObject } from './pack-index.js'
 
@@ -54,7 +53,7 @@ export class PackBuilder {
     this.#entries.set(oid, { oid, type, size: body.length, header, deflated })
   }
 
-  async finish(pacer: Pacer): Promise<BuiltPack> {
+  async finish(slice: TimeSlice): Promise<BuiltPack> {
     const start = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
     start.writeUInt32BE(this.#entries.size, 8)
     const hash = createHash(this.#format).update(start)
@@ -69,7 +68,7 @@ export class PackBuilder {
         const step = deflated.subarray(at, at + stepBytes)
         hash.update(step)
         crc = crc32(step, crc)
-        if (pacer.due()) await pacer.rest()
+        if (slice.over) await slice.next()
       }
       parts.push(header, deflated)
       objects.push({ ...object, offset, crc32: crc })

@@ -1,6 +1,5 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, type TimeSlice } from '../../../engine/ports.js'
 import { formatOf, isObjectId, type ObjectFormat } from '../objects/object-id.js'
-import type { Pacer } from '../pacer.js'
 
 export interface BundleHeader {
   readonly format: ObjectFormat
@@ -17,7 +16,7 @@ export interface BundleHeader {
  * Throws GIT_UNSUPPORTED_BUNDLE if the content is not a bundle or needs an unknown capability, and
  * GIT_CORRUPT if the header has no end.
  */
-export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<BundleHeader> {
+export async function readBundleHeader(bundle: Buffer, slice: TimeSlice): Promise<BundleHeader> {
   const version = /^# v(\d+) git bundle\n/.exec(bundle.toString('latin1', 0, 32))
   if (version === null) throw unsupported('the content is not a git bundle')
   if (version[1] !== '2' && version[1] !== '3')
@@ -29,7 +28,7 @@ export async function readBundleHeader(bundle: Buffer, pacer: Pacer): Promise<Bu
   for (;;) {
     const end = bundle.indexOf('\n', at)
     if (end < 0) throw tooShort()
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
     const line = bundle.toString('utf8', at, end)
     at = end + 1
     if (line === '') break

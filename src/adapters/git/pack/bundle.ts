@@ -4,16 +4,16 @@ import {
   isBytes,
   notInPieces,
   readBytes,
+  onlyItem,
+  TimeSlice,
   type ContentIn,
   type GitObjects,
-  onlyItem,
 } from '../../../engine/ports.js'
 import { readBundleHeader, type BundleHeader } from './bundle-header.js'
 import { gitLimits } from '../limits.js'
 import { openPackInMemory } from './memory-pack.js'
 import type { ObjectFormat } from '../objects/object-id.js'
 import type { ObjectSource } from '../objects/object-source.js'
-import { createPacer } from '../pacer.js'
 import { bytesFrom, CollectedBytes, memoryBytes, type RandomBytes } from './random-bytes.js'
 import { pushRejected } from '../remote/remote-errors.js'
 import type { RemoteRefs, Repository, RevisionRequest } from '../repository.js'
@@ -98,7 +98,10 @@ interface OpenedBundle {
 
 async function open(content: ContentIn, signal: AbortSignal): Promise<OpenedBundle> {
   const bytes = await collect(content, signal)
-  const header = await readBundleHeader(await bytes.at(0, gitLimits.bundleHeaderBytes), createPacer(signal))
+  const header = await readBundleHeader(
+    await bytes.at(0, gitLimits.bundleHeaderBytes),
+    new TimeSlice(performance, signal),
+  )
   return { header, pack: bytesFrom(bytes, header.end) }
 }
 

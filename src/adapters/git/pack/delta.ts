@@ -1,6 +1,5 @@
-import type { EngineError } from '../../../engine/ports.js'
+import type { EngineError, TimeSlice } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
-import type { Pacer } from '../pacer.js'
 import { corruptPack } from './pack-errors.js'
 
 export interface DeltaHead {
@@ -18,16 +17,16 @@ export function readDeltaHead(delta: Buffer): DeltaHead {
 }
 
 /** Computes the result of a delta. The caller must have checked its size. Throws GIT_CORRUPT. */
-export function applyDelta(delta: Buffer, base: Uint8Array, pacer: Pacer): Buffer | Promise<Buffer> {
+export function applyDelta(delta: Buffer, base: Uint8Array, slice: TimeSlice): Buffer | Promise<Buffer> {
   const run = new DeltaRun(delta, base)
   const result = Buffer.allocUnsafe(run.size)
   const end = run.fill(result)
-  return run.done ? result : applyRest(run, result, end, pacer)
+  return run.done ? result : applyRest(run, result, end, slice)
 }
 
-async function applyRest(run: DeltaRun, result: Buffer, start: number, pacer: Pacer): Promise<Buffer> {
+async function applyRest(run: DeltaRun, result: Buffer, start: number, slice: TimeSlice): Promise<Buffer> {
   for (let end = start; !run.done;) {
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
     end += run.fill(result.subarray(end))
   }
   return result
@@ -37,7 +36,7 @@ async function applyRest(run: DeltaRun, result: Buffer, start: number, pacer: Pa
 export async function* deltaPieces(
   delta: Buffer,
   base: Uint8Array,
-  pacer: Pacer,
+  slice: TimeSlice,
 ): AsyncGenerator<Buffer, void, undefined> {
   const run = new DeltaRun(delta, base)
   for (let left = run.size; !run.done;) {
@@ -45,7 +44,7 @@ export async function* deltaPieces(
     const length = run.fill(piece)
     left -= length
     if (length > 0) yield piece.subarray(0, length)
-    if (pacer.due()) await pacer.rest()
+    if (slice.over) await slice.next()
   }
 }
 

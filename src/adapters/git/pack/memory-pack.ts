@@ -1,10 +1,9 @@
-import type { GitObject } from '../../../engine/ports.js'
+import { TimeSlice, type GitObject } from '../../../engine/ports.js'
 import { ByteCache } from './byte-cache.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
 import type { ObjectSource } from '../objects/object-source.js'
 import { VerifiedSource, wholeBody } from './opened-object.js'
-import { createPacer } from '../pacer.js'
 import { PackEntries } from './pack-entries.js'
 import { readPack } from './pack-reader.js'
 import { PackedObjects } from './packed-objects.js'
@@ -40,7 +39,7 @@ export async function openPackInMemory(
     name: '',
     cache: new ByteCache(gitLimits.baseCacheBytes),
     format,
-    pacer: createPacer(signal),
+    slice: new TimeSlice(performance, signal),
     find,
     getBase,
   })

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto'
-import { EngineError, type GitObject, present } from '../../../engine/ports.js'
+import { EngineError, present, TimeSlice, type GitObject } from '../../../engine/ports.js'
 import { ByteCache } from './byte-cache.js'
 import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
 import { PendingDeltas, type AbsentBase, type PendingDelta } from './pending-deltas.js'
 import { exactly, gather, inflatePieces, inflateWhole } from './inflate.js'
 import { gitLimits } from '../limits.js'
 import { objectId, type ObjectFormat } from '../objects/object-id.js'
-import { createPacer, type Pacer } from '../pacer.js'
 import { checkDepth, checkObjectSize, PackBudget } from './pack-budget.js'
 import { PackEntries } from './pack-entries.js'
 import { maxEntryHeaderBytes, packHeaderBytes, readEntry, readPackHeader } from './pack-entry.js'
@@ -65,7 +64,7 @@ class PackReader {
   readonly #input: PackInput
   readonly #budget: PackBudget
   readonly #reading: PackReading
-  readonly #pacer: Pacer
+  readonly #slice: TimeSlice
   readonly #entries: PackEntries
   readonly #bases = new ByteCache<string, KnownBase>(gitLimits.baseCacheBytes)
   readonly #pending = new PendingDeltas()
@@ -77,7 +76,7 @@ class PackReader {
     this.#input = input
     this.#budget = budget
     this.#reading = reading
-    this.#pacer = createPacer(reading.signal)
+    this.#slice = new TimeSlice(performance, reading.signal)
     this.#entries = reading.entries ?? new PackEntries(reading.format)
   }
 
@@ -87,9 +86,9 @@ class PackReader {
     if (total > gitLimits.objects) throw packTooLarge('objects', gitLimits.objects)
     this.#input.skip(packHeaderBytes)
     for (let count = 0; count < total; count++) {
-      if (this.#pacer.due()) {
+      if (this.#slice.over) {
         this.#reading.onProgress?.(count, total)
-        await this.#pacer.rest()
+        await this.#slice.next()
       }
       await this.#readEntry()
       while (this.#ready.length > 0) await this.#resolveReady()
@@ -193,9 +192,9 @@ class PackReader {
     checkObjectSize(type, resultSize)
     this.#budget.inflate(resultSize)
     if (resultSize > gitLimits.streamedBlobBytes) {
-      await this.#giveLarge(entry, type, resultSize, depth, deltaPieces(delta, base.body, this.#pacer))
+      await this.#giveLarge(entry, type, resultSize, depth, deltaPieces(delta, base.body, this.#slice))
     } else {
-      await this.#give(entry, type, await applyDelta(delta, base.body, this.#pacer), depth)
+      await this.#give(entry, type, await applyDelta(delta, base.body, this.#slice), depth)
     }
   }
 
@@ -204,7 +203,7 @@ class PackReader {
     const base = await this.#base(baseOid, delta, baseDepth)
     if (base === undefined) throw missingBase(baseOid)
     await this.#applyDelta(entry, delta, base)
-    if (this.#pacer.due()) await this.#pacer.rest()
+    if (this.#slice.over) await this.#slice.next()
   }
 
   async #give(entry: number, type: GitObject['type'], body: Buffer, depth: number): Promise<void> {

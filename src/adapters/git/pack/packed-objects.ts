@@ -1,11 +1,10 @@
-import type { GitObject } from '../../../engine/ports.js'
+import type { GitObject, TimeSlice } from '../../../engine/ports.js'
 import type { ByteCache } from './byte-cache.js'
 import { applyDelta, deltaPieces, readDeltaHead } from './delta.js'
 import { exactly, gather, inflatePieces, inflateWhole } from './inflate.js'
 import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
 import { wholeBody, type OpenedObject } from './opened-object.js'
-import type { Pacer } from '../pacer.js'
 import { checkDepth, checkObjectSize } from './pack-budget.js'
 import { maxEntryHeaderBytes, packHeaderBytes, readEntry, type PackEntry } from './pack-entry.js'
 import { corruptPack, missingBase, packTooLarge } from './pack-errors.js'
@@ -16,7 +15,7 @@ export interface PackedOptions {
   readonly name: string
   readonly cache: BaseCache
   readonly format: ObjectFormat
-  readonly pacer: Pacer
+  readonly slice: TimeSlice
   /** The offset of an object in the pack. */
   find(oid: string): number | undefined | Promise<number | undefined>
   /** Returns a base that is not in the pack. */
@@ -76,7 +75,7 @@ export class PackedObjects {
       if (deltaBytes > gitLimits.deltaBytes) throw packTooLarge('bytes in deltas', gitLimits.deltaBytes)
       deltas.push({ offset, delta: await this.#inflate(bodyOffset, size) })
       checkDepth(deltas.length)
-      if (this.#options.pacer.due()) await this.#options.pacer.rest()
+      if (this.#options.slice.over) await this.#options.slice.next()
       if (kind === 'offset-delta') {
         offset -= entry.baseDistance
         if (offset < packHeaderBytes || entry.baseDistance === 0) throw corruptPack('a delta has no base')
@@ -98,18 +97,18 @@ export class PackedObjects {
   }
 
   async #apply({ offset, delta }: DeltaAt, base: WholeObject, isLast: boolean): Promise<OpenedObject> {
-    const { pacer } = this.#options
+    const { slice } = this.#options
     const { type } = base
     const { resultSize } = readDeltaHead(delta)
     checkObjectSize(type, resultSize)
     if (resultSize > gitLimits.streamedBlobBytes && isLast) {
-      return { type, size: resultSize, pieces: deltaPieces(delta, base.body, pacer) }
+      return { type, size: resultSize, pieces: deltaPieces(delta, base.body, slice) }
     }
     if (resultSize > gitLimits.deltaBytes) {
       throw packTooLarge('bytes in the base of a delta', gitLimits.deltaBytes)
     }
-    if (pacer.due()) await pacer.rest()
-    return this.#keep(offset, { type, body: await applyDelta(delta, base.body, pacer) })
+    if (slice.over) await slice.next()
+    return this.#keep(offset, { type, body: await applyDelta(delta, base.body, slice) })
   }
 
   #keep(offset: number, object: WholeObject): WholeObject {

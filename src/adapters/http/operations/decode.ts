@@ -1,10 +1,9 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
-import { itemAt } from '../../../engine/ports.js'
+import { itemAt, runInSlices, type Steps } from '../../../engine/ports.js'
 import { invalidField, type HttpError } from '../http-error.js'
 import { jsonLimits } from '../limits.js'
 import { checkBounds } from './json-bounds.js'
-import { runInSlices, type Steps } from './steps.js'
 
 /**
  * Decodes requests. A request is a JSON body in UTF-8, and `parameters` override its fields.
@@ -24,7 +23,7 @@ export class Decoder {
       checkBody(json)
       return decodeValue(schema, Object.assign(parseObject(json), parameters))
     }
-    const decoded = this.#last.then(() => runInSlices(decodeLarge(schema, json, parameters)))
+    const decoded = this.#last.then(() => runInSlices(decodeLarge(schema, json, parameters), performance))
     this.#last = decoded.catch(() => undefined)
     return decoded
   }

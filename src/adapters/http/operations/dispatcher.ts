@@ -1,4 +1,4 @@
-import { present } from '../../../engine/ports.js'
+import { present, runInSlices } from '../../../engine/ports.js'
 import {
   callOperation,
   openStream,
@@ -26,7 +26,6 @@ import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
 import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
-import { runInSlices } from './steps.js'
 
 const noBytes = new Uint8Array(0)
 
@@ -211,5 +210,7 @@ function parametersOf({ parameters }: Match, wire: Record<string, unknown>): obj
 }
 
 function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {
-  return encoder.isLong(response) ? runInSlices(encoder.inSteps(response)) : encoder.encode(response)
+  return encoder.isLong(response)
+    ? runInSlices(encoder.inSteps(response), performance)
+    : encoder.encode(response)
 }

@@ -1,16 +1,15 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod'
-import { itemAt, present } from '../../../engine/ports.js'
+import { itemAt, present, runAtOnce, type Steps } from '../../../engine/ports.js'
 import { schemas, type OperationName } from '../../../engine/contract.js'
 import { jsonLimits } from '../limits.js'
-import { runAtOnce, type Steps } from './steps.js'
 
 /** Encodes the responses of an operation, or the items of its stream, as JSON. */
 export interface ResponseEncoder {
   /** Whether a list of the response is so long that {@link inSteps} should encode it. */
   isLong(response: object): boolean
   encode(response: object): Json
-  inSteps(response: object): Steps<Json>
+  inSteps(response: object): Steps<Json, undefined>
 }
 
 /** JSON as a string, or as bytes in UTF-8. */
@@ -42,7 +41,7 @@ export function responseEncoder(name: OperationName): ResponseEncoder {
   const shape: Shape = schema instanceof z.ZodObject ? schema.shape : {}
   const fields = Object.entries(shape).map(([key, field]) => fieldOf(key, field))
   const lists = fields.filter(({ element }) => element !== undefined)
-  const inSteps = (response: object): Steps<Json> => encodeFields(fields, response as Fields)
+  const inSteps = (response: object): Steps<Json, undefined> => encodeFields(fields, response as Fields)
   return {
     isLong: (response) =>
       lists.some(({ key }) => ((response as Fields)[key] as unknown[]).length > jsonLimits.stepElements),
@@ -69,7 +68,7 @@ function isBase64(schema: z.ZodType): boolean {
   )
 }
 
-function* encodeFields(fields: readonly Field[], response: Fields): Steps<Json> {
+function* encodeFields(fields: readonly Field[], response: Fields): Steps<Json, undefined> {
   const pieces: Piece[] = []
   for (const { key, toJson, isBase64, element } of fields) {
     const value = response[key]
@@ -101,7 +100,7 @@ function join(pieces: readonly Piece[]): Json {
   return bytes
 }
 
-function* encodeList(element: ToWire, list: readonly unknown[]): Steps<string> {
+function* encodeList(element: ToWire, list: readonly unknown[]): Steps<string, undefined> {
   const groups: string[] = []
   for (let at = 0; at < list.length; at += groupElements) {
     const group = list.slice(at, at + groupElements).map((one) => element(one))

@@ -3,7 +3,7 @@ import type { ResponseStream } from '../server/http-messages.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
-import { nextTurn } from './steps.js'
+import { nextTurn } from '../../../engine/ports.js'
 
 /** No more lines are added to a piece that has this many bytes. */
 const pieceBytes = 64 * 1024

@@ -1,5 +1,4 @@
-import { limits } from '../../../engine/ports.js'
-import type { StoreCommit } from '../../../engine/ports.js'
+import { TimeSlice, type StoreCommit } from '../../../engine/ports.js'
 import { encodeCommit } from './commit-frame.js'
 import type { Appended, CommitLog } from './commit-log.js'
 import { fencedError, writeError } from '../errors.js'
@@ -43,8 +42,7 @@ export class GroupCommit {
   #newest: Promise<boolean> | undefined
   #running: Promise<void> | undefined
   #failure: { readonly cause: unknown } | undefined
-  /** The time at which the queue last gave the event loop a turn. */
-  #turnAt = 0
+  readonly #slice = new TimeSlice(performance)
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
@@ -142,10 +140,7 @@ export class GroupCommit {
         break
       }
       // If writes never wait for the disk, this gives timers, sockets and other work their turns.
-      if (performance.now() - this.#turnAt >= limits.sliceMs) {
-        await new Promise(setImmediate)
-        this.#turnAt = performance.now()
-      }
+      if (this.#slice.over) await this.#slice.next()
       group.resolve(true)
       if (this.#failure !== undefined) break
     }
