@@ -255,7 +255,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     await using engine = await openEngine({ storage: make(newDirectory()) })
     const sourceId = await uploaded(engine)
     const heard: string[] = []
-    const stop = engine.sources.onJob(({ state }) => heard.push(state))
+    const unsubscribe = engine.sources.onJob(({ state }) => heard.push(state))
     const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': '1' } } })
     const watched: string[] = []
     for await (const { state } of engine.sources.watchJob(job)) watched.push(state)
@@ -264,7 +264,7 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(heard.at(-1)).toBe(ImportJobState.SUCCEEDED)
     for await (const { state } of engine.sources.watchJob(job)) watched.push(state)
     expect(watched.at(-1)).toBe(ImportJobState.SUCCEEDED)
-    stop()
+    unsubscribe()
     const count = heard.length
 
     // Aborts an endless upload.

@@ -73,18 +73,18 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
   const { path, creation } = await makeDirectory(disk, directory, isHost)
   let handle: OpenDirectory | undefined
   let unregister: (() => void) | undefined
-  const letGo = (): void => {
+  const release = (): void => {
     unregister?.()
     handle?.close()
   }
   try {
     handle = isHost ? openDirectory(disk, path, options.hold) : unguardedDirectory(disk, path)
     unregister = registerOpener(handle.identity, join(handle.path, indexName, 'LOCK'))
-    return await open({ handle, realPath: path, isHost, creation }, options, letGo)
+    return await open({ handle, realPath: path, isHost, creation }, options, release)
   } catch (error) {
     // A second opener in this process must not touch the files of the first.
     if (unregister !== undefined && handle !== undefined) await creation.discardRest(handle.path)
-    letGo()
+    release()
     if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
     throw error.reason === 'STORE_LOCKED' && unregister !== undefined
       ? lockedError(error.cause, await findOwner(path))
@@ -102,7 +102,7 @@ interface Place {
 async function open(
   { handle, realPath, isHost, creation }: Place,
   options: OpenLevelStoreOptions,
-  letGo: () => void,
+  release: () => void,
 ): Promise<LevelStore> {
   const { path, disk } = handle
   const openIndex = options.openIndex ?? openIndexFile
@@ -155,7 +155,7 @@ async function open(
         try {
           await taken.release()
         } finally {
-          letGo()
+          release()
         }
       },
     })

@@ -57,16 +57,16 @@ export async function withSignals<T>(
 ): Promise<T> {
   const combined = new AbortController()
   const { signal } = combined
-  const stops: (() => void)[] = []
+  const releases: (() => void)[] = []
   try {
     for (const source of sources) {
       if (source?.aborted === true) combined.abort(source.reason)
-      else if (source !== undefined) stops.push(onAbort(source, () => combined.abort(source.reason)))
+      else if (source !== undefined) releases.push(onAbort(source, () => combined.abort(source.reason)))
     }
     signal.throwIfAborted()
     return await work(signal)
   } finally {
-    for (const stop of stops) stop()
+    for (const release of releases) release()
   }
 }
 
@@ -77,16 +77,16 @@ export async function withSignals<T>(
 export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | undefined): Promise<T> {
   // Promise.race would keep every earlier outcome in memory for as long as the signal exists.
   return new Promise((resolve, reject) => {
-    let stop: (() => void) | undefined
+    let release: (() => void) | undefined
     if (signal?.aborted === true) reject(signal.reason as Error)
-    else stop = signal && onAbort(signal, () => reject(signal.reason as Error))
+    else release = signal && onAbort(signal, () => reject(signal.reason as Error))
     Promise.resolve(work).then(
       (outcome) => {
-        stop?.()
+        release?.()
         resolve(outcome)
       },
       (error: unknown) => {
-        stop?.()
+        release?.()
         reject(error)
       },
     )
@@ -113,7 +113,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
   readonly #items: AsyncIterable<T>
   readonly #iterator: AsyncIterator<T>
   readonly #signal: AbortSignal | undefined
-  readonly #stop: (() => void) | undefined
+  readonly #release: (() => void) | undefined
   #end: ((outcome: IteratorReturnResult<undefined>) => void) | undefined
   #fail: ((reason: unknown) => void) | undefined
   #ended = false
@@ -124,7 +124,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
     this.#signal = signal
     this.#iterator = iteratorOf(items)
     if (signal?.aborted === true) this.#leave()
-    else this.#stop = signal && onAbort(signal, () => this.#leave())
+    else this.#release = signal && onAbort(signal, () => this.#leave())
   }
 
   [Symbol.asyncIterator](): this {
@@ -163,7 +163,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
 
   #over(): void {
     this.#ended = true
-    this.#stop?.()
+    this.#release?.()
   }
 
   /** Ends the iteration and the source of the items. */

@@ -272,8 +272,8 @@ export class Sources {
    * @throws {EngineError} INVALID_ARGUMENT when the listener is not a function.
    *
    * @example
-   * const stop = engine.sources.onJob(({ jobId, state }) => console.log(jobId, state))
-   * stop()
+   * const unsubscribe = engine.sources.onJob(({ jobId, state }) => console.log(jobId, state))
+   * unsubscribe()
    */
   onJob(listener: (job: ImportJob) => void): () => void {
     if (typeof listener !== 'function')

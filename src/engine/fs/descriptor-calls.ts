@@ -37,8 +37,8 @@ export interface WriteResult<T = ArrayBufferView | string> {
 
 export const close: Define<void> = ({ files }, fd) => {
   const number = toNumber(fd)
-  const end = (): void => files.close(number)
-  return { names: { syscall: 'close' }, plan: undefined, look: end, without: end }
+  const release = (): void => files.close(number)
+  return { names: { syscall: 'close' }, plan: undefined, look: release, without: release }
 }
 
 export const read: Define<ReadResult> = (context, fd, ...parameters) => {

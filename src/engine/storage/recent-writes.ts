@@ -61,10 +61,10 @@ export class RecentWrites {
 
   #hold(period: Period): () => void {
     period.holders++
-    let ended = false
+    let released = false
     return () => {
-      if (ended) return
-      ended = true
+      if (released) return
+      released = true
       period.holders--
       while (this.#periods[0]?.holders === 0) this.#periods.shift()
     }

@@ -78,16 +78,16 @@ export class Pins {
    */
   pin(request: PinRequest): Disposable {
     const { writesSince, arrivingSession, forks } = request
-    const ends: (() => void)[] = []
-    if (this.#durable && writesSince !== undefined) ends.push(this.#writes.begin(writesSince))
-    if (arrivingSession !== undefined) ends.push(this.#arrive(arrivingSession))
-    if (forks === true) ends.push(this.#noteForks())
-    const held = this.#hold(request)
-    if (held !== undefined) ends.push(held)
-    if (ends.length === 0) return none
+    const releases: (() => void)[] = []
+    if (this.#durable && writesSince !== undefined) releases.push(this.#writes.begin(writesSince))
+    if (arrivingSession !== undefined) releases.push(this.#arrive(arrivingSession))
+    if (forks === true) releases.push(this.#noteForks())
+    const remove = this.#add(request)
+    if (remove !== undefined) releases.push(remove)
+    if (releases.length === 0) return none
     return {
       [Symbol.dispose]: () => {
-        for (const end of ends.splice(0)) end()
+        for (const release of releases.splice(0)) release()
       },
     }
   }
@@ -159,7 +159,7 @@ export class Pins {
     if (this.#reads.size > 0) await Promise.all(this.#reads)
   }
 
-  #hold({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
+  #add({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
     // Without a durable store, objects in memory need no pin.
     if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
     const pin: Pin = {

@@ -40,20 +40,20 @@ async function untilRead(
   const stop = new AbortController()
   const done = scope.sources.waitForJob(job, { signal: stop.signal }).catch(() => undefined)
   const signal = httpRequest.signal()
-  let leave: (() => void) | undefined
+  let onGone: (() => void) | undefined
   const left = new Promise<never>((_, reject) => {
-    leave = () => {
+    onGone = () => {
       if (!upload.started) reject(signal.reason as Error)
     }
-    if (signal.aborted) leave()
-    else signal.addEventListener('abort', leave)
+    if (signal.aborted) onGone()
+    else signal.addEventListener('abort', onGone)
   })
   try {
     await Promise.race([upload.ended, done, left])
   } finally {
     upload.abandon()
     stop.abort()
-    if (leave !== undefined) signal.removeEventListener('abort', leave)
+    if (onGone !== undefined) signal.removeEventListener('abort', onGone)
   }
 }
 

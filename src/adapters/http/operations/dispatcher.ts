@@ -165,7 +165,7 @@ export class Dispatcher {
     try {
       return await callOperation(scope, name, request as never, { signal: wait.signal })
     } finally {
-      wait.end()
+      wait.release()
     }
   }
 
@@ -179,26 +179,26 @@ export class Dispatcher {
   ): Promise<HttpResponse> {
     const abort = new AbortController()
     const gone = httpRequest.signal()
-    const leave = (): void => abort.abort(gone.reason)
-    const end = (): void => {
-      gone.removeEventListener('abort', leave)
+    const onGone = (): void => abort.abort(gone.reason)
+    const release = (): void => {
+      gone.removeEventListener('abort', onGone)
       abort.abort(new HttpError('UNAVAILABLE', 'the stream was closed by the client'))
     }
-    if (gone.aborted) leave()
-    else gone.addEventListener('abort', leave, { once: true })
+    if (gone.aborted) onGone()
+    else gone.addEventListener('abort', onGone, { once: true })
     try {
       const items = await openStream(scope, 'subscribe', request, { signal: abort.signal })
       const stream = new MessageStream(items, io.response, {
         room: slot.room,
         sent: (bytes) => scope.usage.sent(bytes),
         end: () => {
-          end()
+          release()
           slot.release()
         },
       })
       return streamResponse(stream, { 'forkspace-starts-after': items.startsAfter })
     } catch (error) {
-      end()
+      release()
       throw error
     }
   }

@@ -10,7 +10,7 @@ export function waitsForLock(name: string, request: object): boolean {
 
 export interface LockWait {
   readonly signal: AbortSignal
-  end(): void
+  release(): void
 }
 
 /**
@@ -18,11 +18,11 @@ export interface LockWait {
  * timeout.
  */
 export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
-  if (maxMs === 0) return { signal: gone, end: () => undefined }
+  if (maxMs === 0) return { signal: gone, release: () => undefined }
   const abort = new AbortController()
-  const leave = (): void => abort.abort(gone.reason)
-  if (gone.aborted) leave()
-  else gone.addEventListener('abort', leave, { once: true })
+  const onGone = (): void => abort.abort(gone.reason)
+  if (gone.aborted) onGone()
+  else gone.addEventListener('abort', onGone, { once: true })
   const timer = setTimeout(() => {
     abort.abort(
       new HttpError('LOCK_TIMEOUT', `the lock was not released within ${maxMs} ms`, { limit: String(maxMs) }),
@@ -30,9 +30,9 @@ export function startLockWait(gone: AbortSignal, maxMs: number): LockWait {
   }, maxMs)
   return {
     signal: abort.signal,
-    end: () => {
+    release: () => {
       clearTimeout(timer)
-      gone.removeEventListener('abort', leave)
+      gone.removeEventListener('abort', onGone)
     },
   }
 }

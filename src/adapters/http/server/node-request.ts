@@ -56,7 +56,7 @@ export class NodeRequest implements HttpRequest {
         reject(clientGone())
         return
       }
-      const stop = (): void => {
+      const release = (): void => {
         clearTimeout(timer)
         incoming.off('data', data).off('end', end).off('close', gone)
       }
@@ -64,21 +64,21 @@ export class NodeRequest implements HttpRequest {
         try {
           take(piece)
         } catch (error) {
-          stop()
+          release()
           incoming.pause()
           reject(error)
         }
       }
       const end = (): void => {
-        stop()
+        release()
         resolve()
       }
       const gone = (): void => {
-        stop()
+        release()
         reject(clientGone())
       }
       const late = (): void => {
-        stop()
+        release()
         incoming.pause()
         reject(new HttpError('REQUEST_TIMEOUT', `the body did not arrive within ${bodyMs} ms`))
       }

@@ -93,8 +93,8 @@ export class Subscription implements BusSubscription {
   #slow = false
   /** The error was thrown, or there is no error to throw. */
   #notified = false
-  #leave: (() => void) | undefined
-  #forget: (() => void) | undefined
+  #unsubscribe: (() => void) | undefined
+  #releaseSignal: (() => void) | undefined
 
   /** If `register` throws or rejects, the subscription ends with that error. */
   constructor(sessionId: string, register: (subscription: Subscription) => Promise<void>) {
@@ -112,16 +112,16 @@ export class Subscription implements BusSubscription {
   /** Ends the subscription when the signal aborts. Throws the reason of a signal that is already aborted. */
   abortWith(signal: AbortSignal | undefined): void {
     signal?.throwIfAborted()
-    this.#forget = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))
+    this.#releaseSignal = signal && onAbort(signal, () => this.#stop({ error: signal.reason }))
   }
 
   /**
-   * From now on, messages after `newest` are received. `leave` is called when no more messages are wanted.
+   * From now on, messages after `newest` are received. `unsubscribe` is called when no more messages are wanted.
    */
-  start(newest: number, leave: () => void): void {
+  start(newest: number, unsubscribe: () => void): void {
     this.#newest = newest
     this.#start = encodeSeq(newest)
-    this.#leave = leave
+    this.#unsubscribe = unsubscribe
   }
 
   /**
@@ -174,7 +174,7 @@ export class Subscription implements BusSubscription {
   end(how: Ending): void {
     if (this.#end !== undefined) return
     this.#end = how
-    this.#detach()
+    this.#release()
     this.#serve()
   }
 
@@ -263,15 +263,15 @@ export class Subscription implements BusSubscription {
     this.#searching = false
     this.#replay = []
     this.#queue = []
-    this.#detach()
+    this.#release()
     this.#serve()
   }
 
-  #detach(): void {
-    this.#leave?.()
-    this.#forget?.()
-    this.#leave = undefined
-    this.#forget = undefined
+  #release(): void {
+    this.#unsubscribe?.()
+    this.#releaseSignal?.()
+    this.#unsubscribe = undefined
+    this.#releaseSignal = undefined
   }
 }
 

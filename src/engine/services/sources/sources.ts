@@ -283,16 +283,16 @@ export class SourceService {
         throw error
       }
     })
-    let stop = (): void => undefined
+    let release = (): void => undefined
     const left = new Promise<never>((_resolve, reject) => {
-      stop = onAbort(signal, () => {
+      release = onAbort(signal, () => {
         if (!begun) reject(signal.reason as Error)
       })
     })
     try {
       await Promise.race([worked, left])
     } finally {
-      stop()
+      release()
     }
   }
 

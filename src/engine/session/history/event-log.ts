@@ -165,7 +165,7 @@ export async function* followEvents(
     notified = true
     wake?.()
   }
-  const stop = follow(live, {
+  const unfollow = follow(live, {
     event: notify,
     end: (error) => {
       ended = { error }
@@ -205,7 +205,7 @@ export async function* followEvents(
     if (live.discarded !== 'closed' || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED')
       throw error
   } finally {
-    stop()
+    unfollow()
     reader.pin?.[Symbol.dispose]()
     signal?.removeEventListener('abort', notify)
   }
