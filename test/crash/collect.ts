@@ -184,7 +184,7 @@ async function requireExact(
   opened: readonly (readonly [SessionInfo, Session])[],
 ): Promise<void> {
   const sessions = opened.map(([, session]) => session)
-  // Replay may start from an unnamed state.
+  // Replay may start from a state that nothing refers to.
   const garbage = await findGarbage(stored, sessions, { keepRedo: true })
   for (const [what, found] of Object.entries(garbage))
     if (found.length > 0) throw new Error(`a collection left ${found.length} ${what}: ${found.slice(0, 5)}`)

@@ -116,7 +116,7 @@ function isLoss(error: unknown): boolean {
   return error.cause !== undefined && isLoss(error.cause)
 }
 
-test('keeps all named data when writes fail during collections', async () => {
+test('keeps all referenced data when writes fail during collections', async () => {
   for (let run = 0; run < size; run++) {
     const from = seed + run
     const dice = new Dice(from)

@@ -89,7 +89,7 @@ export class CollectionWorld {
     })
   }
 
-  /** Takes the current contents of sessions as the expected ones, which requires that all named data can be read. */
+  /** Takes the current contents of sessions as the expected ones, which requires that all referenced data can be read. */
   async adopt(): Promise<void> {
     this.sessions.clear()
     for (const id of await this.#listed()) {

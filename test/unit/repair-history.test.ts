@@ -8,7 +8,7 @@ const whole: LeftHistory = {
   gaps: [],
   restores: [],
   snapshots: [],
-  named: [],
+  referenced: [],
 }
 
 test.each<readonly [string, Partial<LeftHistory>, { whole: boolean; fromStart: boolean }]>([
@@ -21,17 +21,21 @@ test.each<readonly [string, Partial<LeftHistory>, { whole: boolean; fromStart: b
   ['a gap at a snapshot', { gaps: [9], snapshots: [9] }, { whole: true, fromStart: false }],
   ['a gap after a snapshot', { gaps: [9], snapshots: [8] }, { whole: false, fromStart: false }],
   [
-    'a name for a state before its snapshots',
-    { snapshots: [5], named: [4] },
+    'a checkpoint of a state before its snapshots',
+    { snapshots: [5], referenced: [4] },
     { whole: true, fromStart: true },
   ],
-  ['a name for a state at a snapshot', { snapshots: [5], named: [5] }, { whole: true, fromStart: false }],
   [
-    'a name for a state at a gap',
-    { gaps: [4], snapshots: [5], named: [4] },
+    'a checkpoint of a state at a snapshot',
+    { snapshots: [5], referenced: [5] },
+    { whole: true, fromStart: false },
+  ],
+  [
+    'a checkpoint of a state at a gap',
+    { gaps: [4], snapshots: [5], referenced: [4] },
     { whole: false, fromStart: true },
   ],
-  ['a name for a state that is lost', { named: [11] }, { whole: false, fromStart: true }],
+  ['a checkpoint of a state that is lost', { referenced: [11] }, { whole: false, fromStart: true }],
   [
     'a restore of a state before its snapshots',
     { snapshots: [5], restores: [[8, 3]] },

@@ -3,7 +3,7 @@ import { planHistory, type HistoryFacts } from '../../src/engine/session/history
 
 const facts = (some: Partial<HistoryFacts>): HistoryFacts => ({
   last: 0,
-  named: [],
+  referenced: [],
   snapshots: [],
   prunedTo: 0,
   restores: [],
@@ -14,18 +14,18 @@ const facts = (some: Partial<HistoryFacts>): HistoryFacts => ({
 
 describe('the plan of a history', () => {
   test('keeps a snapshot at exactly the spacing from the previous one', () => {
-    const some = facts({ last: 30, named: [15, 25], snapshots: [10, 20, 30] })
+    const some = facts({ last: 30, referenced: [15, 25], snapshots: [10, 20, 30] })
     expect(planHistory(some, { keepRedo: true, spacing: 10 }).drop).toEqual([])
     expect(planHistory(some, { keepRedo: true, spacing: 11 }).drop).toEqual([20])
   })
 
-  test('needs one snapshot if a restore leads to the oldest named state', () => {
-    const some = facts({ last: 10, named: [5], restores: [[8, 5]] })
+  test('needs one snapshot if a restore leads to the oldest referenced state', () => {
+    const some = facts({ last: 10, referenced: [5], restores: [[8, 5]] })
     expect(planHistory(some, { keepRedo: false, spacing: 100 })).toEqual({ write: [5], drop: [], pruneTo: 5 })
   })
 
-  test('needs a snapshot for each restore to a state before the oldest named one', () => {
-    const some = facts({ last: 10, named: [6, 9], restores: [[8, 5]] })
+  test('needs a snapshot for each restore to a state before the oldest referenced one', () => {
+    const some = facts({ last: 10, referenced: [6, 9], restores: [[8, 5]] })
     expect(planHistory(some, { keepRedo: false, spacing: 100 }).write).toEqual([6, 9])
   })
 
@@ -36,7 +36,7 @@ describe('the plan of a history', () => {
   })
 
   test('keeps the newest snapshot before a run of events without redo, and the first one after it', () => {
-    const some = facts({ last: 30, named: [5, 25], snapshots: [5, 12, 25], gaps: [[13, 14]] })
+    const some = facts({ last: 30, referenced: [5, 25], snapshots: [5, 12, 25], gaps: [[13, 14]] })
     expect(planHistory(some, { keepRedo: true, spacing: 100 }).drop).toEqual([12])
   })
 })

@@ -44,7 +44,7 @@ import {
 } from '../session/sessions.js'
 import { ScopeAccess } from '../session/access/scope-access.js'
 import { writeSnapshot } from '../session/history/snapshot.js'
-import { diffOf, namesCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'
+import { diffOf, refersToCheckpoint, stateShape, type Diff, type StateReference } from '../session/states.js'
 import type { DiffRequest, EngineApi, SessionCreateRequest } from './engine-api.js'
 import { endSession, Session, type SessionServices } from './session.js'
 import { Sources } from './sources.js'
@@ -337,7 +337,7 @@ export class EngineScope implements EngineApi {
       const { sessionId } = reference
       const { permissions } = this.#access
       permissions.check('diff', sessionId === undefined ? {} : { sessionId })
-      if (namesCheckpoint(reference)) permissions.checkWhen('diff', 'checkpoint')
+      if (refersToCheckpoint(reference)) permissions.checkWhen('diff', 'checkpoint')
       return reference
     }
     return diffOf(this.#access.core, side('from'), side('to'))
@@ -418,8 +418,8 @@ export class Engine extends EngineScope {
    * interrupted work. Deletions only hide data; this call returns the space. It works for all tenants, concurrently
    * with other work, in slices of a few milliseconds. A second call waits for the first one.
    *
-   * The effects of events are kept from the oldest state that can be named: the oldest checkpoint, or the newest
-   * state of a session without one. The events themselves are always kept, and `events.verify()` finds them
+   * The effects of events are kept from the oldest checkpoint on, or from the newest state of a session without
+   * checkpoints. The events themselves are always kept, and `events.verify()` finds them
    * unchanged. With `keepRedo` all effects are kept.
    *
    * An interruption by a signal, by `close()` or by a crash leaves garbage and loses nothing. On a storage that is

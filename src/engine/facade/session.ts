@@ -41,8 +41,8 @@ import {
 } from '../session/sessions.js'
 import {
   diffOf,
-  namesCheckpoint,
-  stateNames,
+  refersToCheckpoint,
+  stateFields,
   stateOf,
   stateShape,
   type Diff,
@@ -106,7 +106,7 @@ export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> 
   readonly path?: string
 }
 
-const exportShape = new Shape<SessionExportRequest>({ ...stateNames, path: true })
+const exportShape = new Shape<SessionExportRequest>({ ...stateFields, path: true })
 
 /** The other side of `session.diff`: another session's handle, a state by name, or the base of this session. */
 export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
@@ -411,7 +411,7 @@ export class Session implements SessionApi {
         // Both sides are looked at.
         this.#access.permit('diff')
         const reference = this.#reference(against)
-        if (namesCheckpoint(reference)) this.#access.permitWhen('diff', 'checkpoint')
+        if (refersToCheckpoint(reference)) this.#access.permitWhen('diff', 'checkpoint')
         if (reference.sessionId === this.id) return reference
         this.#permissions.check('diff', { sessionId: reference.sessionId })
         // A handle is a right of its own, and no more than that.
@@ -451,7 +451,7 @@ export class Session implements SessionApi {
       const { path, ...reference } = exportShape.read(request)
       directory = path
       return this.#access.look('exportTar', async (live) => {
-        if (namesCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
+        if (refersToCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
         return stateOf(core, live, reference)
       })
     }

@@ -1,7 +1,7 @@
 /** The groups of operations in the documentation, in order, with a description of each. */
 export const tags = {
   Sessions: 'Isolated workspaces with a file system of their own.',
-  Checkpoints: 'Named states of a session, and the differences between states.',
+  Checkpoints: 'Saved states of a session, and the differences between states.',
   Files:
     'Reads and changes of a session’s files. Each change is atomic. Changes take effect in the order of the requests, ' +
     'and are durable once the response is sent.',

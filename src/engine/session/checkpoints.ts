@@ -16,7 +16,7 @@ import { checkpointKind, type CheckpointRecord } from '../records/checkpoint.js'
 import { settled } from './status.js'
 import { mutate, record } from './mutation-queue.js'
 
-/** A named state of a session. */
+/** A saved state of a session. */
 export interface Checkpoint {
   /** The id, unique in the session. */
   readonly id: string
@@ -42,9 +42,9 @@ export interface CheckpointCreateRequest {
   readonly checkpointLabel?: string
 }
 
-export const checkpointNames = { checkpointId: true, checkpointLabel: true } as const
+export const checkpointFields = { checkpointId: true, checkpointLabel: true } as const
 
-export const checkpointShape = new Shape<CheckpointReference>(checkpointNames)
+export const checkpointShape = new Shape<CheckpointReference>(checkpointFields)
 
 export const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
 
@@ -56,10 +56,7 @@ export interface CheckpointPage {
   readonly nextPageToken: string
 }
 
-/**
- * Creates a checkpoint of the current state, in O(1) for a tree of any size. A label is unique within its
- * session.
- */
+/** Saves the current state; O(1) for a tree of any size. A label is unique within its session. */
 export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)

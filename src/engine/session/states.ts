@@ -6,14 +6,14 @@ import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from
 import { TimeSlice } from '../base/cooperative.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
-import { checkpointNames, findCheckpoint, type CheckpointReference } from './checkpoints.js'
+import { checkpointFields, findCheckpoint, type CheckpointReference } from './checkpoints.js'
 import type { Core } from './core.js'
 import { touch } from './table/activity.js'
 import type { LiveSession } from './table/live.js'
 import { openUsed, usedNow } from './table/expiry.js'
 import { rootAt } from './history/replay.js'
 
-/** Identifies one state: the newest state of a session, one of its checkpoints, or its base. */
+/** Refers to one state: a session's newest, one of its checkpoints, or its base. */
 export interface StateReference extends CheckpointReference {
   /** The id of the session. */
   readonly sessionId: string
@@ -21,14 +21,14 @@ export interface StateReference extends CheckpointReference {
   readonly base?: boolean
 }
 
-/** Whether a request identifies a checkpoint, and not the newest state or the base. */
-export function namesCheckpoint({ checkpointId, checkpointLabel }: CheckpointReference): boolean {
+/** Whether a request refers to an earlier state of a session, not its newest or its base. */
+export function refersToCheckpoint({ checkpointId, checkpointLabel }: CheckpointReference): boolean {
   return checkpointId !== undefined || checkpointLabel !== undefined
 }
 
-export const stateNames = { ...checkpointNames, base: true } as const
+export const stateFields = { ...checkpointFields, base: true } as const
 
-export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateNames })
+export const stateShape = new Shape<StateReference>({ sessionId: true, ...stateFields })
 
 /**
  * A state that is protected from collections until its pin is disposed of, or until JavaScript frees the
@@ -47,18 +47,18 @@ async function findState(core: Core, reference: StateReference): Promise<FoundSt
   return { root, pin: core.pins.pin({ roots: [root], owner: root }) }
 }
 
-/** The state of a session that a reference identifies. By default, the state at the time of the call. */
+/** A state of a session; without a reference, that of the call. */
 export async function stateOf(
   core: Core,
   live: LiveSession,
   reference: Omit<StateReference, 'sessionId'>,
 ): Promise<Dir> {
   if (parseFlag('base', reference.base, false)) {
-    if (namesCheckpoint(reference))
+    if (refersToCheckpoint(reference))
       throw invalid('base', 'cannot be combined with a checkpoint: pass one of them')
     return live.baseline
   }
-  if (!namesCheckpoint(reference)) return live.tree.freeze()
+  if (!refersToCheckpoint(reference)) return live.tree.freeze()
   const checkpoint = await findCheckpoint(core, live, reference)
   return rootAt(core, live, checkpoint.seq)
 }

@@ -21,10 +21,7 @@ export interface PinRequest {
   readonly contents?: readonly Body[]
   /** Protects blobs and tree nodes that are written before a record refers to them. */
   readonly writesSince?: WrittenSince
-  /**
-   * States to keep even if the session is deleted meanwhile. Pin them while the session exists and they can
-   * be named.
-   */
+  /** Kept even if the session is deleted meanwhile. Pin them while it exists and the states are referenced. */
   readonly states?: PinnedStates
   /** A partially stored session. It counts as deleted until it is complete. */
   readonly arrivingSession?: string

@@ -194,7 +194,7 @@ class Check {
         )
     }
     const oldest = checkpoints.reduce((least, { seq }) => Math.min(least, seq), last)
-    // No caller can name a state of a deleted session, and its base may be collected before the session
+    // No caller can refer to a state of a deleted session, and its base may be collected before the session
     // itself.
     if (deletedAt === undefined && (snapshots[0] === undefined || snapshots[0].seq > oldest))
       await this.#base(keys.tenantOfSession(key), record)

@@ -23,7 +23,7 @@ import { sourceKind } from '../../records/source.js'
 export interface CollectOptions {
   /**
    * true: keeps all redo, the part of an event that replays its change. By default, a collection removes redo
-   * from before the oldest state that can still be named, such as the oldest checkpoint. The events themselves stay.
+   * from before the oldest state that is still referenced, such as the oldest checkpoint. The events themselves stay.
    */
   readonly keepRedo?: boolean
   /** Stops the collection and rejects with the signal's reason. Space that it freed before stays freed. */
@@ -71,7 +71,7 @@ const nothing: CollectCounts = {
  * Deletes unreachable objects by mark and sweep. It runs in slices, concurrently with all other work. One collection
  * runs at a time; others wait for their turn.
  *
- * 1. Every state that can be named gets a snapshot. Deleted sessions and older redo are then unused, and are deleted.
+ * 1. Every referenced state gets a snapshot. Deleted sessions and older redo are then unused, and are deleted.
  * 2. From now on, writes are noted and every tree in memory is a root. The collection marks all objects that are
  *    reachable from records, from trees in memory, and from the redo after the first snapshot of each session.
  * 3. Commits delete the nodes and blobs that are neither marked nor noted. A write before the deletion is noted. A later

@@ -41,7 +41,7 @@ async function* storedSessions(
 }
 
 /**
- * Removes unneeded history: redo before the oldest state that can be named, snapshots that replay to no such
+ * Removes unneeded history: redo before the oldest referenced state, snapshots that replay to no such
  * state, and deleted sessions. Before that, it stores the snapshots that all other sessions need in their
  * place. It holds the plans of a bounded number of sessions in memory.
  */

@@ -13,11 +13,11 @@ export interface LeftHistory {
   readonly restores: readonly (readonly [seq: number, target: number])[]
   /** Complete snapshots, in ascending order. */
   readonly snapshots: readonly number[]
-  /** States that a caller can name, or that others build on. */
-  readonly named: readonly number[]
+  /** States that a checkpoint refers to, or that others build on. */
+  readonly referenced: readonly number[]
 }
 
-/** How the newest state and each named state can be reached from the remains. */
+/** How the newest state and each referenced state can be reached from the remains. */
 export interface Reach {
   /** Whether all of these states can be reached unchanged. */
   readonly whole: boolean
@@ -26,8 +26,8 @@ export interface Reach {
 }
 
 export function reachOf(history: LeftHistory): Reach {
-  const { last, newest, gaps, restores, snapshots, named } = history
-  const wanted = [last, ...named]
+  const { last, newest, gaps, restores, snapshots, referenced } = history
+  const wanted = [last, ...referenced]
   // A replay goes through a restore unless a snapshot lies between it and the wanted state.
   for (const [seq, target] of restores.toReversed())
     if (wanted.some((state) => state >= seq && baseOf(snapshots, state) < seq)) wanted.push(target)

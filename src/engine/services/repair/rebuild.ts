@@ -19,7 +19,7 @@ import type { LostPath } from './tree.js'
 const repairPrincipal = 'repair'
 
 /**
- * Rewrites a session that lost data. Each state that can be named gets a snapshot of its own. Events lose
+ * Rewrites a session that lost data. Each referenced state gets a snapshot of its own. Events lose
  * their redo, so that nothing is replayed.
  */
 export class SessionRebuild {
@@ -47,10 +47,10 @@ export class SessionRebuild {
     const saved = behind?.unknownFrom === undefined ? behind : undefined
     this.#tellContents()
     this.#tellEvents(saved !== undefined)
-    const named = new Set([...checkpointSeqs, ...bases].filter((seq) => seq <= last))
-    if (saved === undefined) named.add(last)
-    const places = await writeEvents(this.#context, this.#record, last, named)
-    for (const seq of [...named].sort((a, b) => a - b))
+    const referenced = new Set([...checkpointSeqs, ...bases].filter((seq) => seq <= last))
+    if (saved === undefined) referenced.add(last)
+    const places = await writeEvents(this.#context, this.#record, last, referenced)
+    for (const seq of [...referenced].sort((a, b) => a - b))
       await this.#writeState(
         seq,
         states.get(seq),

@@ -99,7 +99,7 @@ export class SessionRepair {
     const reach = reachOf({
       ...facts,
       snapshots: [...wholeSnapshots].sort((a, b) => a - b),
-      named: [...checkpoints.map(({ seq }) => seq), ...bases],
+      referenced: [...checkpoints.map(({ seq }) => seq), ...bases],
     })
     const startsSame = !reach.fromStart || (await this.#startsSame(record, lostOfBaseline))
     const kept = reach.whole && startsSame && facts.lostBlobs.size === 0 && newest === last

@@ -78,7 +78,7 @@ export async function newestSeq(core: Core, sessionId: string): Promise<number> 
   return (await core.store.lastEvent(sessionId))?.seq ?? 0
 }
 
-/** Whether only the newest state can be named, and replay starts there. */
+/** Whether only the newest state is referenced, and replay starts there. */
 function isSettled(snapshots: readonly SnapshotRecord[], last: number): boolean {
   const only = onlyItem(snapshots)
   return only !== undefined && only.seq === last && only.pruned === true
@@ -93,7 +93,7 @@ async function factsOf(
 ): Promise<HistoryFacts> {
   const facts = {
     last,
-    named: [...(core.pins.statesOf(sessionId) ?? [])],
+    referenced: [...(core.pins.statesOf(sessionId) ?? [])],
     snapshots: snapshots.map(({ seq }) => seq),
     prunedTo: prunedTo(snapshots),
     restores: [] as [number, number][],
@@ -101,7 +101,7 @@ async function factsOf(
     hasBase: base !== undefined,
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
-    for (const [, json] of page) facts.named.push(checkpointKind.parse(json).seq)
+    for (const [, json] of page) facts.referenced.push(checkpointKind.parse(json).seq)
   // A checkpoint may have been restored and deleted since `last` was read. The session then depends on its
   // state.
   const newest = await newestSeq(core, sessionId)
@@ -112,7 +112,7 @@ async function factsOf(
       const redo = body[5]
       if (seq > facts.last) {
         if (typeof redo === 'object' && redo[0]?.[0] === 'R' && redo[0][1] < facts.last)
-          facts.named.push(redo[0][1])
+          facts.referenced.push(redo[0][1])
       } else if (typeof redo === 'string') {
         const gap = facts.gaps.at(-1)
         if (gap?.[1] === seq - 1) gap[1] = seq
@@ -120,8 +120,8 @@ async function factsOf(
       } else if (redo?.[0]?.[0] === 'R') facts.restores.push([seq, redo[0][1]])
     }
   }
-  // A fork that is made after this point starts from the last state, a later one, or a named one.
-  for (const seq of core.pins.forksOf(sessionId) ?? []) if (seq < facts.last) facts.named.push(seq)
+  // A fork that is made after this point starts from the last state, a later one, or a referenced one.
+  for (const seq of core.pins.forksOf(sessionId) ?? []) if (seq < facts.last) facts.referenced.push(seq)
   return facts
 }
 

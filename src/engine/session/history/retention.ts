@@ -10,9 +10,9 @@ import { firstAtLeast, someIn } from '../../base/ascending.js'
 export interface HistoryFacts {
   /** The newest event. */
   readonly last: number
-  /** States that can be named: those of checkpoints, and those that readers or forks still need. */
-  readonly named: readonly number[]
-  /** The states that have a snapshot, ascending. */
+  /** States of checkpoints, and states that are still read. */
+  readonly referenced: readonly number[]
+  /** Ascending. */
   readonly snapshots: readonly number[]
   /** The last event whose redo was pruned. 0: no redo was pruned. */
   readonly prunedTo: number
@@ -32,31 +32,28 @@ export interface HistoryPlan {
   readonly write: readonly number[]
   /** Snapshots that nothing needs. */
   readonly drop: readonly number[]
-  /** The redo of events up to this one can be deleted, because no earlier state can be named. 0: none. */
+  /** The redo of events up to this one may go: no referenced state is before it. 0: none. */
   readonly pruneTo: number
 }
 
 /**
- * Decides which snapshots and redo of a session to keep.
- *
- * Replay reaches a state from the newest snapshot at or before it, by redo alone. For this to work for each
- * state that can be named, the plan keeps these snapshots: one at the oldest of these states, one where a
- * restore leads back past it, and those right after missing redo. Otherwise it keeps one in `spacing` events,
- * to shorten replay.
+ * A state is reached from the newest snapshot at or before it, by redo alone. To make this hold for each
+ * referenced state, these snapshots are kept: one at the oldest of them, one where a restore leads back past it, those
+ * right after redo that is not kept, and otherwise one in `spacing` events, to shorten replay.
  */
 export function planHistory(
   facts: HistoryFacts,
   { keepRedo, spacing }: { readonly keepRedo: boolean; readonly spacing: number },
 ): HistoryPlan {
-  const { last, named, snapshots, prunedTo, restores, gaps, hasBase } = facts
-  const oldest = named.reduce((least, seq) => Math.min(least, seq), last)
+  const { last, referenced, snapshots, prunedTo, restores, gaps, hasBase } = facts
+  const oldest = referenced.reduce((least, seq) => Math.min(least, seq), last)
   const pruneTo = keepRedo ? prunedTo : Math.max(prunedTo, oldest)
   const stored = new Set(snapshots)
   // Data before a snapshot may be missing, because an interrupted collection already deleted it from this or
   // another session.
   const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
   const needsFirst = first > 0 || hasBase || stored.has(0)
-  const { reached, firsts } = walk([last, ...named], restores, first)
+  const { reached, firsts } = walk([last, ...referenced], restores, first)
   const wanted = new Set([
     ...(needsFirst ? [first] : []),
     ...(stored.has(pruneTo) ? [pruneTo] : []),
