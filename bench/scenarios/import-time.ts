@@ -55,11 +55,11 @@ export const importTime: Scenario = {
 
 /** Runs a process from start to end and returns its CPU time. */
 function child(script: string): Contestant {
-  const tellCpu = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)'
+  const printCpu = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)'
   return {
     count: 1,
     run: async () => {
-      const args = ['--input-type=module', '-e', `${script}; ${tellCpu}`]
+      const args = ['--input-type=module', '-e', `${script}; ${printCpu}`]
       return Number((await run(process.execPath, args, { cwd: root })).stdout)
     },
   }

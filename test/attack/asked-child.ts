@@ -26,12 +26,12 @@ export class AskedChild {
   }
 
   /** @throws Error if the process ends first */
-  async ask<Answer>(message: object): Promise<Answer> {
+  async ask<Response>(message: object): Promise<Response> {
     const answered = new Promise<unknown>((resolve) => (this.#answered = resolve))
     this.#child.send(message)
     const answer = await answered
     if (answer === undefined) throw new Error('the process ended')
-    return answer as Answer
+    return answer as Response
   }
 
   end(): void {

@@ -9,7 +9,7 @@ export type Request =
   | { readonly ask: 'collect' }
   | { readonly ask: 'close' }
 
-export interface Answer {
+export interface Response {
   /** The numbers of the files whose writes were acknowledged. */
   readonly acknowledged: readonly number[]
   /** The reasons for which the other writes were rejected. */
@@ -27,7 +27,7 @@ process.on('message', ([id, request]: [number, Request]) => {
   )
 })
 
-async function answer(request: Request): Promise<Answer> {
+async function answer(request: Request): Promise<Response> {
   if (request.ask === 'write') return write(request.from, request.count)
   const act = { open: () => open(request as Request & { ask: 'open' }), collect, close }[request.ask]
   const reason = await act().then(() => '', reasonOf)
@@ -42,7 +42,7 @@ async function open({ directory, hold }: Request & { ask: 'open' }): Promise<voi
   session = sessions[0] ? await engine.sessions.open(sessions[0].id) : await engine.sessions.create()
 }
 
-async function write(from: number, count: number): Promise<Answer> {
+async function write(from: number, count: number): Promise<Response> {
   const acknowledged: number[] = []
   const reasons = new Set<string>()
   let next = from

@@ -9,7 +9,7 @@ import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { filesOf } from '../support/store-files.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
-import type { Answer, Request } from './moved-stores-child.js'
+import type { Response, Request } from './moved-stores-child.js'
 import { compiledAttacks } from './compiled-attacks.js'
 
 /** An operation on the directory of an open store. */
@@ -230,12 +230,12 @@ async function requireWhole(directory: string, numbers: ReadonlySet<number>): Pr
 
 class Process {
   readonly #child: ChildProcess
-  readonly #asked = new Map<number, (answer: Answer) => void>()
+  readonly #asked = new Map<number, (answer: Response) => void>()
   #next = 0
 
   private constructor(child: ChildProcess) {
     this.#child = child
-    child.on('message', ([id, answer]: [number, Answer]) => this.#asked.get(id)!(answer))
+    child.on('message', ([id, answer]: [number, Response]) => this.#asked.get(id)!(answer))
     // The attack ends when the process dies, which is worse than a failed write.
     child.once('exit', (code) => {
       for (const answered of this.#asked.values()) answered({ acknowledged: [], reasons: [`exit ${code}`] })
@@ -248,9 +248,9 @@ class Process {
     return new Process(child)
   }
 
-  async ask(request: Request): Promise<Answer> {
+  async ask(request: Request): Promise<Response> {
     const id = this.#next++
-    const answered = new Promise<Answer>((resolve) => this.#asked.set(id, resolve))
+    const answered = new Promise<Response>((resolve) => this.#asked.set(id, resolve))
     this.#child.send([id, request])
     const answer = await answered
     this.#asked.delete(id)
@@ -262,7 +262,7 @@ class Process {
   }
 }
 
-function expectNothing({ reasons }: Answer): void {
+function expectNothing({ reasons }: Response): void {
   if (reasons.length > 0) throw new Error(`rejected with ${reasons.join(', ')}`)
 }
 

@@ -319,7 +319,7 @@ class Simulation {
     const refused = this.#pending.findIndex(({ outcome }) => outcome === 'not-applied')
     const possible = refused < 0 ? this.#pending : this.#pending.slice(0, refused)
     if (refused >= 0 && this.#pending.some(({ outcome }, index) => outcome === 'stored' && index > refused))
-      throw new Violation(`${when}, a commit was stored behind one that failed`)
+      throw new Violation(`${when}, a commit was stored after one that failed`)
     const needed = possible.findLastIndex(({ outcome }) => outcome === 'stored') + 1
     const state = new StoreModel(this.#settled)
     let match: StoreModel | undefined

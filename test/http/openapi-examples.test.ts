@@ -3,17 +3,17 @@ import { expect, test } from 'vitest'
 import { operations } from '../../src/engine/contract.js'
 import { examples } from '../contract/examples.js'
 import { formatted } from '../support/http-examples.js'
-import { tellStory } from '../support/http-story.js'
+import { recordStory } from '../support/http-story.js'
 
 test('the examples equal the responses of a handler', async () => {
-  const told = await tellStory(1)
+  const recorded = await recordStory(1)
   // With `-u` this writes the file: npm run generate.
-  const text = await formatted('examples.json', JSON.stringify(told))
+  const text = await formatted('examples.json', JSON.stringify(recorded))
   await expect(text).toMatchFileSnapshot('../contract/examples.json')
 })
 
 test('the examples do not depend on random values', async () => {
-  expect(await tellStory(2)).toEqual(await tellStory(3))
+  expect(await recordStory(2)).toEqual(await recordStory(3))
 })
 
 test('every operation has an example that succeeds', () => {

@@ -18,7 +18,7 @@ import {
 import { errorRegistry, version } from '../../src/engine/index.js'
 import { openTestEngine } from '../../src/testing.js'
 import {
-  answerOf,
+  responseOf,
   bodySchema,
   contract,
   problems,
@@ -175,19 +175,19 @@ describe('the errors', () => {
   test('of an operation are those of the table, by status', () => {
     for (const [name, { errors }] of table) {
       const { operation } = routes.find(({ operation }) => operation.operationId === name)!
-      const told = Object.keys(operation.responses).flatMap(
-        (status) => answerOf(operation, Number(status))!['x-reasons'] ?? [],
+      const documented = Object.keys(operation.responses).flatMap(
+        (status) => responseOf(operation, Number(status))!['x-reasons'] ?? [],
       )
-      expect(told).toEqual([...new Set(told)])
+      expect(documented).toEqual([...new Set(documented)])
       for (const reason of [...errors, ...commonErrors, 'UNAUTHENTICATED'])
-        expect(told, `${name} ${reason}`).toContain(reason)
+        expect(documented, `${name} ${reason}`).toContain(reason)
     }
   })
 
   test('have the schema Status', () => {
     for (const { operation } of routes) {
       for (const status of Object.keys(operation.responses).filter((status) => status !== '200')) {
-        const { content } = answerOf(operation, Number(status))!
+        const { content } = responseOf(operation, Number(status))!
         expect(content['application/json']!.schema).toEqual({ $ref: '#/components/schemas/Status' })
       }
     }
@@ -196,8 +196,8 @@ describe('the errors', () => {
   test('all have a code, a status and a meaning', () => {
     const { reason } = contract.components.schemas['ErrorInfo']!['properties'] as Record<string, JsonSchema>
     const meanings = reason!['x-reasons'] as Record<string, { code: number; httpStatus: number }>
-    const told = new Set(JSON.stringify(contract).match(/(?<=Failed: |, )`[A-Z_]+`/g))
-    for (const name of told) expect(meanings).toHaveProperty(name.slice(1, -1))
+    const documented = new Set(JSON.stringify(contract).match(/(?<=Failed: |, )`[A-Z_]+`/g))
+    for (const name of documented) expect(meanings).toHaveProperty(name.slice(1, -1))
     expect(meanings['HASH_MISMATCH']).toEqual({
       code: 10,
       httpStatus: 409,
@@ -212,7 +212,7 @@ describe('the examples', () => {
   const medias = routes.flatMap(({ operation }) => [
     ...Object.values(operation.requestBody?.content ?? {}),
     ...Object.keys(operation.responses).flatMap((status) =>
-      Object.values(answerOf(operation, Number(status))!.content),
+      Object.values(responseOf(operation, Number(status))!.content),
     ),
   ])
 
@@ -238,7 +238,7 @@ describe('the examples', () => {
     for (const { operation: name, status, response } of examples.filter(({ status }) => status !== 200)) {
       const { operation } = routes.find(({ operation }) => operation.operationId === name)!
       const [{ reason }] = (response as { readonly details: [{ readonly reason: string }] }).details
-      expect(answerOf(operation, status)?.['x-reasons'], `${name} ${reason}`).toContain(reason)
+      expect(responseOf(operation, status)?.['x-reasons'], `${name} ${reason}`).toContain(reason)
     }
   })
 

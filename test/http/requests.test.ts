@@ -14,14 +14,14 @@ beforeAll(async () => {
 })
 afterAll(() => server[Symbol.asyncDispose]())
 
-const doors = [
+const entryPoints = [
   ['a server', (...request: Parameters<TestServer['call']>) => server.call(...request)],
   ['fetch', (...request: Parameters<TestServer['fetch']>) => server.fetch(...request)],
 ] as const
 
 const invalid = (field: string): object => ({ status: 400, code: 3, reason: 'INVALID_ARGUMENT', field })
 
-describe.each(doors)('through %s:', (_door, call) => {
+describe.each(entryPoints)('through %s:', (_entryPoint, call) => {
   describe('a body', () => {
     test.each([
       ['text', 'x'],
@@ -150,7 +150,7 @@ describe.each(doors)('through %s:', (_door, call) => {
       const other = await server.session()
       const answer = await call('POST', `/v1/sessions/${id}/checkpoints`, {
         sessionId: other.id,
-        label: `of ${_door}, ${size}`,
+        label: `of ${_entryPoint}, ${size}`,
         padding: 'x'.repeat(size),
       })
       expect(answer.body).toMatchObject({ sessionId: id })

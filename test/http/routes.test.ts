@@ -22,12 +22,12 @@ const routes = Object.entries<Operation>(operations).flatMap(([name, operation])
 const filledPath = (path: string): string => path.replaceAll(/\{\w+\}/g, '0'.repeat(36))
 
 /** Two ways to call the same handler. */
-const doors = [
+const entryPoints = [
   ['a server', (...request: Parameters<TestServer['call']>) => server.call(...request)],
   ['fetch', (...request: Parameters<TestServer['fetch']>) => server.fetch(...request)],
 ] as const
 
-describe.each(doors)('through %s:', (_door, call) => {
+describe.each(entryPoints)('through %s:', (_entryPoint, call) => {
   test.each(routes)('$method $path calls $name', async ({ method, path }) => {
     const answer = await call(
       method,

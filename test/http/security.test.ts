@@ -6,7 +6,7 @@ import type { HttpHandler } from '../../src/adapters/http/index.js'
 import { contentRoutes, type ContentRouteName } from '../../src/engine/operations/content-routes.js'
 import { capabilitiesOf, type Action } from '../../src/index.js'
 import {
-  answerOf,
+  responseOf,
   bodySchema,
   contract,
   problems,
@@ -147,7 +147,7 @@ async function refused(route: DescribedRoute, sent: Sent = {}): Promise<Refusal>
 async function refusedAsDocumented(route: DescribedRoute, sent: Sent = {}): Promise<Refusal> {
   const refusal = await refused(route, sent)
   const [{ reason }] = refusal.status.details
-  const answer = answerOf(route.operation, refusal.http)
+  const answer = responseOf(route.operation, refusal.http)
   ok(answer?.['x-reasons']?.includes(reason), `${label(route)} ${refusal.text}`)
   return refusal
 }

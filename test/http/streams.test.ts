@@ -73,12 +73,12 @@ function openResponses(): Disposable & { readonly responses: ReadonlySet<ServerR
 const text = (payload: string): string => Buffer.from(payload, 'base64').toString()
 const authorization = `Bearer ${token}`
 
-const doors = [
+const entryPoints = [
   ['a server', (_server: TestServer, request: Request) => fetch(request)],
   ['fetch', (server: TestServer, request: Request) => server.handler.fetch(request)],
 ] as const
 
-describe.each(doors)('through %s:', (_door, send) => {
+describe.each(entryPoints)('through %s:', (_entryPoint, send) => {
   async function subscribe(
     server: TestServer,
     session: Session,

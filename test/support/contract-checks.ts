@@ -17,7 +17,7 @@ export interface Media {
   readonly examples?: Readonly<Record<string, { readonly summary: string; readonly value: object }>>
 }
 
-export interface Answer {
+export interface DescribedResponse {
   readonly $ref?: string
   readonly description: string
   readonly content: Readonly<Record<string, Media>>
@@ -34,7 +34,7 @@ export interface DescribedOperation {
     readonly required?: boolean
     readonly content: Readonly<Record<string, Media>>
   }
-  readonly responses: Readonly<Record<string, Answer>>
+  readonly responses: Readonly<Record<string, DescribedResponse>>
   readonly security?: readonly object[]
   readonly 'x-extension'?: boolean
   readonly 'x-alias-of'?: string
@@ -48,7 +48,7 @@ export interface Contract {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
   readonly components: {
     readonly schemas: Readonly<Record<string, JsonSchema>>
-    readonly responses: Readonly<Record<string, Answer>>
+    readonly responses: Readonly<Record<string, DescribedResponse>>
   }
 }
 
@@ -90,7 +90,7 @@ export function problems(schema: JsonSchema, value: unknown): string[] {
 }
 
 /** A response of an operation, with a shared response resolved; undefined if the operation has none. */
-export function answerOf(operation: DescribedOperation, status: number): Answer | undefined {
+export function responseOf(operation: DescribedOperation, status: number): DescribedResponse | undefined {
   const answer = operation.responses[status]
   if (answer?.$ref === undefined) return answer
   return contract.components.responses[answer.$ref.slice('#/components/responses/'.length)]

@@ -46,7 +46,7 @@ export interface LoggedRequest {
 /** Serves the repositories in a directory over smart HTTP on loopback, through native git's HTTP backend. */
 export async function serveGit(root: string, options: GitServerOptions = {}): Promise<GitServer> {
   const requests: LoggedRequest[] = []
-  const answers = new Map<string, Answer>()
+  const answers = new Map<string, RecordedResponse>()
   const server = createServer((request, response) => {
     const { method = '', url = '', headers } = request
     const logged: LoggedRequest = { method, url, authorization: headers.authorization, answerBytes: 0 }
@@ -67,7 +67,7 @@ export async function serveGit(root: string, options: GitServerOptions = {}): Pr
           const key = `${method} ${url} ${String(headers['git-protocol'])}\n${input.toString('latin1')}`
           const known = answers.get(key)
           if (known === undefined) {
-            const keep = (answer: Answer): void => void answers.set(key, answer)
+            const keep = (answer: RecordedResponse): void => void answers.set(key, answer)
             runBackend(root, options, request, Readable.from([input]), response, onBytes, keep)
           } else {
             onBytes(known.body.length)
@@ -96,7 +96,7 @@ export function basic(userAndPassword: string): string {
   return `Basic ${Buffer.from(userAndPassword).toString('base64')}`
 }
 
-interface Answer extends Head {
+interface RecordedResponse extends Head {
   readonly body: Buffer
 }
 
@@ -113,7 +113,7 @@ function runBackend(
   input: Readable,
   response: ServerResponse,
   onBytes: (count: number) => void,
-  onAnswer?: (answer: Answer) => void,
+  onResponse?: (answer: RecordedResponse) => void,
 ): void {
   const url = new URL(request.url ?? '/', 'http://localhost')
   const { headers } = request
@@ -176,7 +176,7 @@ function runBackend(
   })
   backend.stdout.on('end', () => {
     const body = Buffer.concat(kept)
-    if (answered !== undefined) onAnswer?.({ ...answered, body })
+    if (answered !== undefined) onResponse?.({ ...answered, body })
     if (cutAt !== undefined) response.destroy()
     else response.end(rewrite?.(request, body))
   })

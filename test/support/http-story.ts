@@ -26,7 +26,7 @@ const ids = /\b[0-9a-hjkmnp-tv-z]{36}\b/g
  * Calls every operation at least once over HTTP and records requests and responses. Every run gives the same result:
  * ids are numbered in order of appearance, and the clock does not advance.
  */
-export async function tellStory(seed: number): Promise<OperationExample[]> {
+export async function recordStory(seed: number): Promise<OperationExample[]> {
   const environment = fixedEnvironment({ seed, stepMs: 0, startMs: Date.UTC(2026, 0, 31, 8) })
   // A remote that never responds, so that running jobs can be observed.
   const remote = createServer(() => undefined)
@@ -81,7 +81,7 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     return [example, response]
   }
 
-  const tell = async (
+  const step = async (
     label: string,
     name: OperationName,
     request: Fields,
@@ -101,49 +101,49 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   }
 
   // Sources and their jobs.
-  const upload = await tell('an uploaded snapshot', 'createSource', {
+  const upload = await step('an uploaded snapshot', 'createSource', {
     displayName: 'App',
     uploadedSnapshot: {},
     labels: { team: 'web' },
   })
   const { sourceId } = upload
-  const git = await tell('a git remote', 'createSource', {
+  const git = await step('a git remote', 'createSource', {
     displayName: 'App on git',
     gitRemote: { remoteUrl: `${remoteOrigin}/app.git`, defaultRef: 'main', credentialsSecretId: '' },
   })
-  const imported = await tell('an uploaded snapshot', 'startImport', {
+  const imported = await step('an uploaded snapshot', 'startImport', {
     sourceId,
     uploadedSnapshot: { content: archive },
   })
   await done(imported)
-  await tell('a job that has ended', 'getJob', { sourceId, jobId: imported['jobId'] })
-  const running = await tell('a git remote', 'startImport', {
+  await step('a job that has ended', 'getJob', { sourceId, jobId: imported['jobId'] })
+  const running = await step('a git remote', 'startImport', {
     sourceId: git['sourceId'],
     git: { gitRef: 'main' },
   })
-  await tell('a job that runs', 'abortJob', { sourceId: git['sourceId'], jobId: running['jobId'] })
-  const refreshed = await tell('a git remote', 'refreshSource', { sourceId: git['sourceId'], gitRef: 'v2' })
+  await step('a job that runs', 'abortJob', { sourceId: git['sourceId'], jobId: running['jobId'] })
+  const refreshed = await step('a git remote', 'refreshSource', { sourceId: git['sourceId'], gitRef: 'v2' })
   await scope.sources.abortJob(refreshed as never)
-  await tell('a source', 'getSource', { sourceId })
-  await tell('those of a team', 'listSources', { filter: 'team=web', pageSize: 100 })
+  await step('a source', 'getSource', { sourceId })
+  await step('those of a team', 'listSources', { filter: 'team=web', pageSize: 100 })
 
   // Sessions.
-  const session = await tell('on a source', 'createSession', {
+  const session = await step('on a source', 'createSession', {
     sourceRef: { sourceId, revisionId: '' },
     initialTags: { agent: 'coder-1', task: '512' },
   })
   const sessionId = session['id']
-  const other = await tell('with files', 'createSession', {
+  const other = await step('with files', 'createSession', {
     files: [{ path: '/notes.md', content: base64('to do\n') }],
   })
-  await tell('a session', 'getSession', { sessionId })
-  await tell('no such session', 'getSession', { sessionId: '0'.repeat(36) }, 404)
-  await tell('those of a task', 'listSessions', { filter: 'task=512', pageSize: 100 })
+  await step('a session', 'getSession', { sessionId })
+  await step('no such session', 'getSession', { sessionId: '0'.repeat(36) }, 404)
+  await step('those of a task', 'listSessions', { filter: 'task=512', pageSize: 100 })
 
   // Files.
-  await tell('a directory', 'createDirectory', { sessionId, path: '/docs', mode: 0o755 })
-  await tell('a directory that exists', 'createDirectory', { sessionId, path: '/docs' }, 409)
-  await tell('a batch', 'applyBatch', {
+  await step('a directory', 'createDirectory', { sessionId, path: '/docs', mode: 0o755 })
+  await step('a directory that exists', 'createDirectory', { sessionId, path: '/docs' }, 409)
+  await step('a batch', 'applyBatch', {
     sessionId,
     operations: [
       { write: { path: '/docs/guide.md', content: base64('# Guide\n'), expectedHash: '' } },
@@ -162,9 +162,9 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
       },
     ],
   })
-  await tell('a file that changed', 'applyBatch', staleBatch(sessionId), 409)
-  const { extents } = await tell('a file with a hole', 'getCasExtents', { sessionId, path: '/data.bin' })
-  await tell('data and a borrowed range', 'patchSegments', {
+  await step('a file that changed', 'applyBatch', staleBatch(sessionId), 409)
+  const { extents } = await step('a file with a hole', 'getCasExtents', { sessionId, path: '/data.bin' })
+  await step('data and a borrowed range', 'patchSegments', {
     sessionId,
     mutations: [
       {
@@ -180,13 +180,13 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     ],
     conflictPolicy: 'SEGMENT_CONFLICT_POLICY_SKIP_ON_CONFLICT',
   })
-  await tell('a file', 'writeFile', {
+  await step('a file', 'writeFile', {
     sessionId,
     path: '/src/main.ts',
     content: base64('export const answer = 43\n'),
     expectedHash: hashOf(main),
   })
-  await tell(
+  await step(
     'a file that changed',
     'writeFile',
     {
@@ -197,82 +197,82 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     },
     409,
   )
-  await tell('a line', 'appendFile', {
+  await step('a line', 'appendFile', {
     sessionId,
     path: '/docs/guide.md',
     content: base64('Read it.\n'),
   })
-  await tell('a part of a file', 'readFile', { sessionId, path: '/docs/guide.md', offset: '2', length: '5' })
-  await tell('a file', 'copyFile', {
+  await step('a part of a file', 'readFile', { sessionId, path: '/docs/guide.md', offset: '2', length: '5' })
+  await step('a file', 'copyFile', {
     sessionId,
     sourcePath: '/docs/guide.md',
     destinationPath: '/docs/copy.md',
     exclusive: true,
   })
-  await tell('a mode', 'setAttributes', { sessionId, path: '/docs/copy.md', mode: 0o600 })
-  await tell('a file', 'rename', {
+  await step('a mode', 'setAttributes', { sessionId, path: '/docs/copy.md', mode: 0o600 })
+  await step('a file', 'rename', {
     sessionId,
     sourcePath: '/docs/copy.md',
     destinationPath: '/docs/draft.md',
   })
-  await tell('a symlink', 'createSymlink', { sessionId, linkPath: '/latest', target: 'docs/guide.md' })
-  await tell('all symlinks', 'listSymlinks', { sessionId, pathPrefix: '/', pageSize: 100 })
-  await tell('a symlink', 'readSymlink', { sessionId, path: '/latest' })
-  await tell('no symlink', 'readSymlink', { sessionId, path: '/src/main.ts' }, 400)
-  await tell('a second name', 'createHardLink', {
+  await step('a symlink', 'createSymlink', { sessionId, linkPath: '/latest', target: 'docs/guide.md' })
+  await step('all symlinks', 'listSymlinks', { sessionId, pathPrefix: '/', pageSize: 100 })
+  await step('a symlink', 'readSymlink', { sessionId, path: '/latest' })
+  await step('no symlink', 'readSymlink', { sessionId, path: '/src/main.ts' }, 400)
+  await step('a second name', 'createHardLink', {
     sessionId,
     srcPath: '/docs/guide.md',
     dstPath: '/docs/second.md',
   })
-  await tell('a file', 'statPath', { sessionId, path: '/docs/guide.md', includeContentHash: true })
-  await tell('one of two names', 'unlink', { sessionId, path: '/docs/second.md' })
-  await tell('all of a session', 'listDirectory', { sessionId, path: '/', recursive: true })
-  await tell('an attribute', 'setXattr', {
+  await step('a file', 'statPath', { sessionId, path: '/docs/guide.md', includeContentHash: true })
+  await step('one of two names', 'unlink', { sessionId, path: '/docs/second.md' })
+  await step('all of a session', 'listDirectory', { sessionId, path: '/', recursive: true })
+  await step('an attribute', 'setXattr', {
     sessionId,
     path: '/docs/guide.md',
     name: 'user.language',
     value: base64('en'),
   })
-  await tell('an attribute', 'getXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
-  await tell('of a file', 'listXattrs', { sessionId, path: '/docs/guide.md' })
-  await tell('an attribute', 'removeXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
-  const manifest = await tell('the first page', 'getManifest', {
+  await step('an attribute', 'getXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
+  await step('of a file', 'listXattrs', { sessionId, path: '/docs/guide.md' })
+  await step('an attribute', 'removeXattr', { sessionId, path: '/docs/guide.md', name: 'user.language' })
+  const manifest = await step('the first page', 'getManifest', {
     sessionId,
     pathPrefix: '/docs/',
     includeCasExtents: true,
     pageSize: 1,
   })
-  await tell('the last page', 'getManifest', {
+  await step('the last page', 'getManifest', {
     sessionId,
     pathPrefix: '/docs/',
     pageSize: 1,
     pageToken: manifest['nextPageToken'],
   })
-  await tell('a page of less than nothing', 'getManifest', { sessionId, pageSize: -1 }, 400)
+  await step('a page of less than nothing', 'getManifest', { sessionId, pageSize: -1 }, 400)
 
   // Checkpoints, forks and diffs.
-  const checkpoint = await tell('a checkpoint', 'createCheckpoint', { sessionId, label: 'before-review' })
-  await tell('a file', 'deleteFile', { sessionId, path: '/docs/draft.md' })
-  await tell('a checkpoint and the newest state', 'diff', {
+  const checkpoint = await step('a checkpoint', 'createCheckpoint', { sessionId, label: 'before-review' })
+  await step('a file', 'deleteFile', { sessionId, path: '/docs/draft.md' })
+  await step('a checkpoint and the newest state', 'diff', {
     sessionId,
     from: { checkpointLabel: 'before-review' },
     to: {},
   })
-  await tell('all checkpoints', 'listCheckpoints', { sessionId })
-  await tell('a checkpoint', 'forkSession', {
+  await step('all checkpoints', 'listCheckpoints', { sessionId })
+  await step('a checkpoint', 'forkSession', {
     sourceSessionId: sessionId,
     sourceCheckpointLabel: 'before-review',
     newTags: { agent: 'coder-2' },
   })
-  await tell('a checkpoint', 'restoreCheckpoint', { sessionId, checkpointId: checkpoint['id'] })
-  await tell('a directory that is not empty', 'removeDirectory', { sessionId, path: '/docs' }, 400)
-  await tell('a directory', 'removeDirectory', { sessionId, path: '/docs', recursive: true })
-  await tell('a checkpoint by its label', 'restoreCheckpoint', {
+  await step('a checkpoint', 'restoreCheckpoint', { sessionId, checkpointId: checkpoint['id'] })
+  await step('a directory that is not empty', 'removeDirectory', { sessionId, path: '/docs' }, 400)
+  await step('a directory', 'removeDirectory', { sessionId, path: '/docs', recursive: true })
+  await step('a checkpoint by its label', 'restoreCheckpoint', {
     sessionId,
     checkpointLabel: 'before-review',
   })
 
-  await tell('a checkpoint by its label', 'deleteCheckpoint', {
+  await step('a checkpoint by its label', 'deleteCheckpoint', {
     sessionId,
     checkpointLabel: 'before-review',
   })
@@ -282,73 +282,73 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   const range = { start: '0', length: '100' }
   const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
   const path = '/data.bin'
-  await tell('a range', 'setPosixLock', { sessionId, path, kind, range, owner })
-  await tell('a conflict', 'getPosixLock', {
+  await step('a range', 'setPosixLock', { sessionId, path, kind, range, owner })
+  await step('a conflict', 'getPosixLock', {
     sessionId,
     path,
     kind: 'POSIX_LOCK_KIND_SHARED',
     range: { start: '50', length: '0' },
     owner: { ownerId: 'coder-2' },
   })
-  await tell(
+  await step(
     'a range that is locked',
     'setPosixLock',
     { sessionId, path, kind, owner: { ownerId: 'coder-2' } },
     409,
   )
-  await tell('a range that is free', 'setPosixLockBlocking', {
+  await step('a range that is free', 'setPosixLockBlocking', {
     sessionId,
     path,
     kind,
     range: { start: '100', length: '0' },
     owner,
   })
-  await tell('a file', 'flock', { sessionId, path, mode: 'POSIX_FLOCK_MODE_SHARED', owner, blocking: true })
-  await tell('a range', 'funlock', { sessionId, path, owner, range, isFlock: false })
-  const { lockId } = await tell('a path', 'lockFile', {
+  await step('a file', 'flock', { sessionId, path, mode: 'POSIX_FLOCK_MODE_SHARED', owner, blocking: true })
+  await step('a range', 'funlock', { sessionId, path, owner, range, isFlock: false })
+  const { lockId } = await step('a path', 'lockFile', {
     sessionId,
     path: '/src/main.ts',
     timeoutSeconds: 300,
   })
-  await tell(
+  await step(
     'a path that is locked',
     'lockFile',
     { sessionId, path: '/src/main.ts', timeoutSeconds: 300 },
     409,
   )
-  await tell('a lock', 'renewFileLock', { sessionId, path: '/src/main.ts', lockId, timeoutSeconds: 600 })
-  await tell('of a directory', 'listFileLocks', { sessionId, pathPrefix: '/src/' })
-  await tell('a lock', 'unlockFile', { sessionId, path: '/src/main.ts', lockId })
-  await tell('a lock that is gone', 'unlockFile', { sessionId, path: '/src/main.ts', lockId }, 404)
-  await tell('another path', 'lockFile', { sessionId, path: '/docs/guide.md', timeoutSeconds: 60 })
-  await tell('a lock', 'forceUnlockFile', { sessionId, path: '/docs/guide.md', reason: 'its holder is gone' })
+  await step('a lock', 'renewFileLock', { sessionId, path: '/src/main.ts', lockId, timeoutSeconds: 600 })
+  await step('of a directory', 'listFileLocks', { sessionId, pathPrefix: '/src/' })
+  await step('a lock', 'unlockFile', { sessionId, path: '/src/main.ts', lockId })
+  await step('a lock that is gone', 'unlockFile', { sessionId, path: '/src/main.ts', lockId }, 404)
+  await step('another path', 'lockFile', { sessionId, path: '/docs/guide.md', timeoutSeconds: 60 })
+  await step('a lock', 'forceUnlockFile', { sessionId, path: '/docs/guide.md', reason: 'its holder is gone' })
 
   // Review and commit.
-  const { annotation } = await tell('a line', 'addAnnotation', {
+  const { annotation } = await step('a line', 'addAnnotation', {
     sessionId,
     filePath: '/src/main.ts',
     lineNumber: 1,
     expectedContentHash: hashOf('export const answer = 43\n'),
     comment: 'Why 43?',
   })
-  await tell('of a file', 'listAnnotations', { sessionId, filePath: '/src/main.ts' })
-  await tell('a resolved annotation', 'updateAnnotationStatus', {
+  await step('of a file', 'listAnnotations', { sessionId, filePath: '/src/main.ts' })
+  await step('a resolved annotation', 'updateAnnotationStatus', {
     sessionId,
     annotationId: (annotation as Fields)['id'],
     newStatus: 'ANNOTATION_STATUS_RESOLVED',
   })
-  const { summary, changedFiles } = await tell('since the base', 'generateCommitSummary', { sessionId })
-  const approval = await tell('an approval', 'requestApproval', {
+  const { summary, changedFiles } = await step('since the base', 'generateCommitSummary', { sessionId })
+  const approval = await step('an approval', 'requestApproval', {
     sessionId,
     reason: 'COMMIT_TO_MAIN',
     details: { summary, changedFiles },
   })
-  await tell('an approval', 'grantApproval', { sessionId, ...approval })
-  await tell('an approval that was decided', 'grantApproval', { sessionId, ...approval }, 400)
-  const second = await tell('another approval', 'requestApproval', { sessionId })
-  await tell('an approval', 'denyApproval', { sessionId, ...second, feedback: 'Not before the tests pass.' })
-  await tell('all approvals', 'listApprovals', { sessionId })
-  await tell('a commit', 'commit', {
+  await step('an approval', 'grantApproval', { sessionId, ...approval })
+  await step('an approval that was decided', 'grantApproval', { sessionId, ...approval }, 400)
+  const second = await step('another approval', 'requestApproval', { sessionId })
+  await step('an approval', 'denyApproval', { sessionId, ...second, feedback: 'Not before the tests pass.' })
+  await step('all approvals', 'listApprovals', { sessionId })
+  await step('a commit', 'commit', {
     sessionId,
     message: 'Correct the answer',
     author: { name: 'Ann', email: 'ann@example.org' },
@@ -356,35 +356,35 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
 
   // Cache.
   const key = 'build/main'
-  await tell('an entry', 'putCacheEntry', { sessionId, key, value: base64('built'), ttlSeconds: 3600 })
-  await tell('an entry', 'getCacheEntry', { sessionId, key })
-  await tell('no entry', 'getCacheEntry', { sessionId, key: 'build/none' })
-  await tell('an entry', 'cacheEntryExists', { sessionId, key })
-  await tell('an entry', 'getCacheMetadata', { sessionId, key })
-  await tell('no entry', 'getCacheMetadata', { sessionId, key: 'build/none' }, 404)
-  await tell('an entry that is unchanged', 'compareAndSetCacheEntry', {
+  await step('an entry', 'putCacheEntry', { sessionId, key, value: base64('built'), ttlSeconds: 3600 })
+  await step('an entry', 'getCacheEntry', { sessionId, key })
+  await step('no entry', 'getCacheEntry', { sessionId, key: 'build/none' })
+  await step('an entry', 'cacheEntryExists', { sessionId, key })
+  await step('an entry', 'getCacheMetadata', { sessionId, key })
+  await step('no entry', 'getCacheMetadata', { sessionId, key: 'build/none' }, 404)
+  await step('an entry that is unchanged', 'compareAndSetCacheEntry', {
     sessionId,
     key,
     expectedValue: base64('built'),
     newValue: base64('built again'),
   })
-  await tell('an entry that changed', 'compareAndSetCacheEntry', { sessionId, key, newValue: base64('mine') })
-  await tell('two entries', 'batchSetCache', {
+  await step('an entry that changed', 'compareAndSetCacheEntry', { sessionId, key, newValue: base64('mine') })
+  await step('two entries', 'batchSetCache', {
     sessionId,
     entries: [
       { key: 'test/a', value: base64('1'), ttlSeconds: 60 },
       { key: 'test/b', value: base64('2') },
     ],
   })
-  await tell('two keys', 'batchGetCache', { sessionId, keys: ['test/a', 'none'] })
-  await tell('a page', 'listCacheKeys', { sessionId, prefix: 'test/', pageSize: 100 })
-  await tell('the cache', 'getCacheStats', { sessionId })
-  await tell('an entry', 'deleteCacheEntry', { sessionId, key })
-  await tell('two keys', 'batchDeleteCache', { sessionId, keys: ['test/a', 'none'] })
-  await tell('a prefix', 'deleteCacheByPrefix', { sessionId, prefix: 'test/' })
+  await step('two keys', 'batchGetCache', { sessionId, keys: ['test/a', 'none'] })
+  await step('a page', 'listCacheKeys', { sessionId, prefix: 'test/', pageSize: 100 })
+  await step('the cache', 'getCacheStats', { sessionId })
+  await step('an entry', 'deleteCacheEntry', { sessionId, key })
+  await step('two keys', 'batchDeleteCache', { sessionId, keys: ['test/a', 'none'] })
+  await step('a prefix', 'deleteCacheByPrefix', { sessionId, prefix: 'test/' })
 
   // Messages.
-  await tell('a message', 'publishMessage', { sessionId, topic: 'progress', payload: base64('50 %') })
+  await step('a message', 'publishMessage', { sessionId, topic: 'progress', payload: base64('50 %') })
   const [subscription, streaming] = send('subscribe', {
     sessionId,
     topics: ['progress'],
@@ -400,37 +400,37 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
   })
 
   // Health, secrets and usage.
-  await tell('before the first report', 'getHealth', { sessionId })
-  await tell('a report', 'reportHealth', {
+  await step('before the first report', 'getHealth', { sessionId })
+  await step('a report', 'reportHealth', {
     sessionId,
     reportFormat: 'junit-xml/v1',
     reportContent: base64(report),
   })
-  await tell('a report', 'listHealthReports', { sessionId, pageSize: 10 })
-  await tell('a secret', 'putSecret', { sessionId, secretName: 'API_TOKEN', secretValue: 'not-for-files' })
-  await tell('all secrets', 'listSecrets', { sessionId, scope: 'SECRET_SCOPE_SESSION' })
-  await tell('a secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' })
-  await tell('a secret', 'deleteSecret', {
+  await step('a report', 'listHealthReports', { sessionId, pageSize: 10 })
+  await step('a secret', 'putSecret', { sessionId, secretName: 'API_TOKEN', secretValue: 'not-for-files' })
+  await step('all secrets', 'listSecrets', { sessionId, scope: 'SECRET_SCOPE_SESSION' })
+  await step('a secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' })
+  await step('a secret', 'deleteSecret', {
     sessionId,
     secretName: 'API_TOKEN',
     scope: 'SECRET_SCOPE_SESSION',
   })
-  await tell('no such secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' }, 404)
-  await tell('a session', 'getAnalytics', { sessionId })
-  await tell('the first events', 'listEvents', {
+  await step('no such secret', 'getSecret', { sessionId, secretName: 'API_TOKEN' }, 404)
+  await step('a session', 'getAnalytics', { sessionId })
+  await step('the first events', 'listEvents', {
     sessionId,
     startTime: '2026-01-31T00:00:00Z',
     endTime: '2026-01-31T08:00:17Z',
     pageSize: 100,
   })
-  const promoted = await tell('a session', 'promoteSession', { sourceId, sessionId, revisionLabel: 'v2' })
+  const promoted = await step('a session', 'promoteSession', { sourceId, sessionId, revisionLabel: 'v2' })
   await done(promoted)
-  await tell('a day', 'getUsage', {
+  await step('a day', 'getUsage', {
     windowStart: '2026-01-31T00:00:00Z',
     windowEnd: '2026-02-01T00:00:00Z',
     granularity: 'day',
   })
-  await tell(
+  await step(
     'a window that ends before it starts',
     'getUsage',
     {
@@ -439,9 +439,9 @@ export async function tellStory(seed: number): Promise<OperationExample[]> {
     },
     400,
   )
-  await tell('the tenant', 'getCasMetrics', {})
-  await tell('a session', 'deleteSession', { sessionId: other['id'] })
-  await tell('a source', 'deleteSource', { sourceId: git['sourceId'] })
+  await step('the tenant', 'getCasMetrics', {})
+  await step('a session', 'deleteSession', { sessionId: other['id'] })
+  await step('a source', 'deleteSource', { sourceId: git['sourceId'] })
   remote.closeAllConnections()
   remote.close()
   return settled(examples, remoteOrigin)

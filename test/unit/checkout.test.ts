@@ -227,7 +227,7 @@ describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await checkout.sync()).toEqual({ added: [], modified: [], removed: [] })
     })
 
-    test('replaces a file with several names instead of changing it', async () => {
+    test('replaces a hard-linked file instead of changing it', async () => {
       const checkout = await session.checkout(target)
       const outside = join(scratch, 'outside')
       const seen = (): unknown => {

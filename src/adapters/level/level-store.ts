@@ -29,7 +29,7 @@ export interface LevelStoreParts {
 }
 
 /** Commits wait for the index when it lags by this many flushes. */
-const mostBehind = 2
+const maxLag = 2
 /** The entries of this many flushes are collected before they are merged into the pages. */
 const flushesPerMerge = 4
 
@@ -273,9 +273,9 @@ export class LevelStore extends IndexedReads implements Store {
     const { flushEntries, flushBytes } = this.#parts
     if (index.waiting < flushEntries && index.unflushedBytes < flushBytes) return undefined
     if (index.flushing === undefined) this.#flush(false).catch(ignore)
-    const bound = flushEntries * mostBehind
-    const behind = index.waiting >= bound || index.unflushedBytes >= flushBytes * mostBehind
-    return behind ? index.flushing : undefined
+    const bound = flushEntries * maxLag
+    const lags = index.waiting >= bound || index.unflushedBytes >= flushBytes * maxLag
+    return lags ? index.flushing : undefined
   }
 
   /**

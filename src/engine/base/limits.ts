@@ -210,7 +210,7 @@ export const limits = {
   bundleBlobs: 2 ** 22,
   /** Checkpoints in a bundle. */
   bundleCheckpoints: 100_000,
-  /** Files with several hard links in one state of a bundle. */
+  /** Hard-linked files in one state of a bundle. */
   bundleLinkedFiles: 2 ** 18,
   /**
    * Roots of states that an export keeps between its two passes. It computes further roots once in each pass.

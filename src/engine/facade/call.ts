@@ -39,7 +39,7 @@ type Call<Name extends OperationName> = (
 ) => Promise<OperationResponse<Name>>
 
 /** A method without a result gives the empty object. */
-type Answer<Result> = Result extends void ? Record<string, never> : Result
+type ResponseOf<Result> = Result extends void ? Record<string, never> : Result
 
 type MethodName = keyof OperationMethods
 
@@ -65,7 +65,7 @@ type Fitting = {
     (request: MethodOf<Name>[1], options: CallOptions) => Promise<infer Result>,
     unknown,
   ]
-    ? Answer<Result> extends OperationResponse<Name>
+    ? ResponseOf<Result> extends OperationResponse<Name>
       ? Name
       : never
     : never
@@ -81,7 +81,7 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     )
   },
   getSession: ({ sessions }, { sessionId }) => sessions.get(sessionId),
-  deleteSession: async ({ sessions }, { sessionId }) => answer(await sessions.delete(sessionId)),
+  deleteSession: async ({ sessions }, { sessionId }) => toResponse(await sessions.delete(sessionId)),
   forkSession: async ({ sessions }, { sourceSessionId, sourceCheckpointLabel, ...request }, { action }) => {
     const session = await openFor(sessions, action, sourceSessionId)
     const from = sourceCheckpointLabel === undefined ? {} : { checkpointLabel: sourceCheckpointLabel }
@@ -123,7 +123,7 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     await bus.publish(request)
   }),
   getSource: ({ sources }, { sourceId }) => sources.get(sourceId),
-  deleteSource: async ({ sources }, { sourceId }) => answer(await sources.delete(sourceId)),
+  deleteSource: async ({ sources }, { sourceId }) => toResponse(await sources.delete(sourceId)),
   startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
   refreshSource: ({ sources }, { sourceId, ...request }) => sources.refresh(sourceId, request),
   promoteSession: ({ sources }, { sourceId, ...request }) => sources.promoteSession(sourceId, request),
@@ -188,7 +188,7 @@ function byMethod(path: readonly string[]): Call<MethodName> {
     let service = owner
     for (const name of services) service = present((service as Readonly<Record<string, object>>)[name], name)
     const methods = service as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>
-    return answer(await methods[method]!(request, options)) as never
+    return toResponse(await methods[method]!(request, options)) as never
   }
   if (root === 'engine') return (scope, request, { options }) => call(scope, request, options)
   return async ({ sessions }, request, { action, options }) => {
@@ -203,9 +203,9 @@ async function* items<Message>(messages: AsyncIterable<Message>): AsyncGenerator
 
 function inSession<Request extends { readonly sessionId: string }, Result>(
   act: (session: Session, request: Omit<Request, 'sessionId'>, context: CallContext) => Promise<Result>,
-): (scope: EngineScope, request: Request, context: CallContext) => Promise<Answer<Result>> {
+): (scope: EngineScope, request: Request, context: CallContext) => Promise<ResponseOf<Result>> {
   return async ({ sessions }, { sessionId, ...request }, context) =>
-    answer(await act(await openFor(sessions, context.action, sessionId), request, context))
+    toResponse(await act(await openFor(sessions, context.action, sessionId), request, context))
 }
 
 /** A checkpoint under the names of the interface. */
@@ -226,6 +226,6 @@ function toRecord(
   return record
 }
 
-function answer<Result>(result: Result): Answer<Result> {
-  return (result === undefined ? {} : result) as Answer<Result>
+function toResponse<Result>(result: Result): ResponseOf<Result> {
+  return (result === undefined ? {} : result) as ResponseOf<Result>
 }

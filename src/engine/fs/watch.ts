@@ -98,11 +98,11 @@ export class Watched {
       else this.#gone = true
       return
     }
-    this.#tellName(type, path)
-    if (movedTo !== undefined) this.#tellName(type, movedTo)
+    this.#reportName(type, path)
+    if (movedTo !== undefined) this.#reportName(type, movedTo)
   }
 
-  #tellName(type: WatchEventType, path: string): void {
+  #reportName(type: WatchEventType, path: string): void {
     const own = this.#path
     if (path === own) {
       this.#say(type, this.#name)

@@ -64,28 +64,28 @@ export class HttpClient {
     let url = new URL((this.#moved.get(base) ?? base) + tail)
     for (let redirects = 0; ; redirects++) {
       if (url.origin !== origin) delete headers['Authorization']
-      const exchange = await this.#waiting(this.#exchange(url, { method, headers, body, signal }))
-      const { statusCode = 0, headers: answered } = exchange.response
+      const response = await this.#waiting(this.#send(url, { method, headers, body, signal }))
+      const { statusCode = 0, headers: answered } = response.message
       if (!isRedirect(statusCode) || answered.location === undefined) {
         if (redirects > 0 && statusCode === 200) this.#rememberMove(base, url)
         return {
           url: url.href,
           method,
           statusCode,
-          statusMessage: exchange.response.statusMessage ?? '',
+          statusMessage: response.message.statusMessage ?? '',
           headers: flatHeaders(answered),
           // For other statuses, only the start of the body is read, and errors of that read are ignored.
-          body: statusCode === 200 ? this.#body(exchange, method) : single(await exchange.beginning()),
+          body: statusCode === 200 ? this.#body(response, method) : single(await response.beginning()),
         }
       }
-      exchange.response.destroy()
+      response.message.destroy()
       if (redirects === gitLimits.redirects) throw redirectError(`redirects over ${redirects} times`)
       url = redirectTarget(url, answered.location)
     }
   }
 
-  async *#body(exchange: Exchange, method: string): AsyncGenerator<Uint8Array, void, undefined> {
-    for await (const chunk of exchange.body(bodyLimit(method))) {
+  async *#body(response: UnreadResponse, method: string): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const chunk of response.body(bodyLimit(method))) {
       // The reader of a response to a POST counts its bytes, because not all of them are content.
       if (method === 'GET') this.#options.transfer?.received(chunk.length)
       yield chunk
@@ -102,7 +102,7 @@ export class HttpClient {
     if (tail !== '') this.#moved.set(base, movedBase)
   }
 
-  #exchange(
+  #send(
     url: URL,
     options: {
       method: string
@@ -110,7 +110,7 @@ export class HttpClient {
       body: readonly Uint8Array[]
       signal: AbortSignal
     },
-  ): Promise<Exchange> {
+  ): Promise<UnreadResponse> {
     const { method, headers, body, signal } = options
     const protocol = url.protocol === 'https:' ? 'https:' : 'http:'
     return new Promise((resolve, reject) => {
@@ -147,7 +147,7 @@ export class HttpClient {
       request.on('error', (error) => reject(explain(error)))
       request.on('response', (response) => {
         answer = response
-        resolve(new Exchange(response, explain, (work) => this.#waiting(work)))
+        resolve(new UnreadResponse(response, explain, (work) => this.#waiting(work)))
       })
       for (const part of body) request.write(part)
       request.end()
@@ -156,8 +156,8 @@ export class HttpClient {
 }
 
 /** A response and its unread body. */
-class Exchange {
-  readonly response: http.IncomingMessage
+class UnreadResponse {
+  readonly message: http.IncomingMessage
   readonly #explain: (error: unknown) => unknown
   readonly #waiting: <T>(work: Promise<T>) => Promise<T>
 
@@ -166,7 +166,7 @@ class Exchange {
     explain: (error: unknown) => unknown,
     waiting: <T>(work: Promise<T>) => Promise<T>,
   ) {
-    this.response = response
+    this.message = response
     this.#explain = explain
     this.#waiting = waiting
   }
@@ -200,17 +200,17 @@ class Exchange {
     try {
       for await (const chunk of this.body(gitLimits.errorBodyBytes)) parts.push(chunk)
     } catch {
-      this.response.destroy()
+      this.message.destroy()
     }
     return Buffer.concat(parts)
   }
 
   #decoded(): AsyncIterable<Buffer> {
-    const encoding = this.response.headers['content-encoding']?.toLowerCase()
-    if (encoding === undefined || encoding === '' || encoding === 'identity') return this.response
+    const encoding = this.message.headers['content-encoding']?.toLowerCase()
+    if (encoding === undefined || encoding === '' || encoding === 'identity') return this.message
     const decoder = encoding === 'deflate' ? createInflate() : createGunzip()
     // The callback does nothing, because iterating over the decoder throws the errors of the pipeline.
-    return pipeline(this.response, decoder, () => {})
+    return pipeline(this.message, decoder, () => {})
   }
 }
 

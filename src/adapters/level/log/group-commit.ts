@@ -131,8 +131,8 @@ export class GroupCommit {
         if (group.frames.length > 0) {
           const appended = await this.#options.log.append(group.frames)
           // There is a promise only if the index lags far.
-          const behind = this.#options.onWritten(appended)
-          if (behind !== undefined) await behind
+          const flushing = this.#options.onWritten(appended)
+          if (flushing !== undefined) await flushing
         }
       } catch (error) {
         group.reject(writeError(error, 'unknown'))

@@ -7,7 +7,7 @@ import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
-import { firstEvents, newestSeq, prunedTo, redoBehind, snapshotsOf } from '../../session/history/prune.js'
+import { firstEvents, newestSeq, prunedTo, redoAfter, snapshotsOf } from '../../session/history/prune.js'
 import { countSessionBytes } from '../../session/usage/count-session-bytes.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
@@ -314,7 +314,7 @@ async function redoRange(core: Core, key: string, json: string): Promise<RedoRan
 
 async function markRedo({ core, signal }: Run, marker: Marker, range: RedoRange): Promise<void> {
   signal.throwIfAborted()
-  for await (const page of redoBehind(core, range.sessionId, range.first, range.last)) {
+  for await (const page of redoAfter(core, range.sessionId, range.first, range.last)) {
     for (const { body } of page) if (typeof body[5] === 'object') marker.redo(body[5])
     await marker.rest()
   }

@@ -43,10 +43,10 @@ export class SessionRebuild {
     const checkpointSeqs = checkpoints.map(({ seq }) => seq)
     const wanted = new Set([last, newest, ...checkpointSeqs, ...bases])
     const states = await this.#states.at(this.#record, wanted)
-    const behind = newest > last ? states.get(newest) : undefined
-    const saved = behind?.unknownFrom === undefined ? behind : undefined
-    this.#tellContents()
-    this.#tellEvents(saved !== undefined)
+    const afterGap = newest > last ? states.get(newest) : undefined
+    const saved = afterGap?.unknownFrom === undefined ? afterGap : undefined
+    this.#reportContents()
+    this.#reportEvents(saved !== undefined)
     const referenced = new Set([...checkpointSeqs, ...bases].filter((seq) => seq <= last))
     if (saved === undefined) referenced.add(last)
     const places = await writeEvents(this.#context, this.#record, last, referenced)
@@ -64,14 +64,14 @@ export class SessionRebuild {
     return this.#changed
   }
 
-  #tellContents(): void {
+  #reportContents(): void {
     for (const hash of this.#facts.lostBlobs) {
       const message = 'it is lost; the session keeps its events, but not the changes that they made'
       this.#drop(`blob sha256:${hash}`, { message })
     }
   }
 
-  #tellEvents(isNewestSaved: boolean): void {
+  #reportEvents(isNewestSaved: boolean): void {
     const { last, newest } = this.#facts
     if (newest === last) return
     const range = newest === last + 1 ? `event ${newest}` : `events ${last + 1} to ${newest}`

@@ -36,7 +36,7 @@ export function prunedTo(snapshots: readonly SnapshotRecord[]): number {
 }
 
 /** The stored events after `seq` up to `to`, in pages with about the same number of effects. */
-export async function* redoBehind(
+export async function* redoAfter(
   core: Core,
   sessionId: string,
   seq: number,
@@ -57,7 +57,7 @@ export async function* redoBehind(
   }
 }
 
-/** The number of events in the first page of {@link redoBehind}. */
+/** The number of events in the first page of {@link redoAfter}. */
 export const firstEvents = 16
 
 interface HistoryEvent {
@@ -107,7 +107,7 @@ async function factsOf(
   const newest = await newestSeq(core, sessionId)
   // Events that are written after this point come after every state in the plan, or restore one of these
   // states.
-  for await (const page of redoBehind(core, sessionId, facts.prunedTo, newest)) {
+  for await (const page of redoAfter(core, sessionId, facts.prunedTo, newest)) {
     for (const { seq, body } of page) {
       const redo = body[5]
       if (seq > facts.last) {
@@ -166,7 +166,7 @@ export async function pruneHistory(
     await core.store.commit(records)
   }
   if (plan.pruneTo > before) {
-    for await (const page of redoBehind(core, sessionId, before, plan.pruneTo)) {
+    for await (const page of redoAfter(core, sessionId, before, plan.pruneTo)) {
       const replaceEvents: NewStoredEvent[] = []
       for (const { seq, body } of page) {
         const redo = body[5]

@@ -1,7 +1,7 @@
 import { keys } from '../../storage/keys.js'
 import { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
-import { prunedTo, redoBehind, snapshotsOf } from '../history/prune.js'
+import { prunedTo, redoAfter, snapshotsOf } from '../history/prune.js'
 import type { LiveSession } from '../table/live.js'
 import { snapshotKind } from '../../records/snapshot.js'
 import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
@@ -26,7 +26,7 @@ export async function countSessionBytes(core: Core, live: LiveSession): Promise<
         if (after instanceof FileNode) bytes += after.size
     }
   }
-  for await (const page of redoBehind(core, live.id, pruned, to))
+  for await (const page of redoAfter(core, live.id, pruned, to))
     for (const { body } of page) if (typeof body[5] === 'object') bytes += bytesOf(body[5])
   // Adds bytes that were written during the count.
   setBytesWritten(live, bytes + bytesWritten(live) - before)
