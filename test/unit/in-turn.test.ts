@@ -6,7 +6,7 @@ import { Fault } from '../../src/engine/base/fault.js'
 import { inGroups } from '../../src/engine/base/in-groups.js'
 import { KeyedMutex } from '../../src/engine/base/keyed-mutex.js'
 import { limits } from '../../src/engine/base/limits.js'
-import { loaded, runInSlices, type Steps } from '../../src/engine/base/cooperative.js'
+import { loaded, runAtOnce, runInSlices, TimeSlice, type Steps } from '../../src/engine/base/cooperative.js'
 import { fixedEnvironment } from '../../src/testing.js'
 
 describe('a mutex for each key', () => {
@@ -88,6 +88,7 @@ describe('work in groups', () => {
 
 describe('work in slices', () => {
   const environment = fixedEnvironment({ stepMs: 0 })
+  let now = 0
 
   test('waits for pending data before the next step', async () => {
     const seen: string[] = []
@@ -135,5 +136,36 @@ describe('work in slices', () => {
       throw new Error('no')
     })
     await expect(runInSlices(failing, environment)).rejects.toThrow('no')
+  })
+
+  test.each([
+    ['an environment', { monotonicMs: () => now }],
+    ['performance', { now: () => now }],
+  ])('measures a slice by the clock of %s', async (_name, clock) => {
+    now = 0
+    const slice = new TimeSlice(clock)
+    now = limits.sliceMs - 1
+    expect(slice.over).toBe(false)
+    now = limits.sliceMs
+    expect(slice.over).toBe(true)
+    await slice.next()
+    expect(slice.over).toBe(false)
+  })
+
+  test('ends with the reason of a signal that aborted during the turn', async () => {
+    const abort = new AbortController()
+    const slice = new TimeSlice(environment, abort.signal)
+    await slice.next()
+    setTimer(() => abort.abort(new Error('enough')))
+    await expect(slice.next()).rejects.toThrow('enough')
+  })
+
+  test('gives the result at once if it never waits', () => {
+    function* steps(): Steps<number, undefined> {
+      yield undefined
+      yield undefined
+      return 3
+    }
+    expect(runAtOnce(steps())).toBe(3)
   })
 })

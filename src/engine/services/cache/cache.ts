@@ -175,15 +175,17 @@ export class CacheService {
     const staged = stage(core, [write])
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
-      const held = entries.get(write.key)?.content
+      const before = entries.get(write.key)?.content
       const swapped =
-        held === undefined ? expected === undefined : expected !== undefined && sameContent(held, expected)
+        before === undefined
+          ? expected === undefined
+          : expected !== undefined && sameContent(before, expected)
       let committed = live.acknowledged
       if (swapped) {
         core.store.admit?.(staged?.blobs() ?? [])
         committed = this.#write(core, live, entries, [write], { staged })
       } else entries.use(write.key)
-      const now = swapped ? write.content : held
+      const now = swapped ? write.content : before
       return committed.then(async () => ({ swapped, ...(await readValue(core, now)) }))
     })
   }

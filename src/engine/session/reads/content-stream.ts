@@ -51,11 +51,11 @@ export function streamContent(
 ): ContentStream {
   const start = Math.min(offset, file.size)
   const end = Math.min(file.size, start + length)
-  const held = { last: file }
-  const pin = core.pins.pin({ roots: [held], owner: held })
+  const reader = { last: file }
+  const pin = core.pins.pin({ roots: [reader], owner: reader })
   async function* pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     using _ = pin
-    yield* readContent(core, held.last, { start, end })
+    yield* readContent(core, reader.last, { start, end })
   }
   const stream = pieces()
   return { sizeBytes: file.size, length: end - start, [Symbol.asyncIterator]: () => stream }
