@@ -14,8 +14,8 @@ export interface Garbage {
 
 /**
  * Compares the contents of a store with the data that sessions reference, computed independently of the engine's own
- * marking: contents from bundles, which have every referenced state, and from the redo of events; nodes from the hashes in
- * records. `sessions` must list all sessions. With redo kept, the unreferenced state that it starts from is kept too.
+ * marking: contents from bundles, which have every referenced state, and from the redo of events; nodes from the hashes
+ * in records. `sessions` must list all sessions. With redo kept, the unreferenced state that it starts from is kept too.
  */
 export async function findGarbage(
   store: Store,

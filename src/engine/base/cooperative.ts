@@ -2,7 +2,7 @@
 import { Fault } from './fault.js'
 import { limits } from './limits.js'
 
-/** Work cut into steps. A step yields nothing, or a promise to wait for. Work that never waits is `Steps<T, undefined>`. */
+/** Work cut into steps. A step yields nothing, or a promise to wait for. `Steps<T, undefined>` never waits. */
 export type Steps<T, Wait extends Promise<void> | undefined = Promise<void> | undefined> = Generator<
   Wait,
   T,

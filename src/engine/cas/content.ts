@@ -21,8 +21,8 @@ export interface ContentPins {
 const entryBytes = 256
 
 /**
- * Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. See {@link MemoryContent}
- * for a store that is not durable.
+ * Reads and hashes the contents that bodies describe, and keeps a bounded cache of clean blobs. For a store that is not
+ * durable, see {@link MemoryContent}.
  */
 export class ContentStore {
   readonly #store: Store

@@ -8,7 +8,8 @@ import type { Tree } from '../tree/tree.js'
 import type { FileTarget, Redo } from '../records/event.js'
 
 /**
- * A reference of an open file or a lock to a file or directory. It follows renames of the file, and learns of its removal.
+ * A reference of an open file or a lock to a file or directory. It follows the file through renames, and learns of its
+ * removal.
  */
 export class FileReference {
   readonly ino: number

@@ -37,8 +37,8 @@ export interface HistoryPlan {
 }
 
 /**
- * A state is reached from the newest snapshot at or before it, by redo alone. To make this hold for each
- * referenced state, these snapshots are kept: one at the oldest of them, one where a restore leads back past it, those
+ * A state is reached from the newest snapshot at or before it, by redo alone. To make this hold for each referenced
+ * state, these snapshots are kept: one at the oldest of them, one where a restore leads back past it, those
  * right after redo that is not kept, and otherwise one in `spacing` events, to shorten replay.
  */
 export function planHistory(
