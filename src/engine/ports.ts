@@ -13,6 +13,7 @@ export type {
 } from './storage/store.js'
 export { currentFormat, formats } from './storage/format.js'
 export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
+export { firstAtLeast, firstWhere } from './base/ascending.js'
 export { abortable, untilAborted } from './base/abort.js'
 export { EngineError, invalid } from './base/errors.js'
 export { checkSignal } from './base/abort.js'

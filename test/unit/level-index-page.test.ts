@@ -7,7 +7,7 @@ import {
   StoredPage,
 } from '../../src/adapters/level/index/index-page.js'
 import type { Place } from '../../src/adapters/level/index/memtable.js'
-import { firstAtLeast } from '../../src/adapters/level/index/sorted-keys.js'
+import { firstAtLeast } from '../../src/engine/base/ascending.js'
 import { runs, seed } from '../support/seed.js'
 
 /** Few different characters, so that keys share prefixes and are prefixes of each other. */

@@ -1,5 +1,5 @@
 import { itemAt, onlyItem } from '../base/present.js'
-import { firstAtLeast } from '../base/ascending.js'
+import { firstAtLeast, firstWhere } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 import { BlockBody, ExtentBlock, indexOfChunk, type Block, type Extent, type LoadedBody } from './body.js'
@@ -229,8 +229,8 @@ function spliceBlock(block: Block, parts: readonly Piece[]): Block {
 function spliced(extents: readonly Extent[], { offset, length, blob, casOffset }: Piece): Extent[] {
   const end = offset + length
   // Extents before `first` end at or before the piece. Extents from `behind` on start at or after its end.
-  const first = firstExtent(extents, (extent) => extent.offset + extent.length > offset)
-  const behind = firstExtent(extents, (extent) => extent.offset >= end)
+  const first = firstWhere(extents, (extent) => extent.offset + extent.length > offset)
+  const behind = firstWhere(extents, (extent) => extent.offset >= end)
   const next = extents.slice(0, first)
   const before = extents[first]
   if (before !== undefined && before.offset < offset) next.push({ ...before, length: offset - before.offset })
@@ -254,18 +254,6 @@ function joined(pieces: readonly Piece[]): Extent[] {
   const extents: Extent[] = []
   for (const piece of pieces) if (piece.blob !== undefined) join(extents, piece as Extent)
   return extents
-}
-
-/** The index of the first extent for which `holds` is true. It must be true for all later ones, too. */
-function firstExtent(extents: readonly Extent[], holds: (extent: Extent) => boolean): number {
-  let low = 0
-  let high = extents.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (holds(extents[middle]!)) high = middle
-    else low = middle + 1
-  }
-  return low
 }
 
 /** Appends an extent, or extends the last one if the new one continues it in both the file and the blob. */

@@ -1,3 +1,4 @@
+import { firstWhere } from '../base/ascending.js'
 import { itemAt, onlyItem, present } from '../base/present.js'
 import { assert, EngineError } from '../base/errors.js'
 import { parseFlag } from '../base/input.js'
@@ -244,14 +245,7 @@ class TransientMemoryStore extends SyncMemoryStore {
 }
 
 function firstAtLeast(sorted: readonly string[], key: string): number {
-  let low = 0
-  let high = sorted.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (compareUtf8(sorted[middle]!, key) < 0) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstWhere(sorted, (one) => compareUtf8(one, key) >= 0)
 }
 
 function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange): Uint8Array | undefined {

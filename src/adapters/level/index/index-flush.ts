@@ -1,11 +1,10 @@
-import { itemAt } from '../../../engine/ports.js'
+import { firstAtLeast, itemAt } from '../../../engine/ports.js'
 import { encodePage, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
 import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
 import { sessionOf } from './memtable.js'
 import type { Memtable, Place } from './memtable.js'
 import type { PageIndex } from './page-index.js'
-import { firstAtLeast } from './sorted-keys.js'
 
 /**
  * Sizes of pages in bytes. A page is split when it grows above the largest size. It merges with the next one

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { firstAtLeast, present } from '../../../engine/ports.js'
 import type { Place } from './memtable.js'
-import { firstAtLeast } from './sorted-keys.js'
 
 /** A page of the index: keys in order, and the places of their entries. */
 export interface Page {
@@ -99,14 +99,15 @@ export class StoredPage {
 
   get(key: string): Place | undefined {
     const mark = this.#markOf(key)
-    if (mark < 0) return undefined
+    const markKey = this.#marks[mark]
+    if (markKey === undefined) return undefined
     const reader = this.#readerAt(mark)
     reader.skipKey()
-    if (this.#marks[mark] === key) return reader.nextPlace()
+    if (markKey === key) return reader.nextPlace()
     // The length of the prefix that the key shares with the previous entry. An entry that shares more with
     // the previous entry is below the key too. An entry that shares less is above it. So most entries need no
     // comparison.
-    let matched = sharedLength(key, this.#marks[mark]!)
+    let matched = sharedLength(key, markKey)
     for (let left = this.#entriesBehind(mark) - 1; left > 0; left--) {
       reader.skipPlace()
       const shared = reader.nextNumber()
@@ -136,18 +137,15 @@ export class StoredPage {
     limit: number,
   ): void {
     const step = reverse ? -1 : 1
-    for (
-      let mark = Math.max(0, this.#markOf(reverse ? to : from));
-      mark >= 0 && mark < this.#marks.length;
-      mark += step
-    ) {
-      if (found.length >= limit || (!reverse && this.#marks[mark]! >= to)) return
+    for (let mark = Math.max(0, this.#markOf(reverse ? to : from)); ; mark += step) {
+      const markKey = this.#marks[mark]
+      if (markKey === undefined || found.length >= limit || (!reverse && markKey >= to)) return
       const { keys, places } = this.#decodeFrom(mark, this.#entriesBehind(mark))
       const first = firstAtLeast(keys, from)
       const last = firstAtLeast(keys, to) - 1
       for (let k = reverse ? last : first; k >= first && k <= last && found.length < limit; k += step)
-        found.push([keys[k]!, places[k]!])
-      if (reverse && this.#marks[mark]! < from) return
+        found.push([present(keys[k], 'a key'), present(places[k], 'a place')])
+      if (reverse && markKey < from) return
     }
   }
 
@@ -172,7 +170,11 @@ export class StoredPage {
    * before it. The reader gets the mark's own key, which starts with this prefix.
    */
   #readerAt(mark: number): EntryReader {
-    return new EntryReader(this.#bytes, this.#starts[mark]!, this.#marks[mark]!)
+    return new EntryReader(
+      this.#bytes,
+      present(this.#starts[mark], 'the start of a mark'),
+      present(this.#marks[mark], 'a mark'),
+    )
   }
 
   #entriesBehind(mark: number): number {

@@ -1,3 +1,5 @@
+import { firstAtLeast, firstWhere, itemAt, present } from '../../../engine/ports.js'
+
 /** A chunk with more keys than this is split. An insertion moves at most this many keys. */
 const chunkKeys = 512
 
@@ -37,7 +39,10 @@ export class SortedKeys {
   #insert(key: string): void {
     const chunks = this.#chunks
     // The last chunk that starts at or below the key.
-    const number = Math.max(0, firstWhere(chunks.length, (i) => chunks[i]![0]! > key) - 1)
+    const number = Math.max(
+      0,
+      firstWhere(chunks, (chunk) => present(chunk[0], 'the first key of a chunk') > key) - 1,
+    )
     const chunk = chunks[number]
     if (chunk === undefined) {
       chunks.push([key])
@@ -66,7 +71,7 @@ class ChunkCursor implements KeyCursor {
     this.#reverse = reverse
     this.#end = reverse ? from : to
     const start = reverse ? to : from
-    this.#chunk = firstWhere(chunks.length, (i) => chunks[i]!.at(-1)! >= start)
+    this.#chunk = firstWhere(chunks, (chunk) => itemAt(chunk, -1) >= start)
     const chunk = chunks[this.#chunk]
     this.#at = chunk === undefined ? 0 : firstAtLeast(chunk, start)
     if (reverse) this.#at--
@@ -91,24 +96,4 @@ class ChunkCursor implements KeyCursor {
     const isInside = key !== undefined && (this.#reverse ? key >= this.#end : key < this.#end)
     this.key = isInside ? key : undefined
   }
-}
-
-/** The first index in an ascending list at which the key is not below `key`, or the length of the list. */
-export function firstAtLeast(sorted: readonly string[], key: string): number {
-  return firstWhere(sorted.length, (i) => sorted[i]! >= key)
-}
-
-/**
- * The first index below `count` that fits, or `count` if none does. All indexes after one that fits must fit
- * too.
- */
-function firstWhere(count: number, fits: (index: number) => boolean): number {
-  let low = 0
-  let high = count
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (fits(middle)) high = middle
-    else low = middle + 1
-  }
-  return low
 }

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { firstWhere } from '../../base/ascending.js'
 import { present, itemAt } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'
 import type { Steps } from '../../base/cooperative.js'
@@ -249,15 +250,10 @@ export class CacheEntries {
 
 /** The index of the first key that is not below `key` (or, with `above`, that is above it). */
 function firstBehind(sorted: readonly Node[], key: string, above: boolean): number {
-  let low = 0
-  let high = sorted.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const order = compareUtf8(sorted[middle]!.item.key, key)
-    if (order < 0 || (above && order === 0)) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstWhere(sorted, ({ item }) => {
+    const order = compareUtf8(item.key, key)
+    return above ? order > 0 : order >= 0
+  })
 }
 
 /** For ASCII keys both orders are equal, and comparing strings directly is many times as fast. */

@@ -1,3 +1,4 @@
+import { firstWhere } from '../../base/ascending.js'
 import { itemAt } from '../../base/present.js'
 /** Locks on ranges: conflicts, and the locks of an owner after a change. */
 
@@ -59,14 +60,7 @@ export function firstConflict<Owner extends LockOwner>(
 }
 
 function firstEndingAfter(locks: readonly LockRange[], offset: bigint): number {
-  let low = 0
-  let high = locks.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (locks[middle]!.end > offset) high = middle
-    else low = middle + 1
-  }
-  return low
+  return firstWhere(locks, ({ end }) => end > offset)
 }
 
 /** The locks of an owner after it sets a lock, or, if `lock` is undefined, releases a range. */
@@ -77,8 +71,7 @@ export function replaced<Owner extends LockOwner>(
 ): readonly Lock<Owner>[] {
   // The locks that overlap the range or touch it.
   const from = firstEndingAfter(locks, start - 1n)
-  let to = from
-  while (to < locks.length && locks[to]!.start <= end) to++
+  const to = firstWhere(locks, (one) => one.start > end)
   const near = locks.slice(from, to)
   const before = near.filter((one) => one.start < start)
   const after = near.filter((one) => one.end > end)

@@ -1,5 +1,4 @@
-import { itemAt } from '../../base/present.js'
-import { firstAtLeast, someIn } from '../../base/ascending.js'
+import { firstAtLeast, firstWhere, someIn } from '../../base/ascending.js'
 
 /**
  * This module decides which states of a session keep a snapshot, and how far back its redo is kept. It
@@ -108,12 +107,5 @@ function walk(
 
 /** The number of restores up to and including an event. */
 function countUpTo(restores: HistoryFacts['restores'], seq: number): number {
-  let low = 0
-  let high = restores.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (itemAt(restores, middle)[0] <= seq) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstWhere(restores, ([restore]) => restore > seq)
 }
