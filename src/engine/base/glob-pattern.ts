@@ -1,4 +1,4 @@
-import { itemAt, present } from './present.js'
+import { itemAt, onlyItem, present } from './present.js'
 import { invalid } from './errors.js'
 import { parseText, tooLarge } from './input.js'
 import { limits } from './limits.js'
@@ -13,17 +13,15 @@ export type Piece =
 /** The notation of a group of alternatives. The sign before its parentheses gives the allowed repetitions. */
 export type Repeat = 'braces' | '@' | '?' | '*' | '+'
 
-/** `[...]`: pairs of first and last code point, and named classes. */
+/** `[...]`: ranges of code points, and named classes. */
 export interface CharacterSet {
   readonly negated: boolean
-  readonly ranges: readonly number[]
+  readonly ranges: readonly (readonly [first: number, last: number])[]
   readonly classes: ReadonlySet<RegExp>
 }
 
 export function setHas({ negated, ranges, classes }: CharacterSet, code: number): boolean {
-  for (let i = 0; i < ranges.length; i += 2) {
-    if (code >= ranges[i]! && code <= ranges[i + 1]!) return !negated
-  }
+  for (const range of ranges) if (code >= range[0] && code <= range[1]) return !negated
   if (classes.size > 0) {
     const character = String.fromCodePoint(code)
     for (const one of classes) if (one.test(character)) return !negated
@@ -219,7 +217,7 @@ function parseSet(
   let i = open + 1
   const negated = characters[i] === '!' || characters[i] === '^'
   if (negated) i++
-  const ranges: number[] = []
+  const ranges: [first: number, last: number][] = []
   const classes = new Set<RegExp>()
   for (let empty = true; ; empty = false) {
     if (characters[i] === ']' && !empty) break
@@ -242,15 +240,14 @@ function parseSet(
       if (last === undefined) return i
       if (last < first) throw invalid(field, 'has a range of characters in the wrong order')
     }
-    ranges.push(first, last)
+    ranges.push([first, last])
   }
-  const [code] = ranges
-  const plain = !negated && classes.size === 0 && ranges.length === 2 && code === ranges[1]
+  const only = negated || classes.size > 0 ? undefined : onlyItem(ranges)
   return {
     end: i,
     piece:
-      plain && code !== undefined
-        ? { type: 'literal', code }
+      only !== undefined && only[0] === only[1]
+        ? { type: 'literal', code: only[0] }
         : { type: 'set', set: { negated, ranges, classes } },
   }
 
