@@ -42,6 +42,11 @@ export interface Call<T> {
   readonly needs?: readonly [FsAction, ...FsAction[]]
 }
 
+/** A call that is a change. */
+export interface ChangeCall<T> extends Call<T> {
+  readonly plan: (live: LiveSession) => Plan
+}
+
 export type FsAction = 'fs.read' | 'fs.write'
 
 export const readsAndWrites = ['fs.write', 'fs.read'] as const
@@ -68,7 +73,7 @@ export function changeWith<T>(
   names: SystemCall,
   plan: (live: LiveSession) => Plan,
   look: (live: LiveSession) => T,
-): Call<T> {
+): ChangeCall<T> {
   return { names, plan, look }
 }
 

@@ -1,10 +1,13 @@
 import { argumentError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger, toObject } from './values.js'
 
+/** The caller's filter. Its answer may be a promise. */
+export type CopyFilter = (src: string, dest: string) => unknown
+
 export interface CopyOptions {
   readonly dereference: boolean
   readonly errorOnExist: boolean
-  readonly filter: ((src: string, dest: string) => unknown) | undefined
+  readonly filter: CopyFilter | undefined
   readonly force: boolean
   /** The same as the `mode` of copyFile. */
   readonly mode: number

@@ -1,6 +1,6 @@
 import { Fault } from '../base/fault.js'
 import { resolvePath } from './resolve-path.js'
-import type { CopyOptions } from './copy-options.js'
+import type { CopyFilter, CopyOptions } from './copy-options.js'
 import { cannotCopy, copyError, intoItself, isBelow } from './copy-errors.js'
 import { codeOf, systemError, toSystemError } from './errors.js'
 
@@ -23,8 +23,8 @@ export type CopyQuestion =
   | { readonly ask: 'readlink'; readonly path: string }
   /** Answer: the names in a directory. */
   | { readonly ask: 'readdir'; readonly path: string }
-  /** Answer: the result of the caller's filter. */
-  | { readonly ask: 'filter'; readonly src: string; readonly dest: string }
+  /** Answer: the result of the filter. */
+  | { readonly ask: 'filter'; readonly filter: CopyFilter; readonly src: string; readonly dest: string }
 
 /** A change that is part of the copy. */
 export type CopyStep =
@@ -110,7 +110,7 @@ export class CopyWalk {
    */
   *#check(src: string, dest: string, missing = false): Walk<Ends | undefined> {
     const { filter, dereference } = this.#options
-    if (filter !== undefined && !(yield { ask: 'filter', src, dest })) return undefined
+    if (filter !== undefined && !(yield { ask: 'filter', filter, src, dest })) return undefined
     const syscall = dereference ? 'stat' : 'lstat'
     const source = yield* this.#find(syscall, src)
     const target = missing ? undefined : yield* this.#find(syscall, dest, true)

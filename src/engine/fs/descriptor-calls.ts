@@ -15,6 +15,7 @@ import {
   nothing,
   read as look,
   type Call,
+  type ChangeCall,
   type Context,
   type Define,
 } from './calls.js'
@@ -192,7 +193,7 @@ export function writeHere(
     ...call,
     plan: (live) => {
       throwIfAborted(signal)
-      return call.plan!(live)
+      return call.plan(live)
     },
   }
 }
@@ -202,7 +203,7 @@ function writing<T>(
   number: number,
   bytes: string | Uint8Array,
   { position, result }: { position: number | undefined; result: (count: number) => T },
-): Call<T> {
+): ChangeCall<T> {
   const { core, files, form } = context
   const staged = new StagedContent(bytes, core)
   if (form === 'sync') staged.storeNow()

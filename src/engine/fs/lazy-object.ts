@@ -1,3 +1,5 @@
+import { present } from '../base/present.js'
+
 /** Functions that create each property from the state that all of them share. */
 export type Makers<S> = Readonly<Record<string, (shared: S) => unknown>>
 
@@ -43,6 +45,6 @@ class LazyProperties<S> implements ProxyHandler<Target> {
   }
 
   #make(name: string): unknown {
-    return this.#makers[name]!(this.#shared)
+    return present(this.#makers[name], name)(this.#shared)
   }
 }

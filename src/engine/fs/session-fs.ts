@@ -97,7 +97,7 @@ const callbackLast: ReadonlySet<string> = new Set([
 
 type Counted = {
   readonly bytesRead?: number
-  readonly bytesWritten?: number
+  readonly bytesWritten?: number | undefined
   readonly buffer?: unknown
   readonly buffers?: unknown
 }
@@ -117,7 +117,7 @@ const spreads: Readonly<Record<string, Spread<unknown>>> = Object.fromEntries(
 
 /** In Node, the result of a promisified writev has its buffers in the property `buffer`. */
 function asNode({ bytesWritten, buffers }: Counted): Counted {
-  return { bytesWritten: bytesWritten!, buffer: buffers }
+  return { bytesWritten, buffer: buffers }
 }
 
 /** The state that all properties of one `session.fs` share. */

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { finished, Readable, Writable, type ReadableOptions, type WritableOptions } from 'node:stream'
 import type { Environment } from '../base/environment.js'
+import { itemAt } from '../base/present.js'
 import { TimeSlice } from '../base/cooperative.js'
 import { argumentError, codedError, rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger } from './values.js'
@@ -11,15 +12,17 @@ import { settle } from './settle.js'
 type Done = (error?: Error | null) => void
 type Counted = (error: NodeJS.ErrnoException | null, bytes: number) => void
 type Position = number | undefined
+/** null when a caller's own method `open` set none. The functions refuse it. */
+type Fd = number | null
 
 /**
  * The functions of node:fs that a stream calls. They come from the session, the option `fs` or a FileHandle.
  */
 interface StreamFs {
   open(path: unknown, flags: unknown, mode: unknown, done: (error: Error | null, fd: number) => void): void
-  read(fd: number, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
-  write?(fd: number, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
-  writev?(fd: number, buffers: Buffer[], position: Position, done: Counted): void
+  read(fd: Fd, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
+  write?(fd: Fd, buffer: Buffer, offset: number, length: number, position: Position, done: Counted): void
+  writev?(fd: Fd, buffers: Buffer[], position: Position, done: Counted): void
   fsync?(fd: number, done: Done): void
   close(fd: number, done: Done): void
 }
@@ -423,7 +426,7 @@ const readMethods = {
         this.push(bytesRead === length ? buffer : copyOf(buffer, bytesRead))
       }
     }
-    io.begin(() => io.fs.read(this.fd!, buffer, 0, length, this.pos, onRead))
+    io.begin(() => io.fs.read(this.fd, buffer, 0, length, this.pos, onRead))
   },
 
   _destroy(this: ReadStream, error: Error | null, done: Done): void {
@@ -460,15 +463,16 @@ const writeMethods = {
   _write(this: WriteStream, chunk: Buffer, _encoding: BufferEncoding, done: Done): void {
     const io = this[work]
     const { fs } = io
-    writeAll(this, done, [chunk], ([rest], position, written) =>
-      fs.write!(this.fd!, rest!, 0, rest!.length, position, written),
-    )
+    writeAll(this, done, [chunk], (buffers, position, written) => {
+      const rest = itemAt(buffers, 0)
+      fs.write!(this.fd, rest, 0, rest.length, position, written)
+    })
   },
 
   _writev(this: WriteStream, chunks: { chunk: Buffer }[], done: Done): void {
     const { fs } = this[work]
     const buffers = chunks.map(({ chunk }) => chunk)
-    writeAll(this, done, buffers, (rest, position, written) => fs.writev!(this.fd!, rest, position, written))
+    writeAll(this, done, buffers, (rest, position, written) => fs.writev!(this.fd, rest, position, written))
   },
 
   _destroy(this: WriteStream, error: Error | null, done: Done): void {
