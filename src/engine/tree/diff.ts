@@ -43,18 +43,18 @@ export class TreeDiff {
     sides: Sides,
     { before, after, path }: { before: Dir; after: Dir; path: string },
   ): Generator<DiffStep, void, void> {
-    const left = new EntryCursor(yield* loaded(() => before.pages ?? this.#loader.loadDir(before)), sides)
-    const right = new EntryCursor(yield* loaded(() => after.pages ?? this.#loader.loadDir(after)), sides)
+    const left = new EntryCursor(yield* loaded(() => before.pages ?? this.#loader.loadDir(before)))
+    const right = new EntryCursor(yield* loaded(() => after.pages ?? this.#loader.loadDir(after)))
     const wide = before.wide || after.wide
     yield undefined
     for (;;) {
-      skipEqual(left, right)
+      skipEqual(sides, left, right)
       // Loading one side may unload the other.
       while (!left.settled || !right.settled) {
         yield* loaded(() => left.settle(this.#loader))
         yield* loaded(() => right.settle(this.#loader))
       }
-      if (left.atEqualPages(right) || left.atEqualEntries(right)) continue
+      if (left.atEqualPages(right, sides) || left.atEqualEntries(right, sides)) continue
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return
       if (order < 0) {
@@ -153,12 +153,12 @@ class Sides {
 }
 
 /** Skips loaded pages and entries that are known to be equal, without a step for each entry. */
-function skipEqual(left: EntryCursor, right: EntryCursor): void {
+function skipEqual(sides: Sides, left: EntryCursor, right: EntryCursor): void {
   for (;;) {
-    if (left.atEqualPages(right)) {
+    if (left.atEqualPages(right, sides)) {
       left.nextPage()
       right.nextPage()
-    } else if (left.atEqualEntries(right)) {
+    } else if (left.atEqualEntries(right, sides)) {
       left.next()
       right.next()
     } else if (left.atPageEnd) left.nextPage()
@@ -173,11 +173,8 @@ class EntryCursor {
   #pageIndex = 0
   #entry = 0
 
-  readonly #sides: Sides | undefined
-
-  constructor(pages: readonly Page[], sides?: Sides) {
+  constructor(pages: readonly Page[]) {
     this.#pages = pages
-    this.#sides = sides
   }
 
   get name(): string | undefined {
@@ -185,7 +182,7 @@ class EntryCursor {
   }
 
   get entry(): Entry {
-    return this.#pages[this.#pageIndex]!.nodes[this.#entry]!
+    return present(this.#pages[this.#pageIndex]?.nodes[this.#entry], 'the entry of a cursor')
   }
 
   /** Whether the cursor is after the last entry of a loaded page. */
@@ -199,18 +196,14 @@ class EntryCursor {
     return page === undefined || (page.names !== null && this.#entry < page.names.length)
   }
 
-  atEqualPages(other: EntryCursor): boolean {
+  atEqualPages(other: EntryCursor, sides: Sides): boolean {
     if (this.#entry !== 0 || other.#entry !== 0) return false
     const page = this.#pages[this.#pageIndex]
     const otherPage = other.#pages[other.#pageIndex]
-    return (
-      page !== undefined &&
-      otherPage !== undefined &&
-      present(this.#sides, 'the sides of a comparison').samePage(page, otherPage)
-    )
+    return page !== undefined && otherPage !== undefined && sides.samePage(page, otherPage)
   }
 
-  atEqualEntries(other: EntryCursor): boolean {
+  atEqualEntries(other: EntryCursor, sides: Sides): boolean {
     const page = this.#pages[this.#pageIndex]
     const otherPage = other.#pages[other.#pageIndex]
     if (page === undefined || otherPage === undefined || page.names === null || otherPage.names === null)
@@ -221,8 +214,8 @@ class EntryCursor {
       entry !== undefined &&
       otherEntry !== undefined &&
       (entry instanceof Link
-        ? otherEntry instanceof Link && entry.ino === otherEntry.ino && this.#sides!.sameLinks
-        : this.#sides!.sameEntry(entry, otherEntry)) &&
+        ? otherEntry instanceof Link && entry.ino === otherEntry.ino && sides.sameLinks
+        : sides.sameEntry(entry, otherEntry)) &&
       page.names[this.#entry] === otherPage.names[other.#entry]
     )
   }
