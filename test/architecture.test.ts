@@ -482,7 +482,7 @@ function allowedInEngine(name: string, target: string): boolean {
     )
   if (name === contract) return /^engine\/(operations|facade)\//.test(target)
   if (name === wire) {
-    return /^engine\/(operations\/|base\/(errors|abort|shape)|services\/secrets\/secret\.|fs\/(argument-errors|constants|copy-options|copy-walk|errors|flags|resolve-path|stats|values)\.)/.test(
+    return /^engine\/(operations\/|base\/(errors|abort|present|shape)|services\/secrets\/secret\.|fs\/(argument-errors|constants|copy-options|copy-walk|errors|flags|resolve-path|stats|values)\.)/.test(
       target,
     )
   }

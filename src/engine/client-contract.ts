@@ -4,6 +4,7 @@
  */
 export { EngineError, errorRegistry, invalid, type ErrorReason } from './base/errors.js'
 export { onAbort } from './base/abort.js'
+export { itemAt, present } from './base/present.js'
 export { parseAtCall, Shape, unknownName, unreadable } from './base/shape.js'
 export { operations, type Operation, type OperationMethods, type OperationName } from './operations/index.js'
 export { contentRoutes, type ContentRouteName } from './operations/content-routes.js'

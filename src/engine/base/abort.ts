@@ -99,10 +99,7 @@ export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal | unde
  * early end calls the iterator's `return` without waiting for it, and destroys a stream. The event loop gets
  * its turns even if many items are ready at once.
  */
-export function abortable<T>(
-  items: AsyncIterable<T>,
-  signal: AbortSignal | undefined,
-): AsyncIterableIterator<T, undefined, unknown> {
+export function abortable<T>(items: AsyncIterable<T>, signal: AbortSignal | undefined): Abortable<T> {
   return new Abortable(items, signal)
 }
 

@@ -1,4 +1,5 @@
 import { wordsOf } from './digest-table.js'
+import { present } from './present.js'
 
 const keyWords = 5
 /** The number of places in a group. A digest may be in any of them. */
@@ -62,7 +63,7 @@ export class DigestCache {
   }
 
   #groupOf(words: Uint32Array): number {
-    return (words[1]! & (this.#groups - 1)) * places
+    return (present(words[1], 'a word of a digest') & (this.#groups - 1)) * places
   }
 
   #isAt(place: number, words: Uint32Array): boolean {

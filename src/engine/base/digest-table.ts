@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { present } from './present.js'
 
 /** Hex digits that identify a digest: 160 bits. */
 const keyDigits = 40
@@ -71,7 +72,7 @@ class Shard {
   }
 
   find(words: Uint32Array): Buffer | undefined {
-    const index = this.#slots[this.#slotOf(words)]!
+    const index = present(this.#slots[this.#slotOf(words)], 'a slot')
     return index === 0 ? undefined : this.#record(index - 1)
   }
 
@@ -95,8 +96,8 @@ class Shard {
   /** The slot of a key, or the free slot for it. */
   #slotOf(words: Uint32Array): number {
     const mask = this.#slots.length - 1
-    for (let slot = words[1]! & mask; ; slot = (slot + 1) & mask) {
-      const index = this.#slots[slot]!
+    for (let slot = present(words[1], 'a word of a digest') & mask; ; slot = (slot + 1) & mask) {
+      const index = present(this.#slots[slot], 'a slot')
       if (index === 0 || this.#isKey(index - 1, words)) return slot
     }
   }
@@ -131,7 +132,7 @@ const scratches = Array.from({ length: keyDigits / wordDigits + 1 }, (_, words) 
 
 /** The first words of a digest. The next call with the same count overwrites them. */
 export function wordsOf(digest: string, count: number): Uint32Array {
-  const words = scratches[count]!
+  const words = present(scratches[count], 'the words of a digest')
   for (let i = 0; i < count; i++)
     words[i] = Number.parseInt(digest.slice(i * wordDigits, (i + 1) * wordDigits), 16)
   return words

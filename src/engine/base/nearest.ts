@@ -1,4 +1,5 @@
 import { itemAt } from './present.js'
+
 /** Longer names are not compared. A mistyped name is about as long as the right one. */
 const maxLength = 64
 
@@ -38,9 +39,9 @@ function countEdits(a: string, b: string): number {
     const row = [i]
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1]
-      let edits = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1))
+      let edits = Math.min(itemAt(last, j) + 1, itemAt(row, j - 1) + 1, itemAt(last, j - 1) + (same ? 0 : 1))
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        edits = Math.min(edits, beforeLast[j - 2]! + 1)
+        edits = Math.min(edits, itemAt(beforeLast, j - 2) + 1)
       row.push(edits)
     }
     beforeLast = last

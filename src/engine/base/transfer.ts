@@ -72,14 +72,14 @@ export class Transfer {
         this.received(value.byteLength)
         return { done: false, value }
       } catch (error) {
-        await incoming.return?.()
+        await incoming.return()
         throw error
       }
     }
     const iterator: AsyncIterableIterator<Uint8Array, undefined, unknown> = {
       [Symbol.asyncIterator]: () => iterator,
       next,
-      return: () => incoming.return!(),
+      return: () => incoming.return(),
     }
     return iterator
   }

@@ -188,7 +188,7 @@ function byMethod(path: readonly string[]): Call<MethodName> {
     let service = owner
     for (const name of services) service = present((service as Readonly<Record<string, object>>)[name], name)
     const methods = service as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>
-    return toResponse(await methods[method]!(request, options)) as never
+    return toResponse(await present(methods[method], method).call(service, request, options)) as never
   }
   if (root === 'engine') return (scope, request, { options }) => call(scope, request, options)
   return async ({ sessions }, request, { action, options }) => {

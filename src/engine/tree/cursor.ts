@@ -1,5 +1,6 @@
 import { given } from '../base/input.js'
 import { compareUtf8 } from '../base/order.js'
+import { present } from '../base/present.js'
 import { splitPath, type PathNames } from '../base/path.js'
 import { invalid } from '../base/errors.js'
 import { Dir, type Node } from './node.js'
@@ -52,13 +53,13 @@ export function visitPaths(
     let i = start === '' ? 0 : pageIndex(pages, start, current.wide)
     let j = -1
     for (; i < pages.length; i++) {
-      const page = pages[i]!
+      const page = present(pages[i], 'a page')
       const names = page.names ?? loader.loadPage(page)
       j = j < 0 && start !== '' ? lowerBound(names, start, current.wide) : 0
       for (; j < names.length; j++) {
-        const name = names[j]!
+        const name = present(names[j], 'a name')
         if (prefix !== '' && !name.startsWith(prefix)) return true
-        const node = page.nodes[j]!
+        const node = present(page.nodes[j], 'a node')
         const childPath = `${path}/${name}`
         const resumed = name === resumeName
         if (!resumed && !visit(childPath, resolveEntry(node, root, loader))) return false
@@ -82,7 +83,7 @@ export function visitNames(
 ): void {
   const pages = dir.pages ?? loader.loadDir(dir)
   for (let i = after === '' ? 0 : pageIndex(pages, after, dir.wide); i < pages.length; i++) {
-    const page = pages[i]!
+    const page = present(pages[i], 'a page')
     const names = page.names ?? loader.loadPage(page)
     for (let j = after === '' ? 0 : lowerBound(names, after, dir.wide); j < names.length; j++) {
       if (names[j] !== after && !visit(names[j]!, resolveEntry(page.nodes[j]!, root, loader))) return

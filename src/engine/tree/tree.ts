@@ -1,4 +1,4 @@
-import { itemAt } from '../base/present.js'
+import { itemAt, present } from '../base/present.js'
 import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
 import { findLinked, forEachLink, isLinked, resolveEntry } from './links.js'
@@ -192,13 +192,14 @@ export class Tree {
     let dir = this.#writableRoot()
     mark(dir, below.height, below.linked)
     for (let i = 0; i < depth; i++) {
-      const child = findName(dir, names[i]!, this.loader)
+      const name = present(names[i], 'a name')
+      const child = findName(dir, name, this.loader)
       if (!(child instanceof Dir))
         throw new EngineError('INTERNAL', `no directory at ${joinPath(names.slice(0, i + 1))}`)
       if (child.owner === this.#owner) dir = child
       else {
         const copy = this.#copy(child)
-        setName(dir, names[i]!, copy, this.#owner, this.loader)
+        setName(dir, name, copy, this.#owner, this.loader)
         dir = copy
       }
       mark(dir, below.height - i - 1, below.linked)

@@ -232,8 +232,9 @@ export class BusChannel {
       if (message.seq > this.#delivered) continue
       const { topic } = message
       let matches = everything || topics.has(topic)
-      for (let i = 0; i < patterns.length && !matches; i++) {
-        matches = patterns[i]!.matches(topic)
+      for (const pattern of patterns) {
+        if (matches) break
+        matches = pattern.matches(topic)
         if (slice.over) await slice.next()
       }
       if (matches) found.push(message)

@@ -22,8 +22,9 @@ export class ExpiryQueue<T> {
     this.#heap.push(expiry)
     while (place > 0) {
       const parent = (place - 1) >>> 1
-      if (this.#heap[parent]!.deadline <= deadline) break
-      this.#heap[place] = this.#heap[parent]!
+      const above = this.#heap[parent]
+      if (above === undefined || above.deadline <= deadline) break
+      this.#heap[place] = above
       place = parent
     }
     this.#heap[place] = expiry
@@ -37,11 +38,14 @@ export class ExpiryQueue<T> {
     let place = 0
     for (;;) {
       let child = 2 * place + 1
-      if (child >= this.#heap.length) break
+      let below = this.#heap[child]
       const right = this.#heap[child + 1]
-      if (right !== undefined && right.deadline < this.#heap[child]!.deadline) child++
-      if (this.#heap[child]!.deadline >= last.deadline) break
-      this.#heap[place] = this.#heap[child]!
+      if (below !== undefined && right !== undefined && right.deadline < below.deadline) {
+        child++
+        below = right
+      }
+      if (below === undefined || below.deadline >= last.deadline) break
+      this.#heap[place] = below
       place = child
     }
     this.#heap[place] = last

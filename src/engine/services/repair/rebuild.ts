@@ -145,7 +145,8 @@ async function writeEvents(
     for (const { seq, body } of page) {
       const [at, type, details, principal, link, redo] = body as unknown as EventBody
       await writer.event(id, seq, [at, type, details, principal, link, withoutContents(redo)])
-      if (seq === last || wanted.has(seq)) places.set(seq, { at, chain: link! })
+      if (seq === last || wanted.has(seq))
+        places.set(seq, { at, chain: present(link, 'the link of an event') })
     }
   }
   return places

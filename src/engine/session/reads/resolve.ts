@@ -1,4 +1,4 @@
-import { itemAt } from '../../base/present.js'
+import { itemAt, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { joinPath, parsePath, type PathNames } from '../../base/path.js'
@@ -38,7 +38,7 @@ export function resolve(tree: Pick<Tree, 'root' | 'loader'>, path: string, follo
       if (node instanceof Symlink) return followLinks(tree, names, followLast)
       throw notADirectory(joinPath(names.slice(0, i)))
     }
-    node = findName(node, names[i]!, tree.loader)
+    node = findName(node, present(names[i], 'a name'), tree.loader)
   }
   if (followLast && node instanceof Symlink) return followLinks(tree, names, true)
   return { path, names, node: resolveEntry(node, tree.root, tree.loader), parents: names.length - 1 }
