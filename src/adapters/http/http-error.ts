@@ -1,4 +1,10 @@
-import { EngineError, errorRegistry, StatusCode, type ErrorReason } from '../../engine/index.js'
+import {
+  EngineError,
+  errorRegistry,
+  StatusCode,
+  type ErrorReason,
+  type StatusName,
+} from '../../engine/index.js'
 
 /** The body of every failed request, and the last item of a stream that fails. */
 export interface Status {
@@ -70,28 +76,25 @@ export function invalidField(field: string, message: string): HttpError {
   return new HttpError('INVALID_ARGUMENT', `${field}: ${message}`, { field })
 }
 
-/** HTTP status codes by RPC status code. */
-const httpCodes: Readonly<Record<number, number>> = {
-  1: 499,
-  2: 500,
-  3: 400,
-  4: 504,
-  5: 404,
-  6: 409,
-  7: 403,
-  8: 429,
-  9: 400,
-  10: 409,
-  11: 400,
-  12: 501,
-  13: 500,
-  14: 503,
-  15: 500,
-  16: 401,
+/** HTTP status codes by RPC status. */
+const httpCodes: Readonly<Record<StatusName, number>> = {
+  INVALID_ARGUMENT: 400,
+  DEADLINE_EXCEEDED: 504,
+  NOT_FOUND: 404,
+  ALREADY_EXISTS: 409,
+  PERMISSION_DENIED: 403,
+  RESOURCE_EXHAUSTED: 429,
+  FAILED_PRECONDITION: 400,
+  ABORTED: 409,
+  OUT_OF_RANGE: 400,
+  INTERNAL: 500,
+  UNAVAILABLE: 503,
+  DATA_LOSS: 500,
+  UNAUTHENTICATED: 401,
 }
 
-function httpOf(reason: string, code: number): number {
-  return reason === 'STORE_FULL' ? 507 : httpCodes[code]!
+function httpOf(reason: string, status: StatusName): number {
+  return reason === 'STORE_FULL' ? 507 : httpCodes[status]
 }
 
 /** Returns the HTTP status of an error with this reason, and the RPC status code in its body. */
@@ -100,8 +103,8 @@ export function statusOfReason(reason: ErrorReason | HttpReason): {
   readonly code: number
 } {
   if (Object.hasOwn(rows, reason)) return rows[reason as HttpReason]
-  const code = StatusCode[errorRegistry[reason as ErrorReason].code]
-  return { http: httpOf(reason, code), code }
+  const { code } = errorRegistry[reason as ErrorReason]
+  return { http: httpOf(reason, code), code: StatusCode[code] }
 }
 
 /**
@@ -120,11 +123,11 @@ export function failureOf(error: unknown): Failure {
     return { http, headers, status: statusOf(code, message, reason, metadata) }
   }
   if (error instanceof EngineError && error.reason !== 'INTERNAL') {
-    const { status: code, message, reason, details } = error
+    const { code, status, message, reason, details } = error
     return {
       http: httpOf(reason, code),
-      headers: code === 16 ? rows.UNAUTHENTICATED.headers : {},
-      status: statusOf(code, message, reason, details),
+      headers: code === 'UNAUTHENTICATED' ? rows.UNAUTHENTICATED.headers : {},
+      status: statusOf(status, message, reason, details),
     }
   }
   return { http: 500, headers: {}, status: statusOf(13, 'internal error', 'INTERNAL', {}) }

@@ -136,15 +136,12 @@ function listOf(element: ToWire): ToWire {
  * Assignment is safe, because no schema has a field `__proto__`. Maps have no shape, so they keep all keys.
  */
 function objectOf(shape: Shape): ToWire {
-  const keys = Object.keys(shape)
-  const toWires = Object.values(shape).map(wireOf)
+  const fields = Object.entries(shape).map(([key, schema]) => ({ key, toWire: wireOf(schema) }))
   return (value) => {
     const wire: Record<string, unknown> = {}
-    for (let index = 0; index < keys.length; index++) {
-      const key = keys[index]!
+    for (const { key, toWire } of fields) {
       const field = (value as Fields)[key]
       if (field === undefined) continue
-      const toWire = toWires[index]!
       wire[key] = toWire === unchanged ? field : toWire(field)
     }
     return wire

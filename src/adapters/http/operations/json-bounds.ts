@@ -19,7 +19,7 @@ const hashSeed = randomInt(2 ** 31)
  * @throws HttpError `INVALID_ARGUMENT` for JSON that is nested too deep, `TOO_LARGE` for too many parts.
  */
 export function checkBounds(json: Buffer): void {
-  /** The hash of the newest name at each depth. */
+  /** The hash of the newest name at each depth; 0 before the first one. */
   const names = [0]
   const sequences = new Set<number>()
   let depth = 0
@@ -27,21 +27,22 @@ export function checkBounds(json: Buffer): void {
   let commas = 0
   let hash = 0
   for (let at = 0; at < json.length; at++) {
-    const byte = json[at]!
+    const byte = json[at]
     if (byte === quote) {
       const start = at + 1
       const hashedEnd = Math.min(start + jsonLimits.hashedNameBytes, json.length)
       hash = hashSeed
       for (at = start; at < hashedEnd && json[at] !== quote; at++) {
         if (json[at] === backslash) at++
-        hash = Math.imul(hash ^ json[at]!, 0x01000193)
+        // A backslash can be the last byte; what follows it changes nothing.
+        hash = Math.imul(hash ^ (json[at] ?? 0), 0x01000193)
       }
       if (at >= hashedEnd) at = endOfString(json, at)
       hash ^= at - start
     } else if (byte === comma) {
       if (++commas > jsonLimits.commas) throw tooMany('commas', jsonLimits.commas)
     } else if (byte === colon) {
-      sequences.add(Math.imul(names[depth]!, 31) ^ hash)
+      sequences.add(Math.imul(names[depth] ?? 0, 31) ^ hash)
       if (sequences.size > jsonLimits.nameSequences)
         throw tooMany('different sequences of field names', jsonLimits.nameSequences)
       names[depth] = hash

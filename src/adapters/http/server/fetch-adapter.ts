@@ -18,6 +18,7 @@ export async function handleFetch(handler: Handler, request: Request): Promise<R
 
 function toHttpRequest(request: Request): HttpRequest {
   const { url, method, headers } = request
+  const body = (): ReadableStream<Uint8Array> => request.body ?? new Blob([]).stream()
   return {
     method,
     // The URL parser has already resolved dot segments, so the routes apply to the resolved path.
@@ -27,8 +28,8 @@ function toHttpRequest(request: Request): HttpRequest {
     // The Fetch API joins repeated headers with commas. No valid host, token or content type contains a
     // comma.
     repeats: () => false,
-    readBody: (take) => readBody(request.body!, take),
-    body: () => request.body ?? new Blob([]).stream(),
+    readBody: (take) => readBody(body(), take),
+    body,
     signal: () => request.signal,
     isGone: () => request.signal.aborted,
     request: () => request,

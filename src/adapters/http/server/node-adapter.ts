@@ -138,7 +138,7 @@ function deliver(
 function send({ status, headers, length, headersOnly, body }: HttpResponse, outgoing: ServerResponse): void {
   // A flat array is the fastest form for Node.
   const list: string[] = []
-  for (const name in headers) list.push(name, headers[name]!)
+  for (const [name, value] of Object.entries(headers)) list.push(name, value)
   if (status !== 204) list.push('content-length', String(length))
   outgoing.writeHead(status, list)
   outgoing.end(headersOnly === true ? undefined : body)
