@@ -1,4 +1,5 @@
 import type { EngineApi, EngineScope, SessionApi } from '../../engine/index.js'
+import { present } from '../../engine/ports.js'
 import { Failure } from './failure.js'
 import { completeId } from './ids.js'
 import type { Output } from './output.js'
@@ -40,7 +41,7 @@ export class Context {
     if (this.remote)
       throw new Failure(`${what} needs direct access to the store: use --store <directory>, not --server`)
     await this.workspaces(options)
-    return this.#target!.engine!
+    return present(this.#target?.engine, 'the engine of a store')
   }
 
   async sessionId(prefix: string): Promise<string> {

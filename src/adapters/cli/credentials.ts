@@ -24,17 +24,17 @@ export function parseCredentials(
   { username, passwordEnv, passwordFile }: CredentialOptions,
   variables: Readonly<Record<string, string | undefined>>,
 ): (() => Promise<Credentials>) | undefined {
-  if (passwordEnv === undefined && passwordFile === undefined) {
-    if (username === undefined) return undefined
-    throw new UsageError('--username needs --password-env or --password-file')
-  }
   if (passwordEnv !== undefined && passwordFile !== undefined)
     throw new UsageError('--password-env and --password-file cannot be combined')
   if (username !== undefined && (username === '' || /[:\n]/.test(username)))
     throw new UsageError('--username takes a name without a colon or newline')
   const whole = (password: string): Credentials => ({ username: username ?? tokenUsername, password })
   if (passwordFile !== undefined) return async () => whole(await readPassword(passwordFile))
-  const password = variables[passwordEnv!]
+  if (passwordEnv === undefined) {
+    if (username === undefined) return undefined
+    throw new UsageError('--username needs --password-env or --password-file')
+  }
+  const password = variables[passwordEnv]
   // The error shows neither the value nor the name, because a user may pass a password as the name by
   // mistake.
   if (password === undefined || password === '')

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { formatPatch, structuredPatch, type StructuredPatch } from 'diff'
 import { extract, type Header } from 'tar-stream'
 import type { Change, StateReference } from '../../engine/index.js'
+import { present } from '../../engine/ports.js'
 import type { Style } from './colour.js'
 import type { Context } from './context.js'
 import { Failure } from './failure.js'
@@ -144,6 +145,10 @@ function pathOf(name: string): string {
   return `/${name.replace(/^(?:\.?\/)+/, '').replace(/\/$/, '')}`
 }
 
+function modeOf(side: Side | undefined): string {
+  return present(side, 'a side of a patch').mode.toString(8)
+}
+
 /** Returns the patch of one file, or '' if the only differences are attributes that git does not store. */
 function patchOf(path: string, before: Side | undefined, after: Side | undefined): string {
   // For a file that became a symlink, or the reverse, git shows a deletion and an addition.
@@ -156,8 +161,8 @@ function patchOf(path: string, before: Side | undefined, after: Side | undefined
     isCreate: before === undefined,
     isDelete: after === undefined,
     ...(before?.mode !== after?.mode && {
-      oldMode: (before ?? after)!.mode.toString(8),
-      newMode: (after ?? before)!.mode.toString(8),
+      oldMode: modeOf(before ?? after),
+      newMode: modeOf(after ?? before),
     }),
   }
   const hunks = hunksOf(before, after)

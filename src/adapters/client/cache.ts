@@ -1,6 +1,6 @@
 import type { SessionCache, PublicOf } from '../../engine/index.js'
 import { toBytes } from './bytes.js'
-import { Shape } from '../../engine/client-contract.js'
+import { itemAt, Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
 import { pages } from './pages.js'
 import { callsOf, remoteService } from './remote-service.js'
@@ -31,8 +31,8 @@ export class RemoteCache
     const copy = checked(request)
     if (!hasNoRoute(copy)) return callsOf(this).call('getCacheEntry', copy)
     const { key } = referenceShape.read(copy)
-    const [entry] = (await this.batchGet({ keys: [key] })).entries
-    const { value, found } = entry!
+    const { entries } = await this.batchGet({ keys: [key] })
+    const { value, found } = itemAt(entries, 0)
     return { value, found }
   }
 

@@ -4,6 +4,7 @@ import {
   contentSchemas,
   EngineError,
   invalid,
+  itemAt,
   operations,
   schemas,
   unknownName,
@@ -59,7 +60,7 @@ function encodeRoute(
   checkNames(schema, copy, '')
   const encoded = z.safeEncode(schema as z.ZodType<object, object>, copy)
   if (!encoded.success) {
-    const { path: at, message } = encoded.error.issues[0]!
+    const { path: at, message } = itemAt(encoded.error.issues, 0)
     throw invalid(fieldOf(at) || 'request', message)
   }
   const rest: Record<string, unknown> = { ...encoded.data }

@@ -6,7 +6,7 @@ import type {
   WaitOptions,
   WatchOptions,
 } from '../../engine/index.js'
-import { EngineError, invalid, parseAtCall, Shape } from '../../engine/client-contract.js'
+import { EngineError, invalid, parseAtCall, present, Shape } from '../../engine/client-contract.js'
 import { copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
@@ -225,7 +225,7 @@ export class RemoteSources {
       if (last !== undefined) onProgress?.(job)
       last = job
     }
-    const end = last!
+    const end = present(last, 'the state of a job')
     const { state, jobId, sourceId, errorCode, errorMessage } = end
     if (state === 'UNDERLAY_IMPORT_JOB_STATE_SUCCEEDED') return end
     throw new EngineError('IMPORT_FAILED', errorMessage, { jobId, sourceId, errorCode })

@@ -105,20 +105,19 @@ class DeltaRun {
   #next(): void {
     const delta = this.#delta
     let at = this.#at
-    const instruction = delta[at++]!
+    const instruction = byteAt(delta, at++)
     if (instruction & 128) {
       let from = 0
       let count = 0
-      if (instruction & 1) from = delta[at++]!
-      if (instruction & 2) from += delta[at++]! * 2 ** 8
-      if (instruction & 4) from += delta[at++]! * 2 ** 16
-      if (instruction & 8) from += delta[at++]! * 2 ** 24
-      if (instruction & 16) count = delta[at++]!
-      if (instruction & 32) count += delta[at++]! * 2 ** 8
-      if (instruction & 64) count += delta[at++]! * 2 ** 16
-      // A missing byte at the end of the delta makes the sum NaN, which fails the comparison below.
+      if (instruction & 1) from = byteAt(delta, at++)
+      if (instruction & 2) from += byteAt(delta, at++) * 2 ** 8
+      if (instruction & 4) from += byteAt(delta, at++) * 2 ** 16
+      if (instruction & 8) from += byteAt(delta, at++) * 2 ** 24
+      if (instruction & 16) count = byteAt(delta, at++)
+      if (instruction & 32) count += byteAt(delta, at++) * 2 ** 8
+      if (instruction & 64) count += byteAt(delta, at++) * 2 ** 16
       if (count === 0) count = 2 ** 16
-      if (!(from + count <= this.#base.length)) throw misfit()
+      if (from + count > this.#base.length) throw misfit()
       this.#source = this.#base
       this.#from = from
       this.#pending = count
@@ -144,6 +143,12 @@ const loopBytes = 48
 function copy(source: Uint8Array, from: number, target: Buffer, at: number, count: number): void {
   if (count > loopBytes) target.set(source.subarray(from, from + count), at)
   else for (let index = 0; index < count; index++) target[at + index] = source[from + index]!
+}
+
+function byteAt(delta: Buffer, at: number): number {
+  const byte = delta[at]
+  if (byte === undefined) throw misfit()
+  return byte
 }
 
 function readSize(delta: Buffer, start: number): { size: number; end: number } {

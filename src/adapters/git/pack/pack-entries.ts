@@ -1,4 +1,4 @@
-import { itemAt } from '../../../engine/ports.js'
+import { itemAt, present } from '../../../engine/ports.js'
 import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 
 const unresolved = 0xffff
@@ -66,7 +66,7 @@ export class PackEntries {
     let high = this.#count
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.#offsets[middle]! < offset) low = middle + 1
+      if (present(this.#offsets[middle], 'an offset') < offset) low = middle + 1
       else high = middle
     }
     return low < this.#count && this.#offsets[low] === offset ? low : undefined

@@ -3,7 +3,7 @@
  * format_description.txt
  */
 import { Buffer } from 'node:buffer'
-import { itemAt } from '../../../engine/ports.js'
+import { itemAt, present } from '../../../engine/ports.js'
 
 /**
  * The content of a compressed block, or undefined when the bytes are not valid Snappy of at most `maxBytes`.
@@ -44,7 +44,8 @@ export function uncompress(bytes: Buffer, maxBytes: number): Buffer | undefined 
     const size = kind === 1 ? ((tag >>> 2) & 7) + 4 : (tag >>> 2) + 1
     if (offset === 0 || offset > end || end + size > length) return undefined
     // Copied byte by byte, because a copy may overlap its own output.
-    for (const stop = end + size; end < stop; end++) content[end] = content[end - offset]!
+    for (const stop = end + size; end < stop; end++)
+      content[end] = present(content[end - offset], 'a byte to copy')
   }
   return end === length ? content : undefined
 }

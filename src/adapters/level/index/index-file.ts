@@ -17,6 +17,7 @@ import { Buffer } from 'node:buffer'
 import { randomFillSync } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { present } from '../../../engine/ports.js'
 import type { Disk, DiskFile } from '../directory/disk.js'
 import { closedError, errorCode } from '../errors.js'
 import type { IndexDamage, IndexDatabase, IndexOperation, OpenIndex } from './index-database.js'
@@ -190,7 +191,7 @@ class IndexFile implements IndexDatabase {
       const write = async (): Promise<void> => {
         const batch = encodeBatch(operations, end, seed)
         await file.write(end, batch.pieces)
-        for (const [key, value] of batch.operations) values.set(key, value!)
+        for (const [key, value] of batch.operations) values.set(key, present(value, 'the place of a value'))
         end = batch.end
         operations = []
         bytes = 0
