@@ -1,5 +1,6 @@
 import { EngineError, limits } from '../../engine/ports.js'
 import type { Store, StoreCommit, StoreFinding, StoredEvent } from '../../engine/ports.js'
+import { levelLimits } from './limits.js'
 import { eventKey } from './log/commit-frame.js'
 import type { Appended, CommitLog } from './log/commit-log.js'
 import { lostEvent, parseBody } from './log/event-body.js'
@@ -28,15 +29,7 @@ export interface LevelStoreParts {
   readonly release: () => Promise<void>
 }
 
-/** Commits wait for the index when it lags by this many flushes. */
-const maxLag = 2
-/** The entries of this many flushes are collected before they are merged into the pages. */
-const flushesPerMerge = 4
-
-/**
- * A store of format 2. The segments contain all data. The index maps each key to the place of its entry, and
- * can be rebuilt from the segments.
- */
+/** Format 2: segments are the truth, and an index has the places of their entries. */
 export class LevelStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #parts: LevelStoreParts
@@ -273,9 +266,9 @@ export class LevelStore extends IndexedReads implements Store {
     const { flushEntries, flushBytes } = this.#parts
     if (index.waiting < flushEntries && index.unflushedBytes < flushBytes) return undefined
     if (index.flushing === undefined) this.#flush(false).catch(ignore)
-    const bound = flushEntries * maxLag
-    const lags = index.waiting >= bound || index.unflushedBytes >= flushBytes * maxLag
-    return lags ? index.flushing : undefined
+    const bound = flushEntries * levelLimits.flushesBehind
+    const behind = index.waiting >= bound || index.unflushedBytes >= flushBytes * levelLimits.flushesBehind
+    return behind ? index.flushing : undefined
   }
 
   /**
@@ -285,7 +278,7 @@ export class LevelStore extends IndexedReads implements Store {
   async #flush(sync: boolean): Promise<void> {
     if (this.#indexDamaged) throw damagedIndex()
     const { segments, log, flushEntries } = this.#parts
-    const mergeEntries = flushEntries * flushesPerMerge
+    const mergeEntries = flushEntries * levelLimits.flushesPerMerge
     const hasSegment = (segment: number): boolean => segments.has(segment)
     try {
       await this.#index.flush({ sync, mergeEntries, hasSegment }, (place) => log.sync(place))

@@ -1,6 +1,7 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EngineError, formats } from '../../engine/ports.js'
+import { levelLimits } from './limits.js'
 import { CommitLog } from './log/commit-log.js'
 import { Creation } from './directory/creation.js'
 import type { Disk } from './directory/disk.js'
@@ -48,8 +49,6 @@ export interface OpenLevelStoreOptions {
   /** The index is flushed when frames of this many bytes are not in it yet. */
   readonly flushBytes?: number
 }
-
-const defaults = { segmentBytes: 128 * 2 ** 20, flushEntries: 8192, flushBytes: 8 * 2 ** 20 }
 
 /**
  * Opens the store in `directory`, or creates one there.
@@ -136,7 +135,7 @@ async function open(
       await writeAgain(head, replayed.syncedEnd, head.end)
       replayed = { ...replayed, syncedTo: replayed.place.commit, syncedEnd: head.end }
     }
-    const segmentBytes = options.segmentBytes ?? defaults.segmentBytes
+    const segmentBytes = options.segmentBytes ?? levelLimits.segmentBytes
     const taken = lock
     const forget = async (): Promise<void> => {
       // If the store knows its directory only by the path, another store may be at that path now.
@@ -148,8 +147,8 @@ async function open(
       index: loaded.index,
       reopenIndex: (damaged) => reopenIndex(opener, damaged),
       indexBytes: () => bytesIn(disk, indexPath),
-      flushEntries: options.flushEntries ?? defaults.flushEntries,
-      flushBytes: options.flushBytes ?? defaults.flushBytes,
+      flushEntries: options.flushEntries ?? levelLimits.flushEntries,
+      flushBytes: options.flushBytes ?? levelLimits.flushBytes,
       release: async () => {
         await forget()
         try {

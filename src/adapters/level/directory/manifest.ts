@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { EngineError, isCount, isListOf, isText, isWith } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode, missingFiles, restoreOrRepair } from '../errors.js'
 import { asBuffer } from '../log/segment-format.js'
@@ -107,10 +108,7 @@ export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> 
   }
 }
 
-/** The most bytes that are read. No marker or manifest is this large. */
-const mostBytes = 64 * 2 ** 20
-
-/** The contents of a file. Undefined if it does not exist. */
+/** Undefined when there is no such file. */
 export async function readFile(disk: Disk, path: string): Promise<Buffer | undefined> {
   let file
   try {
@@ -120,7 +118,7 @@ export async function readFile(disk: Disk, path: string): Promise<Buffer | undef
     throw error
   }
   try {
-    return asBuffer(await file.read(0, Math.min(await file.size(), mostBytes)))
+    return asBuffer(await file.read(0, Math.min(await file.size(), levelLimits.manifestBytes)))
   } finally {
     await file.close()
   }

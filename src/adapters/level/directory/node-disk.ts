@@ -2,21 +2,11 @@ import { constants, readSync, writevSync } from 'node:fs'
 import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { levelLimits } from '../limits.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode } from '../errors.js'
 
-/** The most pieces that one system call accepts. */
-const maxPieces = 1024
-/**
- * Writes of up to this many bytes are synchronous. The system copies them to its memory in less time than
- * another thread needs to start.
- */
-const writtenAtOnce = 64 * 1024
-
-/**
- * Opening must not wait if the path is a pipe instead of a file. Windows has neither this flag nor such
- * files.
- */
+/** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
 const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 const flags = { read: reading, create: 'wx+', write: 'r+' } as const
 /** Stores contain private data, so other users of the system get no access. */
@@ -90,11 +80,11 @@ class NodeFile implements DiskFile {
 
   async write(position: number, pieces: readonly Uint8Array[]): Promise<void> {
     let at = position
-    for (let i = 0; i < pieces.length; i += maxPieces) {
-      let left: readonly Uint8Array[] = pieces.slice(i, i + maxPieces)
+    for (let i = 0; i < pieces.length; i += levelLimits.piecesPerWrite) {
+      let left: readonly Uint8Array[] = pieces.slice(i, i + levelLimits.piecesPerWrite)
       for (let length = lengthOf(left); length > 0; length = lengthOf(left)) {
         const written =
-          length <= writtenAtOnce
+          length <= levelLimits.syncWriteBytes
             ? writevSync(this.#handle.fd, left, at)
             : (await this.#handle.writev(left, at)).bytesWritten
         if (written === 0) throw new Error('nothing was written')

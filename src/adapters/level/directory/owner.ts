@@ -7,9 +7,9 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { errorCode } from '../errors.js'
+import { levelLimits } from '../limits.js'
 
 export const ownerName = 'owner.json'
-const maxHostLength = 255
 
 /**
  * Records this process as the owner. Call this while holding LevelDB's lock. A failure affects only the error
@@ -45,7 +45,7 @@ export async function findOwner(directory: string): Promise<Readonly<Record<stri
     const { pid, since, host } = owner as { pid?: unknown; since?: unknown; host?: unknown }
     if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid < 1) return {}
     if (typeof since !== 'string' || !/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(since)) return {}
-    if (typeof host !== 'string' || host.length > maxHostLength) return {}
+    if (typeof host !== 'string' || host.length > levelLimits.hostNameLength) return {}
     if (host === hostname() && !isRunning(pid)) return {}
     return { pid: String(pid), since, host }
   } catch {

@@ -9,13 +9,10 @@ import type { Buffer } from 'node:buffer'
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { damagedOldFile, errorCode, missingOldFiles } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import { findLogDamage, logRecords } from './level-log.js'
 import { findTableDamage } from './level-table.js'
 import { VarintReader } from './varint-reader.js'
-
-/** The most attempts while another process, which has the lock, is replacing files. */
-const maxLooks = 10
-const maxNamed = 10
 
 /** A file that is missing, or damaged at an offset. */
 interface Fault {
@@ -30,7 +27,7 @@ interface Fault {
  */
 export async function requireWholeFiles(directory: string, indexName: string): Promise<void> {
   let before: readonly string[] = []
-  for (let look = 0; look < maxLooks; look++) {
+  for (let look = 0; look < levelLimits.oldFileLooks; look++) {
     const faults = await findFaults(directory, indexName)
     if (faults.length === 0) return
     // A database in use never lacks the same file twice, because its manifest changes together with its
@@ -43,7 +40,7 @@ export async function requireWholeFiles(directory: string, indexName: string): P
 function faultError(faults: readonly Fault[]): Error {
   const [first] = faults
   if (first?.offset !== undefined) return damagedOldFile(first.name, first.offset)
-  return missingOldFiles(faults.map(({ name }) => name).slice(0, maxNamed))
+  return missingOldFiles(faults.map(({ name }) => name).slice(0, levelLimits.namedFiles))
 }
 
 async function findFaults(directory: string, indexName: string): Promise<readonly Fault[]> {

@@ -3,6 +3,7 @@
  * comparing checksums, and ends the process at an unexpected block.
  */
 import type { Buffer } from 'node:buffer'
+import { levelLimits } from '../limits.js'
 import { maskedCrc32c } from './crc32c.js'
 import { uncompress } from './snappy.js'
 import { VarintReader } from './varint-reader.js'
@@ -12,8 +13,6 @@ const handlesBytes = 40
 const trailerBytes = 5
 const magic = 0xdb4775248b80fb57n
 const blockType = { plain: 0, snappy: 1 } as const
-/** The most bytes of a block that lists other blocks. LevelDB makes tables of 2 MiB. */
-const maxListBytes = 64 * 2 ** 20
 
 interface Handle {
   readonly offset: number
@@ -56,7 +55,7 @@ function isWhole(file: Buffer, { offset, size }: Handle, footer: number): boolea
 function readList(file: Buffer, { offset, size }: Handle): Handle[] | undefined {
   const stored = file.subarray(offset, offset + size)
   const type = file[offset + size]
-  const bytes = type === blockType.snappy ? uncompress(stored, maxListBytes) : stored
+  const bytes = type === blockType.snappy ? uncompress(stored, levelLimits.oldBlockBytes) : stored
   if (bytes === undefined || type === undefined || type > blockType.snappy || bytes.length < 4)
     return undefined
   const end = bytes.length - 4 - 4 * bytes.readUInt32LE(bytes.length - 4)

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import { EngineError, formats } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import { CommitLog } from '../log/commit-log.js'
 import type { Disk } from '../directory/disk.js'
 import { openError, readError, restoreOrRepair } from '../errors.js'
@@ -19,8 +20,6 @@ import { entryKind, toBinary } from '../log/segment-format.js'
 import { Segments, createSegment, firstManifest } from '../log/segments.js'
 
 export const migratedName = 'manifest.migrated'
-const frameBytes = 2 ** 20
-const segmentBytes = 128 * 2 ** 20
 
 /** Converts a store of format 1 to format 2. It holds LevelDB's lock meanwhile. */
 export async function migrate(disk: Disk, path: string, indexPath: string, storeId: string): Promise<void> {
@@ -77,13 +76,17 @@ async function copyAll(
   try {
     const place = firstPlace(segments)
     const start = { place, syncedTo: 0, syncedEnd: place.offset }
-    const log = new CommitLog(segments, start, { sync: false, segmentBytes, checkPlace() {} })
-    let frame = new FrameBuilder(frameBytes)
+    const log = new CommitLog(segments, start, {
+      sync: false,
+      segmentBytes: levelLimits.segmentBytes,
+      checkPlace() {},
+    })
+    let frame = new FrameBuilder(levelLimits.migratedBytes)
     for await (const [key, value] of entriesOf(db)) {
       addEntry(frame, key, value)
-      if (frame.length < frameBytes) continue
+      if (frame.length < levelLimits.migratedBytes) continue
       await log.append([frame])
-      frame = new FrameBuilder(frameBytes)
+      frame = new FrameBuilder(levelLimits.migratedBytes)
     }
     await log.append([frame])
     await log.noteSynced()
@@ -96,7 +99,7 @@ async function* entriesOf(
   db: ClassicLevel<string, Uint8Array>,
 ): AsyncGenerator<[key: string, value: Uint8Array]> {
   try {
-    for await (const entry of db.iterator({ highWaterMarkBytes: frameBytes })) yield entry
+    for await (const entry of db.iterator({ highWaterMarkBytes: levelLimits.migratedBytes })) yield entry
   } catch (error) {
     throw readError(error)
   }

@@ -20,6 +20,7 @@ import { crc32 } from 'node:zlib'
 import { present } from '../../../engine/ports.js'
 import type { Disk, DiskFile } from '../directory/disk.js'
 import { closedError, errorCode } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import type { IndexDamage, IndexDatabase, IndexOperation, OpenIndex } from './index-database.js'
 import { openOrCreate, removeFile } from '../directory/manifest.js'
 import { asBuffer } from '../log/segment-format.js'
@@ -33,10 +34,6 @@ const headBytes = 16
  * value.
  */
 const mostOperationBytes = 2 + 255 + 4
-/** The file is rewritten when it has more unneeded bytes than this, and more of them than needed ones. */
-const mostUnneeded = 4 * 2 ** 20
-/** Approximate bytes of a batch during a rewrite. */
-const copyBytes = 2 ** 20
 
 /** The place of a value. */
 interface Stored {
@@ -106,7 +103,8 @@ class IndexFile implements IndexDatabase {
     return this.#inTurn(async () => {
       const unneeded = this.#end - this.#needed
       // If there is no space for a new file, the old one stays in use.
-      if (unneeded > mostUnneeded && unneeded > this.#needed) await this.#rewrite().catch(() => undefined)
+      if (unneeded > levelLimits.unneededBytes && unneeded > this.#needed)
+        await this.#rewrite().catch(() => undefined)
       const file = this.#open()
       const batch = encodeBatch(operations, this.#end, this.#seed)
       this.#unsynced = true
@@ -199,7 +197,7 @@ class IndexFile implements IndexDatabase {
       for (const [key, { offset, length }] of this.#values) {
         operations.push({ type: 'put', key, value: old.readSync(offset, length) })
         bytes += length
-        if (bytes >= copyBytes) await write()
+        if (bytes >= levelLimits.rewrittenBytes) await write()
       }
       if (operations.length > 0) await write()
       await file.sync()
@@ -339,8 +337,8 @@ async function hasWholeValues(
   { valuesAt, end, valuesChecksum }: StoredBatch,
 ): Promise<boolean> {
   let checksum = 0
-  for (let at = valuesAt; at < end; at += copyBytes)
-    checksum = crc32(await file.read(at, Math.min(copyBytes, end - at)), checksum)
+  for (let at = valuesAt; at < end; at += levelLimits.rewrittenBytes)
+    checksum = crc32(await file.read(at, Math.min(levelLimits.rewrittenBytes, end - at)), checksum)
   return checksum === valuesChecksum
 }
 

@@ -1,19 +1,11 @@
 import { firstAtLeast, itemAt } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import { encodePage, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
 import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
 import { sessionOf } from './memtable.js'
 import type { Memtable, Place } from './memtable.js'
 import type { PageIndex } from './page-index.js'
-
-/**
- * Sizes of pages in bytes. A page is split when it grows above the largest size. It merges with the next one
- * when it is below the smallest.
- */
-const pageBytes = { smallest: 1024, wanted: 4096, largest: 8192 }
-const sliceMs = 4
-/** Approximate bytes of changed pages in memory. Beyond this, pages are stored before the root. */
-const waitingBytes = 2 ** 20
 
 /**
  * Merges a memtable into the pages, in slices of a few milliseconds, and stores them. Meanwhile, reads use
@@ -29,8 +21,8 @@ export async function flushIndex(
   const merge = new Merge(index, memtable)
   let started = performance.now()
   while (merge.step()) {
-    if (merge.waitingBytes >= waitingBytes) await index.storePages(merge.takePages())
-    if (performance.now() - started < sliceMs) continue
+    if (merge.waitingBytes >= levelLimits.changedPageBytes) await index.storePages(merge.takePages())
+    if (performance.now() - started < levelLimits.sliceMs) continue
     await new Promise(setImmediate)
     started = performance.now()
   }
@@ -93,7 +85,7 @@ class Merge {
       lower ??= ref?.lower
       if (ref !== undefined) this.replaced.push(ref.id)
       size += this.#merge(ref === undefined ? undefined : this.#index.decoded(ref), end, merged)
-    } while (size < pageBytes.smallest && this.#page < pages.length)
+    } while (size < levelLimits.pageBytesMin && this.#page < pages.length)
     this.#write(merged, size, lower)
     return true
   }
@@ -153,7 +145,7 @@ class Merge {
   /** Splits the entries into pages of about the wanted size. */
   #write(page: Page, size: number, lower: string | undefined): void {
     const count = page.keys.length
-    const parts = size > pageBytes.largest ? Math.ceil(size / pageBytes.wanted) : 1
+    const parts = size > levelLimits.pageBytesMax ? Math.ceil(size / levelLimits.pageBytes) : 1
     let from = 0
     for (let part = 1; part <= parts && from < count; part++) {
       const to = part === parts ? count : Math.max(from + 1, Math.floor((count * part) / parts))

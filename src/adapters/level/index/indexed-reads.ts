@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { decodeSeq, limits, itemAt } from '../../../engine/ports.js'
 import type { ByteRange, ScanRange, StoredBlobSize } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import { blobKey, eventKey } from '../log/commit-frame.js'
 import { EntryReader } from '../log/entry-reader.js'
 import type { LiveIndex } from './live-index.js'
@@ -8,7 +9,6 @@ import { blobBytesOf, fromBinary, toBinary } from '../log/segment-format.js'
 import type { Segments } from '../log/segments.js'
 
 const seqWidth = 8
-const entriesPerRead = 1000
 
 /** An event, as JSON text. */
 export interface EventText {
@@ -53,7 +53,7 @@ export abstract class IndexedReads {
     let [low, high] = [recordName(gte), recordName(lt)]
     const found: [string, string][] = []
     for (;;) {
-      const wanted = Math.min(limit - found.length, entriesPerRead)
+      const wanted = Math.min(limit - found.length, levelLimits.entriesPerRead)
       const entries = await this.#find((index) => index.range(low, high, wanted, reverse))
       const texts = await this.#read(this.#reader.texts(entries))
       for (const [i, [key]] of entries.entries()) found.push([fromBinary(key.slice(1)), itemAt(texts, i)])

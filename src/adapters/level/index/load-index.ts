@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { levelLimits } from '../limits.js'
 import type { IndexDatabase, OpenIndex } from './index-database.js'
 import type { IndexPlace } from './index-root.js'
 import { LiveIndex } from './live-index.js'
@@ -20,11 +21,6 @@ export interface LoadedIndex {
   readonly index: LiveIndex
   readonly replayed: Replayed
 }
-
-/** The index is flushed after this many entries while it is completed from the segments. */
-const rebuildEntries = 65_536
-/** The size of the test file for free space, in bytes. */
-const probeBytes = 8 * 2 ** 20
 
 /**
  * Completes the index up to the newest commit. Missing entries are read from the frames after the place of
@@ -73,7 +69,7 @@ async function complete(segments: Segments, pages: PageIndex): Promise<LoadedInd
     const place = { segment, offset: offset + length, commit: header.commit, chain: header.checksum }
     index.apply(entries, place, offset)
     // The index must not refer to frames that are not on the disk.
-    if (index.waiting >= rebuildEntries) {
+    if (index.waiting >= levelLimits.rebuiltEntries) {
       await index.flush({ sync: false, mergeEntries: 0, hasSegment }, () => segments.head.file.sync())
     }
   })
@@ -101,7 +97,7 @@ async function probe({ disk, directory }: Segments): Promise<void> {
   await removeFile(disk, path)
   const file = await disk.open(path, 'create')
   try {
-    await file.write(0, [new Uint8Array(probeBytes)])
+    await file.write(0, [new Uint8Array(levelLimits.probeBytes)])
     await file.sync()
   } finally {
     await file.close()

@@ -1,5 +1,6 @@
 import { EngineError, itemAt } from '../../../engine/ports.js'
 import { readError } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import type { IndexDatabase, IndexOperation } from './index-database.js'
 import { decodePage, encodePage, pageChecksum, StoredPage } from './index-page.js'
 import type { Page } from './index-page.js'
@@ -11,7 +12,6 @@ import { asBuffer } from '../log/segment-format.js'
 
 const rootKey = 'root'
 const tailKey = 'tail'
-const cachedPages = 1024
 /** Used as the checksum of a root that was not stored yet. */
 const noRoot = 0
 
@@ -103,7 +103,7 @@ export class PageIndex {
     if (known !== undefined) return known
     const page = this.#open(ref)
     const [oldest] = this.#cache.keys()
-    if (oldest !== undefined && this.#cache.size >= cachedPages) this.#cache.delete(oldest)
+    if (oldest !== undefined && this.#cache.size >= levelLimits.cachedPages) this.#cache.delete(oldest)
     this.#cache.set(ref.id, page)
     return page
   }

@@ -1,7 +1,4 @@
-import { firstAtLeast, firstWhere, itemAt, present } from '../../../engine/ports.js'
-
-/** A chunk with more keys than this is split. An insertion moves at most this many keys. */
-const chunkKeys = 512
+import { levelLimits } from '../limits.js'
 
 /** Iterates over keys in one direction. */
 export interface KeyCursor {
@@ -51,7 +48,8 @@ export class SortedKeys {
     const at = firstAtLeast(chunk, key)
     if (chunk[at] === key) return
     chunk.splice(at, 0, key)
-    if (chunk.length > chunkKeys) chunks.splice(number + 1, 0, chunk.splice(chunkKeys / 2))
+    if (chunk.length > levelLimits.keysPerChunk)
+      chunks.splice(number + 1, 0, chunk.splice(levelLimits.keysPerChunk / 2))
   }
 }
 

@@ -1,3 +1,4 @@
+import { levelLimits } from '../limits.js'
 import type { FrameBuilder } from './frame.js'
 import { FrameScanner } from './frame-scanner.js'
 import type { IndexPlace } from '../index/index-root.js'
@@ -23,13 +24,7 @@ export interface CommitLogOptions {
   readonly segmentBytes: number
 }
 
-/**
- * The time after a check of the place, in milliseconds, in which no other process can have opened the store
- * and written to it. So a writer without pauses checks only once for each write.
- */
-const placeHoldsMs = 1
-
-/** A frame that was appended, and its place. */
+/** The place of appended frames. */
 export interface Appended {
   readonly frame: FrameBuilder
   readonly offset: number
@@ -84,7 +79,7 @@ export class CommitLog {
       chain = sealed.checksum
       appended.push({ frame, offset: begin, place: { segment: head.segment, offset, commit, chain } })
     }
-    if (performance.now() - this.#checkedAt > placeHoldsMs) this.#checkPlace()
+    if (performance.now() - this.#checkedAt > levelLimits.placeHoldsMs) this.#checkPlace()
     await head.file.write(head.end, pieces)
     if (this.#options.sync) await this.#syncHead()
     // The directory may have moved during the write. Then the next opener would not find these frames, so

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib'
 import { itemAt } from '../../../engine/ports.js'
 import type { ByteRange } from '../../../engine/ports.js'
 import { damagedSegment } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import { pieceChecksum, readEntry, readEntryHead } from './frame.js'
 import type { Place } from '../index/memtable.js'
 import {
@@ -15,21 +16,6 @@ import {
 } from './segment-format.js'
 import type { SegmentFile } from './segment-file.js'
 import type { Segments } from './segments.js'
-
-/**
- * If at least this share of a blob is needed, the whole entry is read at once. Otherwise, only the pieces
- * with the needed bytes are.
- */
-const wholeShare = 0.5
-/** Entries with gaps of up to `gapBytes` between them are read together, up to `readBytes` in one read. */
-const gapBytes = 4096
-const readBytes = 256 * 1024
-/**
- * Reads of up to `smallBytes` are synchronous. They block the event loop for up to `atOnceMs` between two of
- * its turns.
- */
-const smallBytes = 16 * 1024
-const atOnceMs = 4
 
 interface Span {
   readonly from: number
@@ -69,8 +55,8 @@ export class EntryReader {
       let end = begin.offset
       for (; to < entries.length; to++) {
         const { segment, offset, length } = itemAt(entries, to)[1]
-        const near = segment === begin.segment && offset >= end && offset - end <= gapBytes
-        if (to > from && !(near && offset + length - begin.offset <= readBytes)) break
+        const near = segment === begin.segment && offset >= end && offset - end <= levelLimits.gapBytes
+        if (to > from && !(near && offset + length - begin.offset <= levelLimits.readBytes)) break
         end = offset + length
       }
       const [first, last] = [from, to]
@@ -96,7 +82,7 @@ export class EntryReader {
    * So small reads are synchronous, until it is time to give the event loop a turn.
    */
   #read(file: SegmentFile, offset: number, length: number): Buffer | Promise<Buffer> {
-    if (length <= smallBytes && performance.now() - this.#turnAt < atOnceMs)
+    if (length <= levelLimits.syncReadBytes && performance.now() - this.#turnAt < levelLimits.syncReadMs)
       return file.readSync(offset, length)
     return file.read(offset, length).finally(() => (this.#turnAt = performance.now()))
   }
@@ -173,7 +159,7 @@ function wantedOf(place: Place, { offset, length }: ByteRange): Wanted {
   const to = Math.min(from + length, size)
   const first = Math.floor(from / blobPieceBytes) * blobPieceBytes
   const span = { from: first, to: Math.min(Math.ceil(to / blobPieceBytes) * blobPieceBytes, size) }
-  const whole = size <= blobPieceBytes || span.to - span.from >= size * wholeShare
+  const whole = size <= blobPieceBytes || span.to - span.from >= size * levelLimits.wholeBlobShare
   return { from, to, headBytes: entryHeadLength(entryKind.blob, blobKeyBytes, size), span, whole }
 }
 

@@ -1,10 +1,6 @@
 import { EngineError } from '../../../engine/ports.js'
 import type { NewStoredEvent } from '../../../engine/ports.js'
-
-/**
- * The number of sessions to remember. If there are more, all are forgotten as soon as no commit is queued.
- */
-const maxSessions = 65_536
+import { levelLimits } from '../limits.js'
 
 /**
  * The next sequence number of each session, queued commits included. This store is the only writer of its
@@ -76,7 +72,7 @@ export class EventSequence {
    * only then does the index have every number.
    */
   trim(): void {
-    if (this.#next.size > maxSessions) this.#next.clear()
+    if (this.#next.size > levelLimits.knownSessions) this.#next.clear()
   }
 
   /**

@@ -1,11 +1,10 @@
 import { Buffer } from 'node:buffer'
+import { levelLimits } from '../limits.js'
 import { readFrame } from './frame.js'
 import type { FrameEntry } from './frame.js'
 import { findFrame, frameHeaderBytes, readFrameHeader } from './segment-format.js'
 import type { FrameHeader } from './segment-format.js'
 import type { SegmentFile } from './segment-file.js'
-
-const windowBytes = 2 ** 20
 
 export interface ScannedFrame {
   readonly header: FrameHeader
@@ -69,7 +68,7 @@ export class FrameScanner {
   async #load(offset: number, length: number): Promise<boolean> {
     if (offset + length > this.#end) return false
     if (offset >= this.#windowAt && offset + length <= this.#windowAt + this.#window.length) return true
-    const wanted = Math.min(Math.max(length, windowBytes), this.#end - offset)
+    const wanted = Math.min(Math.max(length, levelLimits.scannedBytes), this.#end - offset)
     this.#window = await this.#file.read(offset, wanted)
     this.#windowAt = offset
     return true
@@ -87,9 +86,9 @@ export async function laterFrameNeeds(
   commit: number,
   seed: number,
 ): Promise<boolean> {
-  for (let at = range.from; at < range.to; at += windowBytes) {
+  for (let at = range.from; at < range.to; at += levelLimits.scannedBytes) {
     // Windows overlap by the size of a header. So a header at the end of a window is complete in it.
-    const window = await file.read(at, Math.min(windowBytes + frameHeaderBytes, range.to - at))
+    const window = await file.read(at, Math.min(levelLimits.scannedBytes + frameHeaderBytes, range.to - at))
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)
       if (header !== undefined && header.syncedTo >= commit) return true

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { levelLimits } from '../limits.js'
 import {
   blobKeyBytes,
   blobPieceBytes,
@@ -40,7 +41,7 @@ export class FrameBuilder {
    * `expected` is an estimate of the entries' bytes, which are allocated in advance. More are allocated when
    * needed.
    */
-  constructor(expected = 256) {
+  constructor(expected: number = levelLimits.expectedFrameBytes) {
     this.#bytes = Buffer.allocUnsafe(frameHeaderBytes + expected)
   }
 

@@ -1,14 +1,10 @@
 import { TimeSlice, type StoreCommit } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import { encodeCommit } from './commit-frame.js'
 import type { Appended, CommitLog } from './commit-log.js'
 import { fencedError, writeError } from '../errors.js'
 import { EventSequence } from './event-sequence.js'
 import type { FrameBuilder } from './frame.js'
-
-/**
- * A group of this size accepts no further commit. A single commit is never split, so a group can be larger.
- */
-const maxGroupBytes = 8 * 2 ** 20
 
 const nothingPassed = Promise.resolve(false)
 const nextMicrotask = Promise.resolve()
@@ -112,7 +108,7 @@ export class GroupCommit {
 
   #openGroup(): Group {
     const last = this.#waiting.at(-1)
-    if (last !== undefined && last.make === undefined && last.bytes < maxGroupBytes) return last
+    if (last !== undefined && last.make === undefined && last.bytes < levelLimits.groupBytes) return last
     const group = new Group(undefined)
     this.#waiting.push(group)
     this.#newest = group.promise

@@ -1,3 +1,4 @@
+import { levelLimits } from '../limits.js'
 import type { CommitLog } from './commit-log.js'
 import { damagedSegment } from '../errors.js'
 import { FrameBuilder } from './frame.js'
@@ -19,11 +20,6 @@ export interface ReclaimParts {
   /** Throws if the reclaiming must end. */
   readonly check: () => void
 }
-
-/** A segment is reclaimed if at most this share of it is needed. */
-const neededShare = 0.5
-const batchBytes = 2 ** 20
-const batchEntries = 1000
 
 /**
  * Copies the needed entries of mostly unneeded segments to the newest one, then removes these segments.
@@ -62,7 +58,7 @@ export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
 
 function isMostlyUnneeded(parts: ReclaimParts, segment: number): boolean {
   const bytes = parts.segments.file(segment).end - segmentHeaderBytes
-  return bytes > 0 && needed(parts, segment) <= bytes * neededShare
+  return bytes > 0 && needed(parts, segment) <= bytes * levelLimits.neededShare
 }
 
 /**
@@ -95,7 +91,7 @@ async function moveEntries(parts: ReclaimParts, segment: number): Promise<void> 
       // The bytes are copied, because a part of the scanner's window would keep the whole window in memory.
       batch.push({ ...entry, bytes: Buffer.from(entry.bytes) })
       bytes += entry.bytes.length
-      if (bytes < batchBytes && batch.length < batchEntries) continue
+      if (bytes < levelLimits.reclaimedBytes && batch.length < levelLimits.reclaimedEntries) continue
       await append(parts, segment, batch)
       check()
       batch = []

@@ -1,13 +1,12 @@
 import { itemAt } from '../../../engine/ports.js'
 import { damagedSegment } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import { FrameScanner, laterFrameNeeds } from './frame-scanner.js'
 import type { ScannedFrame } from './frame-scanner.js'
 import type { IndexPlace } from '../index/index-root.js'
 import { segmentHeaderBytes } from './segment-format.js'
 import type { SegmentFile } from './segment-file.js'
 import type { Segments } from './segments.js'
-
-const copyBytes = 2 ** 20
 
 export interface Replayed {
   /** The end of the last frame. */
@@ -68,8 +67,8 @@ export async function replay(
  * are not on the disk. The caller verifies the bytes.
  */
 export async function writeAgain(file: SegmentFile, from: number, to: number): Promise<void> {
-  for (let at = from; at < to; at += copyBytes) {
-    await file.file.write(at, [await file.read(at, Math.min(copyBytes, to - at))])
+  for (let at = from; at < to; at += levelLimits.copiedBytes) {
+    await file.file.write(at, [await file.read(at, Math.min(levelLimits.copiedBytes, to - at))])
   }
   await file.file.sync()
 }

@@ -12,6 +12,7 @@ import {
 } from '../directory/manifest.js'
 import type { Manifest, SealedSegment } from '../directory/manifest.js'
 import type { IndexPlace } from '../index/index-root.js'
+import { levelLimits } from '../limits.js'
 import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes } from './segment-format.js'
 import type { SegmentHeader } from './segment-format.js'
 import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
@@ -190,7 +191,9 @@ export class Segments {
     const wanted = new Set(this.numbers)
     const missing = [...wanted].filter((segment) => !names.includes(segmentName(segment)))
     if (missing.length > 0) {
-      throw missingFiles(missing.slice(0, 10).map((segment) => `${segmentsName}/${segmentName(segment)}`))
+      throw missingFiles(
+        missing.slice(0, levelLimits.namedFiles).map((segment) => `${segmentsName}/${segmentName(segment)}`),
+      )
     }
     for (const name of names) {
       const segment = segmentOf(name)

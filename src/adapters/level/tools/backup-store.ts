@@ -1,6 +1,7 @@
 import { mkdir, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { EngineError, Shape, present } from '../../../engine/ports.js'
+import { levelLimits } from '../limits.js'
 import { asEngineError } from './check-store.js'
 import type { Disk } from '../directory/disk.js'
 import { damagedSegment, errorCode } from '../errors.js'
@@ -42,8 +43,6 @@ export interface StoreBackup {
   /** The number of the newest commit in the backup. */
   readonly commit: number
 }
-
-const writeBytes = 2 ** 20
 
 /**
  * Copies the store in a directory to another directory, which must be missing or empty. Meanwhile the store
@@ -241,7 +240,7 @@ async function copySegment(
     for (let frame = await scanner.next(); frame !== undefined; frame = await scanner.next()) {
       pieces.push(frame.bytes)
       bytes += frame.length
-      if (bytes >= writeBytes) await write()
+      if (bytes >= levelLimits.backupBytes) await write()
     }
     const rest = { from: scanner.at, to }
     // The newest segment may end with an incomplete commit, but no frame may follow it.

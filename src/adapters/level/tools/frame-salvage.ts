@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { levelLimits } from '../limits.js'
 import { readEntry, readEntryHead, readFrame } from '../log/frame.js'
 import type { FrameEntry } from '../log/frame.js'
 import {
@@ -17,9 +18,6 @@ import {
 import type { FrameHeader } from '../log/segment-format.js'
 import type { SegmentFile } from '../log/segment-file.js'
 
-const windowBytes = 2 ** 20
-/** Unreadable ranges are skipped in pieces of this size. */
-const unreadableBytes = 4096
 const seqWidth = 8
 
 /** Damaged bytes of a segment. */
@@ -118,9 +116,9 @@ async function nextFrame(
   seed: number,
   commit: number | undefined,
 ): Promise<number> {
-  for (let at = from; at < reader.end; at += windowBytes) {
+  for (let at = from; at < reader.end; at += levelLimits.scannedBytes) {
     // Windows overlap by the size of a header. So a header at the end of a window is complete in it.
-    const window = await reader.read(at, windowBytes + frameHeaderBytes)
+    const window = await reader.read(at, levelLimits.scannedBytes + frameHeaderBytes)
     for (let found = findFrame(window, 0); found >= 0; found = findFrame(window, found + 1)) {
       const header = readFrameHeader(window, found, seed)
       if (header !== undefined && (commit === undefined || header.commit > commit)) return at + found
@@ -265,7 +263,10 @@ class WindowReader {
   async read(at: number, length: number): Promise<Buffer> {
     const to = Math.min(at + length, this.end)
     if (at < this.#at || to > this.#at + this.#window.length) {
-      this.#window = await this.#load(at, Math.min(Math.max(to - at, windowBytes), this.end - at))
+      this.#window = await this.#load(
+        at,
+        Math.min(Math.max(to - at, levelLimits.scannedBytes), this.end - at),
+      )
       this.#at = at
     }
     return this.#window.subarray(at - this.#at, to - this.#at)
@@ -277,10 +278,10 @@ class WindowReader {
       // The file became shorter while it was read, so zeros replace the missing bytes.
       return bytes.length === length ? bytes : Buffer.concat([bytes], length)
     } catch (error) {
-      if (length <= unreadableBytes) return Buffer.alloc(length)
+      if (length <= levelLimits.unreadableBytes) return Buffer.alloc(length)
       if (error instanceof RangeError) throw error
     }
-    const half = Math.ceil(length / 2 / unreadableBytes) * unreadableBytes
+    const half = Math.ceil(length / 2 / levelLimits.unreadableBytes) * levelLimits.unreadableBytes
     return Buffer.concat([await this.#load(at, half), await this.#load(at + half, length - half)])
   }
 }

@@ -1,5 +1,6 @@
 import type { StoreFinding } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
+import { levelLimits } from '../limits.js'
 import { salvageFrames } from './frame-salvage.js'
 import type { Damage, LostEvent, SalvageRange } from './frame-salvage.js'
 import type { IndexPlace } from '../index/index-root.js'
@@ -30,9 +31,6 @@ export interface Salvage {
   /** Events known to be damaged. */
   readonly lostEvents: readonly LostEvent[]
 }
-
-/** The index is flushed to its pages after this many entries. */
-const flushEntries = 65_536
 
 /**
  * Reads all segments of a store and changes nothing. The store may be damaged, in use, or both. Only damaged
@@ -83,7 +81,7 @@ export async function salvageStore(
           chain: frame.header?.checksum ?? 0,
         }
         index.apply(frame.entries, place, frame.offset)
-        if (index.waiting >= flushEntries) await flush(index)
+        if (index.waiting >= levelLimits.rebuiltEntries) await flush(index)
         onProgress?.(readBytes + frame.end, totalBytes)
       }
       const needed = neededCommit(segment, manifest)

@@ -10,6 +10,7 @@ import type { Manifest } from '../directory/manifest.js'
 import { markerName, readMarker } from '../directory/marker.js'
 import { migratedName } from '../format-1/migration.js'
 import { nodeDisk } from '../directory/node-disk.js'
+import { levelLimits } from '../limits.js'
 import { SegmentFile, segmentName, segmentOf } from '../log/segment-file.js'
 import { decodeSegmentHeader, segmentHeaderBytes } from '../log/segment-format.js'
 import type { SegmentHeader } from '../log/segment-format.js'
@@ -20,9 +21,6 @@ export interface StoredSegment {
   /** Undefined when it is damaged. */
   readonly header: SegmentHeader | undefined
 }
-
-/** The most attempts to read a store in use, whose list of segments changes meanwhile. */
-const maxLooks = 100
 
 /**
  * The files of a store, opened only for reading. No lock is taken, so the store may be in use. Nothing is
@@ -86,7 +84,7 @@ export class StoredFiles {
       const wanted = before.manifest === undefined ? inDirectory : numbersOf(before.manifest)
       const { segments, missing } = await openSegments(disk, directory, wanted)
       const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
-      if (before.text !== after.text && look < maxLooks) {
+      if (before.text !== after.text && look < levelLimits.manifestLooks) {
         await closeAll(segments)
         continue
       }

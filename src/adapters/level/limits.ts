@@ -1,0 +1,90 @@
+/** Limits of the store in a directory. Sizes are in bytes unless the name has another unit. */
+export const levelLimits = {
+  /** The size at which another segment is begun. */
+  segmentBytes: 128 * 2 ** 20,
+  /** The index is flushed when it lacks this many entries. */
+  flushEntries: 8192,
+  /** The index is flushed when it lacks entries of this many bytes. */
+  flushBytes: 8 * 2 ** 20,
+  /** Commits wait for the index when it lags by this many flushes. */
+  flushesBehind: 2,
+  /** The entries of this many flushes are gathered before they go to the pages. */
+  flushesPerMerge: 4,
+  /** A group takes no further commit above this. One commit is never split. */
+  groupBytes: 8 * 2 ** 20,
+  /** Memory for a frame whose size is not known. It grows with the frame. */
+  expectedFrameBytes: 256,
+  /**
+   * For this long after a check of the place, in milliseconds, no other process can have opened the store and written to
+   * it. A steady writer checks once for each write.
+   */
+  placeHoldsMs: 1,
+  /** Pieces that one call of the system writes, which takes no more. */
+  piecesPerWrite: 1024,
+  /** Up to this size, a write blocks the event loop, which is faster than the turn to another thread. */
+  syncWriteBytes: 64 * 1024,
+  /** Up to this size, a read blocks the event loop. */
+  syncReadBytes: 16 * 1024,
+  /** For how long such reads may block the event loop between two of its turns, in milliseconds. */
+  syncReadMs: 4,
+  /** Entries with gaps up to this size are read at once. */
+  gapBytes: 4096,
+  /** Entries that are read at once, with the gaps between them. */
+  readBytes: 256 * 1024,
+  /** If at least this share of a blob is needed, the blob is read in one piece with its description. */
+  wholeBlobShare: 0.5,
+  /** Sessions whose next event is remembered. */
+  knownSessions: 65_536,
+  /** A segment is rewritten if at most this share of it is needed. */
+  neededShare: 0.5,
+  /** Entries of a rewritten segment that are committed at once. */
+  reclaimedEntries: 1000,
+  /** Bytes of a rewritten segment that are committed at once. */
+  reclaimedBytes: 2 ** 20,
+  /** Segments and files are searched for frames in windows of this size. */
+  scannedBytes: 2 ** 20,
+  /** Bytes of a segment that recovery writes again at once. */
+  copiedBytes: 2 ** 20,
+  /** A page of the index that is cut becomes pages of about this size. */
+  pageBytes: 4096,
+  /** A smaller page takes in the next one. */
+  pageBytesMin: 1024,
+  /** A larger page is cut. */
+  pageBytesMax: 8192,
+  /** Pages of the index in memory. */
+  cachedPages: 1024,
+  /** Bytes of changed pages in memory, approximately. Beyond this, pages are stored before the root. */
+  changedPageBytes: 2 ** 20,
+  /** Work of a flush after which the event loop gets a turn, in milliseconds. */
+  sliceMs: 4,
+  /** A chunk with more keys than this is split. An insertion moves at most this many keys. */
+  keysPerChunk: 512,
+  /** Entries of one range that are read at once. */
+  entriesPerRead: 1000,
+  /** Entries that are brought to the index at once where it is made from the segments. */
+  rebuiltEntries: 65_536,
+  /** The file of the index is rewritten when it has more unneeded bytes than this, and more of them than needed ones. */
+  unneededBytes: 4 * 2 ** 20,
+  /** Bytes of a batch during that rewrite, approximately. */
+  rewrittenBytes: 2 ** 20,
+  /** The file that is written to see whether the disk has space. LevelDB writes less when it is opened. */
+  probeBytes: 8 * 2 ** 20,
+  /** Bytes of a marker or manifest that are read. Neither ever has as many. */
+  manifestBytes: 64 * 2 ** 20,
+  /** Characters of the name of a host in `owner.json`. */
+  hostNameLength: 255,
+  /** Names of missing files that an error lists. */
+  namedFiles: 10,
+  /** How often a backup looks again while a store that is in use goes on to other segments. */
+  manifestLooks: 100,
+  /** Bytes of a backup that are written at once. */
+  backupBytes: 2 ** 20,
+  /** A range that cannot be read is skipped in pieces of this size. */
+  unreadableBytes: 4096,
+  /** How often a store in the old format is looked at while another process, which holds the lock, is replacing files. */
+  oldFileLooks: 10,
+  /** A block of an old table that lists others. LevelDB makes tables of 2 MiB. */
+  oldBlockBytes: 64 * 2 ** 20,
+  /** Bytes of an old store that are migrated at once. */
+  migratedBytes: 2 ** 20,
+} as const
