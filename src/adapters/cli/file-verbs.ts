@@ -3,10 +3,9 @@ import { parseDestination, parseFileReference, parseMode, parsePlace } from './a
 import type { Context } from './context.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
 import { openInput } from './input.js'
+import { cliLimits } from './limits.js'
 import { printableName } from './printable.js'
 import { startProgress } from './progress.js'
-
-const statsAtOnce = 32
 
 const letters = { directory: 'd', file: '-', symlink: 'l' } as const
 
@@ -42,8 +41,8 @@ export async function listFiles(
   }
   for (let pageToken = ''; ;) {
     const page = await files.list({ path: at.path, recursive, pageToken })
-    for (let first = 0; first < page.entries.length; first += statsAtOnce) {
-      const some = page.entries.slice(first, first + statsAtOnce)
+    for (let first = 0; first < page.entries.length; first += cliLimits.statsAtOnce) {
+      const some = page.entries.slice(first, first + cliLimits.statsAtOnce)
       const entries = await Promise.all(
         some.map(async ({ name, kind }) => ({
           name,

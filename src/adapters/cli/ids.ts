@@ -1,8 +1,8 @@
 import { Failure, UsageError } from './failure.js'
+import { cliLimits } from './limits.js'
 import { printableName } from './printable.js'
 
 const idLength = 36
-const shownIds = 20
 
 interface IdPage {
   readonly ids: readonly string[]
@@ -31,8 +31,8 @@ export async function completeId(
     const lists = kind === 'checkpoint' ? 'session show' : `${kind} list`
     throw new Failure(`no ${kind} has an id that begins with ${shown}; "forkspace ${lists}" lists them`)
   }
-  const more = found.length > shownIds ? ` and ${found.length - shownIds} more` : ''
+  const more = found.length > cliLimits.shownIds ? ` and ${found.length - cliLimits.shownIds} more` : ''
   throw new Failure(
-    `${shown} is the beginning of ${found.length} ${kind}s: ${found.slice(0, shownIds).join(' ')}${more}`,
+    `${shown} is the beginning of ${found.length} ${kind}s: ${found.slice(0, cliLimits.shownIds).join(' ')}${more}`,
   )
 }

@@ -1,9 +1,8 @@
 import { paint, wantsColour, type Style } from './colour.js'
 import { OutputClosed } from './failure.js'
+import { cliLimits } from './limits.js'
 import { asJson } from './printable.js'
 import type { World } from './world.js'
-
-const bufferedChars = 64 * 1024
 
 /**
  * The standard output of a command. It buffers lines. If the reader closes the pipe, as `head` does, the next
@@ -38,7 +37,7 @@ export class Output {
   /** Prints one line: the text or, with `--json`, the value. */
   async line(text: string | (() => string), value: unknown): Promise<void> {
     this.#text += `${this.json ? asJson(value) : typeof text === 'string' ? text : text()}\n`
-    if (this.#text.length >= bufferedChars) await this.flush()
+    if (this.#text.length >= cliLimits.bufferedChars) await this.flush()
   }
 
   /** Prints rows with aligned columns or, with `--json`, one value per line. */

@@ -8,17 +8,9 @@ import { present } from '../../engine/ports.js'
 import type { Style } from './colour.js'
 import type { Context } from './context.js'
 import { Failure } from './failure.js'
+import { cliLimits } from './limits.js'
 import type { Output } from './output.js'
 import { printableLine, printableName } from './printable.js'
-
-/** Contents of files larger than this are not shown. */
-const maxFileBytes = 2 ** 20
-const maxAllBytes = 2 ** 28
-/**
- * The time limit for comparing one file, in milliseconds. If the comparison takes longer, its changes are not
- * shown.
- */
-const timeoutMs = 2_000
 
 /** One version of a file. `bytes` is undefined if the file is too large. */
 interface Side {
@@ -78,7 +70,7 @@ async function readSides(
     if (kind === 'symlink') {
       sides.set(path, { mode: 0o120000, bytes: Buffer.from((await files.readSymlink(path)).target) })
     } else if (kind === 'file') {
-      const shown = sizeBytes <= maxFileBytes && budget.take(sizeBytes)
+      const shown = sizeBytes <= cliLimits.patchFileBytes && budget.take(sizeBytes)
       const content = shown ? await files.read({ path }) : undefined
       sides.set(path, { mode: gitMode(mode), bytes: content && Buffer.from(content) })
     }
@@ -87,12 +79,12 @@ async function readSides(
 }
 
 class Budget {
-  #left = maxAllBytes
+  #left = cliLimits.patchBytes
 
   take(bytes: number): true {
     this.#left -= bytes
     if (this.#left < 0)
-      throw new Failure(`the changed files have over ${maxAllBytes / 2 ** 20} MiB: omit --patch`)
+      throw new Failure(`the changed files have over ${cliLimits.patchBytes / 2 ** 20} MiB: omit --patch`)
     return true
   }
 }
@@ -129,7 +121,7 @@ async function readEntry(entry: TarEntry, sides: Sides, budget: Budget): Promise
   const { type, mode, size, linkname } = entry.header
   if (type === 'symlink') return { mode: 0o120000, bytes: Buffer.from(linkname ?? '') }
   if (type === 'link') return { mode: gitMode(mode), bytes: sides.get(pathOf(linkname ?? ''))?.bytes }
-  if (type !== 'file' || size > maxFileBytes || !budget.take(size))
+  if (type !== 'file' || size > cliLimits.patchFileBytes || !budget.take(size))
     return { mode: gitMode(mode), bytes: undefined }
   const pieces: Uint8Array[] = []
   for await (const piece of entry) pieces.push(piece as Uint8Array)
@@ -185,7 +177,7 @@ function hunksOf(before: Side | undefined, after: Side | undefined): StructuredP
   if (old.includes(0) || current.includes(0)) return 'Binary files'
   // Latin-1 preserves every byte, so the patch has the exact bytes of the files in any encoding.
   const texts = [old.toString('latin1'), current.toString('latin1')] as const
-  const patch = structuredPatch('', '', ...texts, undefined, undefined, { timeout: timeoutMs })
+  const patch = structuredPatch('', '', ...texts, undefined, undefined, { timeout: cliLimits.patchFileMs })
   return patch?.hunks ?? 'Very different files'
 }
 

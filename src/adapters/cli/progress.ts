@@ -1,3 +1,4 @@
+import { cliLimits } from './limits.js'
 /** The progress of long work, shown on standard error if that is a terminal. */
 export interface Progress {
   update(values: { readonly bytes?: number; readonly files?: number }): void
@@ -5,8 +6,6 @@ export interface Progress {
 }
 
 const none: Progress = { update: () => undefined, stop: () => undefined }
-
-const maxTitle = 40
 
 export interface ProgressOptions {
   readonly totalBytes?: number
@@ -32,7 +31,7 @@ export async function startProgress(
     linewrap: true,
     gracefulExit: false,
   })
-  const name = title.length > maxTitle ? `${title.slice(0, maxTitle - 1)}…` : title
+  const name = title.length > cliLimits.titleLength ? `${title.slice(0, cliLimits.titleLength - 1)}…` : title
   bar.start(totalBytes ?? 1, 0, { title: name, size: formatBytes(0), files: '0' })
   let last = { bytes: 0, files: 0 }
   return {

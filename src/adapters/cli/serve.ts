@@ -7,6 +7,7 @@ import type { EngineOptions } from '../../index.js'
 import type { HttpServer } from '../http/index.js'
 import { parsePort, parseToken, type TokenGrant } from './arguments.js'
 import { ExitCode, Failure, reasonOf, UsageError } from './failure.js'
+import { cliLimits } from './limits.js'
 import { createLog, type Log } from './log.js'
 import { givenMasterKey, keptMasterKey, type KeySource } from './master-key.js'
 import { lockedFailure } from './target.js'
@@ -28,9 +29,6 @@ export interface ServeOptions {
   readonly masterKeyFile?: string
 }
 
-/** When the server closes: milliseconds that running requests may take. `closeMs` limits closing in total. */
-const drainMs = 3_000
-const closeMs = 4_800
 const tokenBytes = 32
 
 /** Serves a store until a signal ends it. Resolves with the exit code. */
@@ -74,9 +72,9 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   const late = setTimeout(() => {
     log('error', 'the server did not close in time')
     process.exit(ExitCode.failure)
-  }, closeMs)
+  }, cliLimits.closeMs)
   try {
-    await server.close({ timeoutMs: drainMs })
+    await server.close({ timeoutMs: cliLimits.drainMs })
   } finally {
     await engine.close()
     clearTimeout(late)

@@ -5,6 +5,7 @@ import type { EngineApi, EngineScope } from '../../engine/index.js'
 import { parseCaller, parseToken } from './arguments.js'
 import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
+import { cliLimits } from './limits.js'
 
 /** The store or server that a verb works on. */
 export interface Target {
@@ -37,9 +38,6 @@ export type Place =
   | { readonly server: string; readonly token: string }
 
 const serverUrl = /^https?:\/\/\S+$/i
-/** How long to wait for a store that another command keeps open, for example in a pipeline. */
-const lockedForMs = 2_000
-const retryMs = 50
 
 /** Parses the store or server to use. Options take precedence over environment variables. */
 export function parsePlaceOptions(options: TargetOptions, variables: Variables): Place {
@@ -125,16 +123,16 @@ async function openStore(
       ...(given !== undefined && { credentials: () => Promise.resolve(given) }),
     },
   }
-  for (let waitedMs = 0; ; waitedMs += retryMs) {
+  for (let waitedMs = 0; ; waitedMs += cliLimits.lockRetryMs) {
     try {
       const engine = await openEngine(options)
       const scope = caller === undefined ? engine : engine.as(caller)
       return { workspaces: scope, engine: scope, close: () => engine.close() }
     } catch (error) {
       if (reasonOf(error) !== 'STORE_LOCKED') throw error
-      if (waitedMs >= lockedForMs)
+      if (waitedMs >= cliLimits.lockWaitMs)
         throw lockedFailure(store, error, '; if it is a forkspace server, use --server <url>')
-      await sleep(retryMs)
+      await sleep(cliLimits.lockRetryMs)
     }
   }
 }

@@ -1,8 +1,5 @@
 import { invalid, unreadable } from '../../engine/client-contract.js'
-
-/** Limits for copying one request. They are far above the limits of any operation. */
-const maxDepth = 16
-const maxParts = 1_000_000
+import { clientLimits } from './limits.js'
 
 /**
  * Copies a request and all plain objects and arrays in it, because the caller may change them after the call.
@@ -24,7 +21,7 @@ export function checked<T>(request: T, field = 'request'): T {
  * large.
  */
 export function copyOf<T>(value: T, field = 'request'): T {
-  const budget = { parts: maxParts, field }
+  const budget = { parts: clientLimits.requestParts, field }
   let copy: T | typeof tooMuch
   try {
     copy = copyPart(value, 0, budget) as T
@@ -33,7 +30,10 @@ export function copyOf<T>(value: T, field = 'request'): T {
     else throw unreadable(field, cause)
   }
   if (copy === tooMuch)
-    throw invalid(field, `is nested over ${maxDepth} levels deep, or has over ${maxParts} parts`)
+    throw invalid(
+      field,
+      `is nested over ${clientLimits.requestDepth} levels deep, or has over ${clientLimits.requestParts} parts`,
+    )
   return copy
 }
 
@@ -43,7 +43,7 @@ function copyPart(value: unknown, depth: number, budget: { parts: number }): unk
   if (typeof value !== 'object' || value === null) return value
   const isArray = Array.isArray(value)
   if (!isArray && !isPlain(value)) return value
-  if (depth > maxDepth) throw tooMuch
+  if (depth > clientLimits.requestDepth) throw tooMuch
   const take = (): void => {
     if (--budget.parts < 0) throw tooMuch
   }

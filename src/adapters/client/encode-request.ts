@@ -14,6 +14,7 @@ import {
   type OperationName,
 } from '../../engine/client-contract.js'
 import { copyOf, isPlain } from './checked.js'
+import { clientLimits } from './limits.js'
 
 /** A request that is ready to be sent. */
 export interface WireRequest {
@@ -123,7 +124,9 @@ const notFound: Readonly<Record<string, readonly [reason: ErrorReason, message: 
 
 /** Quotes text in the same way as the engine's errors. */
 function quoted(text: string): string {
-  return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
+  return JSON.stringify(
+    text.length > clientLimits.shownLength ? `${text.slice(0, clientLimits.shownLength)}…` : text,
+  )
 }
 
 /**

@@ -9,6 +9,7 @@ import { Shape } from '../../engine/client-contract.js'
 import { toBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { RemoteDiff } from './diff.js'
+import { clientLimits } from './limits.js'
 import { RemoteSession, stateShape } from './session.js'
 import { RemoteSources } from './sources.js'
 import type { Transport } from './transport.js'
@@ -58,7 +59,7 @@ export class RemoteSessions {
       ...(files !== undefined && {
         files: Object.entries(checked(files, 'files')).map(([path, content]) => ({
           path,
-          content: toBytes(content, `files[${JSON.stringify(path.slice(0, 64))}]`),
+          content: toBytes(content, `files[${JSON.stringify(path.slice(0, clientLimits.shownLength))}]`),
         })),
       }),
     })

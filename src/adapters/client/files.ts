@@ -10,20 +10,15 @@ import type {
 import { EngineError, Shape } from '../../engine/client-contract.js'
 import { concat, toBytes } from './bytes.js'
 import { checked, copyOf } from './checked.js'
+import { clientLimits } from './limits.js'
 import { callsOf, remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'
 
 type Request<Name extends keyof SessionFiles> = Parameters<SessionFiles[Name]>[0]
 
-/** The most bytes that one request reads, because a server limits its responses. */
-const pieceBytes = 8 * 2 ** 20
-
 const readShape = new Shape<Request<'read'>>({ path: true, offset: true, length: true })
 
 const modeShape = new Shape<Request<'setMode'>>({ path: true, mode: true })
-
-/** How many times a read starts over if the file changes while it is read. */
-const maxReadings = 5
 
 /**
  * The files of a session. Like `session.files` of a local engine, with the differences below. Each method
@@ -49,7 +44,7 @@ export class RemoteFiles
     const { content, ...rest } = checked(request)
     if (isPieces(content)) return callsOf(this).send(rest, content)
     const bytes = toBytes(content, 'content')
-    if (bytes.byteLength > pieceBytes) return callsOf(this).send(rest, bytes.slice())
+    if (bytes.byteLength > clientLimits.pieceBytes) return callsOf(this).send(rest, bytes.slice())
     await callsOf(this).run('writeFile', { ...rest, content: bytes })
   }
 
@@ -100,18 +95,18 @@ export class RemoteFiles
 
   async readWithHash(request: Request<'readWithHash'>): ReturnType<SessionFiles['readWithHash']> {
     const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = readShape.read(request)
-    for (let reading = 0; reading < maxReadings; reading++) {
+    for (let reading = 0; reading < clientLimits.readings; reading++) {
       const pieces: Uint8Array[] = []
       let read = 0
       let hash: string | undefined
       for (;;) {
-        const part = { path, offset: offset + read, length: Math.min(length - read, pieceBytes) }
+        const part = { path, offset: offset + read, length: Math.min(length - read, clientLimits.pieceBytes) }
         const { content, contentHash, sizeBytes } = await callsOf(this).call('readFile', part)
         hash ??= contentHash
         if (contentHash !== hash) break
         pieces.push(content)
         read += content.byteLength
-        if (content.byteLength < pieceBytes || read >= length || offset + read >= sizeBytes)
+        if (content.byteLength < clientLimits.pieceBytes || read >= length || offset + read >= sizeBytes)
           return { content: concat(pieces), contentHash, sizeBytes }
       }
     }

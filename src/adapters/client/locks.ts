@@ -1,15 +1,13 @@
 import type { LockWaitOptions, SessionFileLocks, SessionPosixLocks, PublicOf } from '../../engine/index.js'
 import { Shape } from '../../engine/client-contract.js'
 import { checked } from './checked.js'
+import { clientLimits } from './limits.js'
 import { callsOf, remoteService } from './remote-service.js'
 import type { InSession } from './session-calls.js'
 
 type Posix<Name extends keyof SessionPosixLocks> = Parameters<SessionPosixLocks[Name]>[0]
 
 const waitShape = new Shape<LockWaitOptions>({ signal: true })
-
-/** The timeout, in milliseconds, of the request that releases a lock after an aborted wait. */
-const giveBackMs = 1000
 
 /**
  * Locks like those of fcntl and flock. Like `session.posixLocks` of a local engine. If a wait is aborted
@@ -78,7 +76,7 @@ export class RemotePosixLocks
   }
 
   async #giveBack(undo: InSession<'funlock'>): Promise<void> {
-    const signal = AbortSignal.timeout(giveBackMs)
+    const signal = AbortSignal.timeout(clientLimits.giveBackMs)
     await callsOf(this)
       .run('funlock', undo, { signal })
       .catch(() => undefined)

@@ -1,4 +1,5 @@
 import { invalid, Shape } from '../../engine/client-contract.js'
+import { clientLimits } from './limits.js'
 
 /** Options of {@link connect}. */
 export interface ClientOptions {
@@ -63,7 +64,7 @@ export function parseOptions(options: ClientOptions): Settings {
     fetch = globalThis.fetch,
     signal,
     timeoutMs,
-    reconnectMs = 60_000,
+    reconnectMs = clientLimits.reconnectMs,
     headers = {},
   } = optionsShape.read(options, 'options')
   if (typeof fetch !== 'function') throw invalid('fetch', `must be a function; its type is ${typeof fetch}`)

@@ -10,12 +10,10 @@ import { EngineError, invalid, parseAtCall, present, Shape } from '../../engine/
 import { copyBytes } from './bytes.js'
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
+import { clientLimits } from './limits.js'
 import type { Transport } from './transport.js'
 
 type Import = NonNullable<Parameters<Sources['startImport']>[1]>
-
-/** Milliseconds between two requests for a job: the first interval, and the longest. */
-const pollMs = { first: 50, longest: 2000 }
 
 const noneShape = new Shape<object>({})
 const importShape = new Shape<Import>({
@@ -252,7 +250,7 @@ export class RemoteSources {
     const [reference, { signal }] = parsed()
     signal?.throwIfAborted()
     let shown = ''
-    for (let wait = pollMs.first; ; wait = Math.min(wait * 1.5, pollMs.longest)) {
+    for (let wait: number = clientLimits.pollMs; ; wait = Math.min(wait * 1.5, clientLimits.pollMaxMs)) {
       const job = await this.#job('getJob', reference, signal)
       const text = JSON.stringify(job)
       if (text !== shown) yield job

@@ -3,12 +3,10 @@ import { onAbort, parseAtCall, type OperationResponse } from '../../engine/clien
 import { checked } from './checked.js'
 import { pause } from './deadline.js'
 import { fromStatus, isClosing, isOutage } from './errors.js'
+import { clientLimits } from './limits.js'
 import type { OpenStream, Transport } from './transport.js'
 
 const done = { done: true, value: undefined } as const
-
-/** The longest wait before an attempt to reconnect, in milliseconds. */
-const longestPause = 5000
 
 type Stream = OpenStream<OperationResponse<'subscribe'>>
 
@@ -129,7 +127,11 @@ export class RemoteSubscription implements BusSubscription {
           }
     const end = performance.now() + this.#transport.settings.reconnectMs
     let error = lost
-    for (let wait = 50; performance.now() + wait <= end; wait = Math.min(wait * 2, longestPause)) {
+    for (
+      let wait: number = clientLimits.reconnectPauseMs;
+      performance.now() + wait <= end;
+      wait = Math.min(wait * 2, clientLimits.reconnectPauseMaxMs)
+    ) {
       await pause(wait * (0.5 + Math.random() / 2), this.#abort.signal)
       try {
         return await this.#connect({ ...query, ...replay })

@@ -13,6 +13,7 @@ import {
 } from '../../engine/client-contract.js'
 import { Deadline, pause } from './deadline.js'
 import { fromResponse, notUnderstood, unreachable } from './errors.js'
+import { clientLimits } from './limits.js'
 import { readLines } from './lines.js'
 import { checkToken, type Settings } from './options.js'
 import { encodeContentRequest, encodeRequest, type WireRequest } from './encode-request.js'
@@ -46,9 +47,6 @@ export interface OpenStream<Item> {
   readonly startsAfter: string | undefined
 }
 
-/** Milliseconds before each retry. */
-const retryPauses = [100, 400]
-
 /** Calls operations on a server. */
 export class Transport {
   readonly settings: Settings
@@ -73,7 +71,7 @@ export class Transport {
     options: CallOptions = {},
   ): Promise<OperationResponse<Name>> {
     return this.#noted(async () => {
-      const pauses = isRead(operations[name]) ? retryPauses : []
+      const pauses = isRead(operations[name]) ? clientLimits.retryPauseMs : []
       const read = async (response: Response): Promise<OperationResponse<Name>> =>
         decode(name, response.status, await textOf(response))
       return this.#ask(encodeRequest(name, request), options, read, pauses)
@@ -103,7 +101,7 @@ export class Transport {
     const deadline = new Deadline([this.settings.signal], this.settings.timeoutMs)
     try {
       const wire = encodeContentRequest('readContent', parameters)
-      const { headers, body, status } = await this.#fetch(wire, deadline, retryPauses)
+      const { headers, body, status } = await this.#fetch(wire, deadline, clientLimits.retryPauseMs)
       const [sizeBytes, length] = ['forkspace-size-bytes', 'content-length'].map((name) =>
         Number(headers.get(name) ?? NaN),
       ) as [number, number]

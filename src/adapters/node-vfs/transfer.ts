@@ -1,3 +1,4 @@
+import { nodeVfsLimits } from './limits.js'
 /** The buffer of a read or write, and the position in the file. An absent position means the current one. */
 export interface Transfer<T extends NodeJS.ArrayBufferView = NodeJS.ArrayBufferView> {
   readonly buffer: T
@@ -16,8 +17,6 @@ export interface TransferOptions {
   readonly position?: Position
 }
 
-const defaultBufferSize = 16 * 1024
-
 /**
  * Parses the forms of `filehandle.read`: (buffer, offset, length, position), (buffer, options), (options).
  */
@@ -28,7 +27,7 @@ export function readForm(
   position: Position,
 ): Transfer {
   if (ArrayBuffer.isView(target)) return viewForm(target, second, length, position)
-  const { buffer = Buffer.alloc(defaultBufferSize), ...rest } = target ?? {}
+  const { buffer = Buffer.alloc(nodeVfsLimits.readBufferBytes), ...rest } = target ?? {}
   return viewForm(buffer, rest, undefined, undefined)
 }
 

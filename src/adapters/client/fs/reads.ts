@@ -12,11 +12,10 @@ import {
   type Stats,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
+import { clientLimits } from '../limits.js'
 import { pages } from '../pages.js'
 import { asCall, locate } from './context.js'
 import { encodeName, toOptions, type Encoding } from './encodings.js'
-
-const pageSize = 10_000
 
 interface ReaddirOptions {
   readonly encoding?: Encoding
@@ -89,7 +88,12 @@ export function readsOf(files: RemoteFiles) {
         const at = await locate(files, given)
         const listed: DirectoryEntry[] = []
         const list = pages(async (page) => {
-          const request = { ...page, path: at, pageSize, recursive: Boolean(recursive) }
+          const request = {
+            ...page,
+            path: at,
+            pageSize: clientLimits.pageSize,
+            recursive: Boolean(recursive),
+          }
           const { entries, nextPageToken } = await files.list(request)
           return [entries, nextPageToken]
         })

@@ -1,0 +1,25 @@
+/** Limits of the command line. Sizes are in bytes, times in milliseconds. */
+export const cliLimits = {
+  /** How long a command waits for a store that another one has open, for example in a pipeline. */
+  lockWaitMs: 2000,
+  /** Time between two attempts to open such a store. */
+  lockRetryMs: 50,
+  /** How long running requests may take when the server closes. */
+  drainMs: 3000,
+  /** How long closing the server may take in total. */
+  closeMs: 4800,
+  /** Attributes of the entries of a directory that are requested at once. */
+  statsAtOnce: 32,
+  /** The contents of larger files are not shown in a patch. */
+  patchFileBytes: 2 ** 20,
+  /** All contents that one patch compares. */
+  patchBytes: 2 ** 28,
+  /** How long one file of a patch is compared. Its changes are not shown if that takes longer. */
+  patchFileMs: 2000,
+  /** Characters of output that are written at once. */
+  bufferedChars: 64 * 1024,
+  /** Characters of the title of a progress bar. */
+  titleLength: 40,
+  /** Ids with the same beginning that an error lists. */
+  shownIds: 20,
+} as const
