@@ -49,6 +49,10 @@ export const archiveLimits = {
   blockBytes: 2 ** 20,
   /** Size of the pieces that an inflater returns and the tar parser receives. */
   inflatedPieceBytes: 256 * 1024,
+  /** The least size of a block in which small pieces of a tar are joined. */
+  keptBlockBytes: 4096,
+  /** Bytes of a piece that are compared with zeros at once. */
+  comparedZeroBytes: 64 * 1024,
   /** Characters of a name shown in an error. */
   shownChars: 1024,
   /** The writer joins small parts of a tar to pieces of at least this size. */

@@ -6,8 +6,6 @@ import { invalidArchive, limitExceeded, truncated } from './errors.js'
 import { archiveLimits } from './limits.js'
 import { blockBytes, checkHeaders } from './tar-headers.js'
 
-const keptBlockBytes = 4096
-
 interface Block {
   readonly bytes: Uint8Array
   used: number
@@ -104,7 +102,7 @@ export class TarFeed {
     if (dropped > 0) this.#recent.splice(0, dropped)
     let last = this.#recent.at(-1)
     if (last === undefined || last.used + piece.length > last.bytes.length) {
-      last = { bytes: new Uint8Array(Math.max(piece.length, keptBlockBytes)), used: 0 }
+      last = { bytes: new Uint8Array(Math.max(piece.length, archiveLimits.keptBlockBytes)), used: 0 }
       this.#recent.push(last)
     }
     last.bytes.set(piece, last.used)
@@ -135,7 +133,7 @@ function checkGap(bytes: number): void {
     throw limitExceeded('the headers before an entry have too many bytes', archiveLimits.aheadBytes)
 }
 
-const zeroBytes = Buffer.alloc(64 * 1024)
+const zeroBytes = Buffer.alloc(archiveLimits.comparedZeroBytes)
 
 /** Returns the number of zeros at the end of a piece. */
 function countZeros(piece: Uint8Array): number {

@@ -11,6 +11,7 @@ import {
   type GitObjects,
   type PathChange,
 } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
 import { PackBuilder } from './pack/build-pack.js'
 import { emptyTreeId, formatOf, objectId, type ObjectFormat } from './objects/object-id.js'
 import { addSignature, formatCommit, parseCommit, type CommitFields } from './objects/raw-commit.js'
@@ -156,16 +157,14 @@ async function commitText(fields: CommitFields, { sign, format, request }: Build
 
 /** Hashes large bodies in steps, so that the event loop can run in between. */
 async function idOf(type: GitObject['type'], body: Uint8Array, { format, slice }: Build): Promise<string> {
-  if (body.length <= hashStepBytes) return objectId(type, body, format)
+  if (body.length <= gitLimits.hashedBytes) return objectId(type, body, format)
   const hash = createHash(format).update(`${type} ${body.length}\0`)
-  for (let at = 0; at < body.length; at += hashStepBytes) {
-    hash.update(body.subarray(at, at + hashStepBytes))
+  for (let at = 0; at < body.length; at += gitLimits.hashedBytes) {
+    hash.update(body.subarray(at, at + gitLimits.hashedBytes))
     if (slice.over) await slice.next()
   }
   return hash.digest('hex')
 }
-
-const hashStepBytes = 2 ** 20
 
 /** Adds an object and returns its id. */
 type AddObject = (type: GitObject['type'], body: Uint8Array) => Promise<string>

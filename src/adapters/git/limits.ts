@@ -84,4 +84,34 @@ export const gitLimits = {
   looseObjects: 100,
   /** How long to wait for a ref that another process has locked. */
   lockWaitMs: 1000,
+  /** Time between two attempts to take such a lock. */
+  lockRetryMs: 20,
+  /** Symbolic refs on the way to a ref. */
+  symrefDepth: 5,
+  /** Instructions of deltas carried out in one step, which takes a few milliseconds at most. */
+  deltaInstructions: 64 * 1024,
+  /** Up to this many bytes, a loop copies faster than `set`. */
+  copyLoopBytes: 48,
+  /** Objects up to this size, with their header, are hashed in one call over shared memory. */
+  scratchBytes: 16 * 1024,
+  /** Bytes of a new object that are hashed at once. */
+  hashedBytes: 2 ** 20,
+  /** The least bytes of a pack that are read ahead, and the most that are hashed at once, unless one object is larger. */
+  readAheadBytes: 256 * 1024,
+  /** Bytes of a pack that are written or sent in one step. */
+  packStepBytes: 2 ** 20,
+  /** The least size of the pieces in which a loose object is inflated. */
+  smallPieceBytes: 4096,
+  /** A piece of the memory that holds a pack. */
+  memoryPieceBytes: 2 ** 20,
+  /** Bytes of new files that are written as one group. */
+  fileGroupBytes: 2 ** 20,
+  /** Entries of a tree that are decoded in one step. */
+  entriesPerPart: 4096,
+  /** A smaller packet counts as this many bytes, because reading it costs as much. */
+  leastPacketBytes: 64,
+  /** Ids of missing objects, and branches of a remote, that an error names, and characters of an unknown name. */
+  shownOids: 100,
+  shownBranches: 20,
+  shownLength: 100,
 } as const

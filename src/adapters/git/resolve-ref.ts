@@ -1,4 +1,5 @@
 import { EngineError, isRefName } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
 import { isObjectId } from './objects/object-id.js'
 import type { RemoteRefs, Repository } from './repository.js'
 
@@ -55,7 +56,9 @@ function refNotFound(gitRef: string): EngineError {
 }
 
 function unbornHead(all: RemoteRefs): EngineError {
-  const branches = [...all.refs.keys()].filter((name) => name.startsWith('refs/heads/')).slice(0, 20)
+  const branches = [...all.refs.keys()]
+    .filter((name) => name.startsWith('refs/heads/'))
+    .slice(0, gitLimits.shownBranches)
   const names = branches.map((name) => name.slice(11)).join(', ')
   const hint = names === '' ? 'the repository has no branches' : `pass one of the branches: ${names}`
   return new EngineError('GIT_REF_NOT_FOUND', `HEAD does not name a commit; ${hint}`, {

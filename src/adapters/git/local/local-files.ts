@@ -1,4 +1,5 @@
 import type { promises as fs } from 'node:fs'
+import { gitLimits } from '../limits.js'
 
 /** Reads `length` bytes, or fewer at the end of the file. */
 export async function readFully(handle: fs.FileHandle, offset: number, length: number): Promise<Buffer> {
@@ -19,15 +20,13 @@ export function* grouped(parts: Iterable<Uint8Array>): Generator<Uint8Array, voi
   for (const part of parts) {
     group.push(part)
     bytes += part.length
-    if (bytes < groupBytes) continue
+    if (bytes < gitLimits.fileGroupBytes) continue
     yield Buffer.concat(group)
     group = []
     bytes = 0
   }
   yield Buffer.concat(group)
 }
-
-const groupBytes = 2 ** 20
 
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined

@@ -8,9 +8,6 @@ import { isObjectId } from '../objects/object-id.js'
 import { branchMoved, pushRejected } from '../remote/remote-errors.js'
 import { create, remove, rename, type RepositoryDirectory } from './repository-directory.js'
 
-const symrefDepth = 5
-const lockRetryMs = 20
-
 /**
  * The refs of a repository directory: files below `refs`, and lines of `packed-refs` for refs without a file.
  */
@@ -41,7 +38,7 @@ export class LocalRefs {
   /** Returns the id that a ref points to, or null if there is no such ref. Follows symbolic refs. */
   async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
     let ref = name
-    for (let depth = 0; depth < symrefDepth; depth++) {
+    for (let depth = 0; depth < gitLimits.symrefDepth; depth++) {
       const text = await this.#text(ref)
       if (text === undefined) return (packed ?? (await this.#packed())).get(ref) ?? null
       const target = symrefTarget(text)
@@ -148,7 +145,7 @@ async function openLock(directory: DirectoryHandle, lock: string): Promise<FileH
           'GIT_REMOTE_ERROR',
           'another git process holds the lock of the branch; try again later',
         )
-      await setTimeout(lockRetryMs)
+      await setTimeout(gitLimits.lockRetryMs)
     }
   }
 }

@@ -29,7 +29,7 @@ function inflateSmall(file: Buffer): OpenedObject | undefined {
   let bytes: Buffer
   try {
     bytes = inflateSync(file, {
-      chunkSize: Math.min(Math.max(2 ** 12, file.length * 4), 2 ** 20),
+      chunkSize: Math.min(Math.max(gitLimits.smallPieceBytes, file.length * 4), gitLimits.packStepBytes),
       maxOutputLength: gitLimits.streamedBlobBytes + headerBytes,
     })
   } catch (error) {

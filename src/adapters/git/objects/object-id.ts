@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto'
 import type { GitObject } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 
 /** The hash function of a repository's object ids. */
 export type ObjectFormat = 'sha1' | 'sha256'
@@ -38,7 +39,7 @@ export function objectId(type: GitObject['type'], body: Uint8Array, format: Obje
   return hash(format, scratch.subarray(0, length), 'hex')
 }
 
-const scratch = Buffer.allocUnsafeSlow(16 * 1024)
+const scratch = Buffer.allocUnsafeSlow(gitLimits.scratchBytes)
 
 const emptyTreeIds = {
   sha1: '4b825dc642cb6eb9a060e54bf8d69288fbee4904',

@@ -1,4 +1,5 @@
 import { EngineError } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import { idBytes, type ObjectFormat } from './object-id.js'
 
 /** One entry of a tree, without normalisation, so that it can be written back byte for byte. */
@@ -26,7 +27,7 @@ export function* parseTreeInParts(
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.length)
   for (let at = 0; at < bytes.length;) {
     const entries: RawEntry[] = []
-    while (at < bytes.length && entries.length < partEntries) {
+    while (at < bytes.length && entries.length < gitLimits.entriesPerPart) {
       const space = bytes.indexOf(32, at)
       const nul = bytes.indexOf(0, space)
       const end = nul + 1 + idLength
@@ -41,8 +42,6 @@ export function* parseTreeInParts(
     yield entries
   }
 }
-
-const partEntries = 4096
 
 /** Formats a raw tree, with its entries in git's order. */
 export function formatTree(entries: Iterable<RawEntry>): Buffer {

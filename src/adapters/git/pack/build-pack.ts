@@ -27,7 +27,6 @@ type Entry = Pick<PackedObject, 'oid' | 'type' | 'size' | 'deflated'> & { readon
 
 const typeNumbers = { commit: 1, tree: 2, blob: 3, tag: 4 } as const
 const deflateAside = promisify<Uint8Array, Buffer>(deflate)
-const stepBytes = 2 ** 20
 
 /** Compresses objects and collects them for one pack. An object that is added twice is stored once. */
 export class PackBuilder {
@@ -64,8 +63,8 @@ export class PackBuilder {
       const { deflated } = object
       hash.update(header)
       let crc = crc32(header)
-      for (let at = 0; at < deflated.length; at += stepBytes) {
-        const step = deflated.subarray(at, at + stepBytes)
+      for (let at = 0; at < deflated.length; at += gitLimits.packStepBytes) {
+        const step = deflated.subarray(at, at + gitLimits.packStepBytes)
         hash.update(step)
         crc = crc32(step, crc)
         if (slice.over) await slice.next()

@@ -1,4 +1,5 @@
 import { EngineError, type TimeSlice } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import { formatOf, isObjectId, type ObjectFormat } from '../objects/object-id.js'
 
 export interface BundleHeader {
@@ -52,7 +53,9 @@ function capability(text: string): ObjectFormat | undefined {
   }
   const [name = ''] = text.split('=', 1)
   if (name === 'filter') throw unsupported('the bundle omits objects by a filter')
-  throw unsupported(`the bundle has the unknown capability ${JSON.stringify(name.slice(0, 100))}`)
+  throw unsupported(
+    `the bundle has the unknown capability ${JSON.stringify(name.slice(0, gitLimits.shownLength))}`,
+  )
 }
 
 function unsupported(message: string): EngineError {

@@ -112,11 +112,9 @@ async function checkPrerequisites(header: BundleHeader, objects: GitObjects): Pr
   throw new EngineError(
     'GIT_BUNDLE_PREREQUISITE',
     `the bundle builds on ${missing.length} commits that the source does not have: import a bundle with all commits first`,
-    { oids: missing.slice(0, shownOids).join(',') },
+    { oids: missing.slice(0, gitLimits.shownOids).join(',') },
   )
 }
-
-const shownOids = 100
 
 async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomBytes> {
   signal.throwIfAborted()

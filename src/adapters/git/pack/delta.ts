@@ -78,12 +78,13 @@ class DeltaRun {
   }
 
   /**
-   * Writes the next bytes of the result, until `out` is full, the result is complete, or `stepInstructions`
+   * Writes the next bytes of the result, until `out` is full, the result is complete, or `gitLimits.deltaInstructions`
    * instructions have run. Returns the number of bytes written.
    */
   fill(out: Buffer): number {
+    const steps = gitLimits.deltaInstructions
     let end = 0
-    for (let step = 0; step < stepInstructions; step++) {
+    for (let step = 0; step < steps; step++) {
       if (this.#pending === 0) {
         if (this.#at === this.#delta.length) {
           if (this.#left > 0) throw misfit()
@@ -134,11 +135,8 @@ class DeltaRun {
   }
 }
 
-/** This many steps block the event loop for a few milliseconds at most. */
-const stepInstructions = 64 * 1024
-
-/** Up to this many bytes, a loop is faster than `set`. */
-const loopBytes = 48
+/** Read once, for the hot loop. */
+const loopBytes = gitLimits.copyLoopBytes
 
 function copy(source: Uint8Array, from: number, target: Buffer, at: number, count: number): void {
   if (count > loopBytes) target.set(source.subarray(from, from + count), at)

@@ -69,8 +69,6 @@ export async function openPackInMemory(
   }
 }
 
-const chunkBytes = 2 ** 20
-
 async function* chunksOf(pack: RandomBytes): AsyncGenerator<Buffer, void, undefined> {
-  for (let at = 0; at < pack.size; at += chunkBytes) yield pack.at(at, chunkBytes)
+  for (let at = 0; at < pack.size; at += gitLimits.packStepBytes) yield pack.at(at, gitLimits.packStepBytes)
 }

@@ -1,17 +1,12 @@
 import { createHash } from 'node:crypto'
 import { abortable } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import type { ByteInput } from './inflate.js'
 import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import type { PackBudget } from './pack-budget.js'
 import { corruptPack } from './pack-errors.js'
 
-/**
- * The minimum number of bytes to read ahead. It is also the maximum to hash in one step, unless one object is
- * larger.
- */
-const stepBytes = 256 * 1024
-
-/** Reads the bytes of a pack as they arrive. Only a window of the next bytes is in memory. */
+/** The bytes of a pack as they arrive. Only a window of the next bytes is kept. */
 export class PackInput implements ByteInput {
   readonly #chunks: AsyncIterableIterator<Uint8Array, undefined, unknown>
   readonly #budget: PackBudget
@@ -55,7 +50,7 @@ export class PackInput implements ByteInput {
     this.#hashUpTo(this.#at)
     const parts: Uint8Array[] = this.available === 0 ? [] : [this.view]
     let length = this.available
-    const wanted = Math.max(count, stepBytes)
+    const wanted = Math.max(count, gitLimits.readAheadBytes)
     while (length < wanted) {
       const next = await this.#chunks.next()
       if (next.done === true) {
@@ -82,7 +77,7 @@ export class PackInput implements ByteInput {
 
   skip(count: number): void {
     this.#at += count
-    if (this.#at - this.#hashedTo >= stepBytes) this.#hashUpTo(this.#at)
+    if (this.#at - this.#hashedTo >= gitLimits.readAheadBytes) this.#hashUpTo(this.#at)
   }
 
   /**

@@ -20,8 +20,6 @@ export function bytesFrom(bytes: RandomBytes, start: number): RandomBytes {
   return { size: bytes.size - start, at: (offset, length) => bytes.at(start + offset, length) }
 }
 
-const segmentBytes = 2 ** 20
-
 /** Collects bytes in segments as they arrive, so that they are never all copied at once. */
 export class CollectedBytes implements RandomBytes {
   readonly #segments: Buffer[] = []
@@ -33,9 +31,9 @@ export class CollectedBytes implements RandomBytes {
 
   append(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length;) {
-      const place = this.#size % segmentBytes
-      if (place === 0) this.#segments.push(Buffer.allocUnsafeSlow(segmentBytes))
-      const part = chunk.subarray(at, at + segmentBytes - place)
+      const place = this.#size % gitLimits.memoryPieceBytes
+      if (place === 0) this.#segments.push(Buffer.allocUnsafeSlow(gitLimits.memoryPieceBytes))
+      const part = chunk.subarray(at, at + gitLimits.memoryPieceBytes - place)
       itemAt(this.#segments, -1).set(part, place)
       at += part.length
       this.#size += part.length
@@ -46,8 +44,11 @@ export class CollectedBytes implements RandomBytes {
     const end = Math.min(offset + length, this.#size)
     const parts: Buffer[] = []
     for (let at = offset; at < end;) {
-      const place = at % segmentBytes
-      const part = itemAt(this.#segments, Math.floor(at / segmentBytes)).subarray(place, place + end - at)
+      const place = at % gitLimits.memoryPieceBytes
+      const part = itemAt(this.#segments, Math.floor(at / gitLimits.memoryPieceBytes)).subarray(
+        place,
+        place + end - at,
+      )
       parts.push(part)
       at += part.length
     }

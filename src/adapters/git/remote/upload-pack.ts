@@ -223,7 +223,7 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
 function boundTalk(): (packet: Packet | undefined) => void {
   let bytes = 0
   return (packet) => {
-    bytes += Math.max(leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
+    bytes += Math.max(gitLimits.leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
     if (bytes <= gitLimits.refsBytes) return
     throw new EngineError(
       'GIT_TOO_LARGE',
@@ -234,9 +234,6 @@ function boundTalk(): (packet: Packet | undefined) => void {
     )
   }
 }
-
-/** A smaller packet counts as this many bytes, because reading it costs as much. */
-const leastPacketBytes = 64
 
 function commonArguments(advertisement: AdvertisementV2): Buffer[] {
   const { capabilities, format } = advertisement
