@@ -80,6 +80,13 @@ export const jsonLimits = {
   atOnceBytes: 128 * 1024,
   /** A list longer than this is decoded and encoded element by element. */
   stepElements: 500,
+  /** Elements of a long list that are encoded, or decoded, in one step. */
+  groupElements: 50,
+  decodedElements: 100,
+  /** Base64 from this many characters on is joined as bytes. A string would be copied once more. */
+  joinedAsBytes: 1024,
+  /** Characters of the name or the fault of a field that an error repeats. */
+  shownLength: 200,
 } as const
 
 /**
@@ -98,3 +105,36 @@ export const contentBytes = { in: 8 * 2 ** 20, out: 2 * 2 ** 20 } as const
  * receives the response.
  */
 export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
+
+/** Bounds of the work of a handler. They cannot be set. Sizes are in bytes, times in milliseconds. */
+export const handlerLimits = {
+  /** Work after which the event loop gets a turn. */
+  sliceMs: 8,
+  /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
+  entryBytes: 1024,
+  /** The first buffer for a body. It doubles as the body arrives. */
+  firstBodyBytes: 64 * 1024,
+  /** A piece of a stream with this many bytes gets no more lines. */
+  streamPieceBytes: 64 * 1024,
+  /** The fields of a message in a stream, except for its payload. */
+  lineBytes: 4096,
+  /** The longest time between two looks for requests over their deadline. */
+  deadlineLookMs: 1000,
+  /** Scopes of callers that are remembered. */
+  scopes: 1000,
+} as const
+
+/** Defaults of the options of `serve`, and bounds of a server that cannot be set. Times are in milliseconds. */
+export const serverLimits = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveMs: 10_000,
+  /** Bytes of the headers of a request. */
+  headerBytes: 16 * 1024,
+  /** Open connections. */
+  connections: 10_000,
+  /** Default of the option `timeoutMs` of `server.close`. */
+  closeMs: 10_000,
+  /** Time between two looks for connections whose headers are late. */
+  checkMs: 1000,
+} as const

@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { schemas, type CallableOperation } from '../../../engine/contract.js'
-
+import { limits } from '../../../engine/ports.js'
 import { HttpError } from '../http-error.js'
+import { handlerLimits } from '../limits.js'
 
 /**
  * Limits a read of a file to one byte more than a response may contain. If the result contains the extra
@@ -47,20 +48,13 @@ export function expectedBytes(name: CallableOperation, request: object, maxConte
   if (name === 'batchGetCache') return base64Bytes(maxContentBytes)
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
-  return entryBytes * (pageSize > 0 ? Math.min(pageSize, mostEntries) : usualEntries)
+  const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault
+  return handlerLimits.entryBytes * entries
 }
 
 function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4
 }
-
-/**
- * Estimates for a list: the usual bytes of an entry, the maximum number of entries, and the number of entries
- * without a `pageSize`.
- */
-const entryBytes = 1024
-const mostEntries = 10_000
-const usualEntries = 1000
 
 const listing: ReadonlySet<string> = new Set(
   Object.entries(schemas).flatMap(([name, { response }]) =>

@@ -70,7 +70,7 @@ function* decodeInSteps(schema: z.ZodType, wire: unknown, path: Path): Steps<unk
     const list = within.reduce<unknown>((value, key) => (value as Record<PropertyKey, unknown>)[key], native)
     for (const [index, one] of elements.entries()) {
       ;(list as unknown[]).push(yield* decodeInSteps(element, one, [...path, ...within, index]))
-      if (index % 100 === 99) yield
+      if ((index + 1) % jsonLimits.decodedElements === 0) yield
     }
   }
   return native
@@ -116,7 +116,7 @@ function decodeValue<T>(schema: z.ZodType<T>, wire: unknown, path: Path = []): T
 }
 
 function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
-  return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, 200))
+  return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, jsonLimits.shownLength))
 }
 
 /** Returns the name of a field in the engine's notation, such as `operations[0].write.path`. */
@@ -124,5 +124,5 @@ function fieldOf(path: Path): string {
   let field = ''
   for (const part of path)
     field += typeof part === 'number' ? `[${part}]` : `${field === '' ? '' : '.'}${String(part)}`
-  return field.slice(0, 200)
+  return field.slice(0, jsonLimits.shownLength)
 }

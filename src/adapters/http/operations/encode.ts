@@ -91,7 +91,7 @@ interface Piece {
  * socket.
  */
 function join(pieces: readonly Piece[]): Json {
-  if (!pieces.some(({ json, isBase64 }) => isBase64 && json.length >= 1024))
+  if (!pieces.some(({ json, isBase64 }) => isBase64 && json.length >= jsonLimits.joinedAsBytes))
     return pieces.map(({ json }) => json).join('')
   const lengths = pieces.map(({ json, isBase64 }) => (isBase64 ? json.length : Buffer.byteLength(json)))
   const bytes = Buffer.allocUnsafeSlow(lengths.reduce((sum, length) => sum + length, 0))
@@ -102,16 +102,13 @@ function join(pieces: readonly Piece[]): Json {
 
 function* encodeList(element: ToWire, list: readonly unknown[]): Steps<string, undefined> {
   const groups: string[] = []
-  for (let at = 0; at < list.length; at += groupElements) {
-    const group = list.slice(at, at + groupElements).map((one) => element(one))
+  for (let at = 0; at < list.length; at += jsonLimits.groupElements) {
+    const group = list.slice(at, at + jsonLimits.groupElements).map((one) => element(one))
     groups.push(JSON.stringify(group).slice(1, -1))
     yield
   }
   return `[${groups.join(',')}]`
 }
-
-/** The number of elements of a long list that are encoded in one step. */
-const groupElements = 50
 
 function wireOf(schema: z.ZodType): ToWire {
   if (schema instanceof z.ZodExactOptional) return wireOf(schema.unwrap() as z.ZodType)

@@ -1,12 +1,10 @@
 import { Buffer } from 'node:buffer'
+import { handlerLimits } from '../limits.js'
 import type { ResponseStream } from '../server/http-messages.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
 import { nextTurn } from '../../../engine/ports.js'
-
-/** No more lines are added to a piece that has this many bytes. */
-const pieceBytes = 64 * 1024
 
 const newline = Buffer.from('\n')
 
@@ -61,14 +59,14 @@ export class MessageStream implements ResponseStream {
     const lines: Buffer[] = []
     let turn: Promise<typeof turnOver> | undefined
     try {
-      for (let bytes = 0; bytes < pieceBytes;) {
+      for (let bytes = 0; bytes < handlerLimits.streamPieceBytes;) {
         this.#asked ??= this.#items.next()
         const given =
           lines.length === 0 ? await this.#asked : await Promise.race([this.#asked, (turn ??= endOfTurn())])
         if (given === turnOver) break
         if (given.done !== true) {
           const needed = bytes + lineBytes(given.value)
-          if (lines.length === 0) await this.#enterRoom(Math.max(needed, pieceBytes))
+          if (lines.length === 0) await this.#enterRoom(Math.max(needed, handlerLimits.streamPieceBytes))
           // The item belongs to the next piece.
           else if (needed > this.#roomBytes) break
         }
@@ -114,7 +112,7 @@ export class MessageStream implements ResponseStream {
 /** Returns an upper bound for the bytes of a line. All fields except the payload are short. */
 function lineBytes(item: object): number {
   const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
-  return 4096 + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4
+  return handlerLimits.lineBytes + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4
 }
 
 async function endOfTurn(): Promise<typeof turnOver> {

@@ -1,3 +1,5 @@
+import { handlerLimits } from '../limits.js'
+
 /**
  * Rejects waits that take too long. One timer serves all of them, so a wait may end late, by up to a quarter
  * of its time but at most one second.
@@ -42,7 +44,10 @@ export class Deadlines {
   /** Starts the timer, which runs until no waits are left. */
   #start(): void {
     if (this.#timer !== undefined) return
-    this.#timer = setInterval(() => this.#look(), Math.min(1000, Math.ceil(this.#ms / 4)))
+    this.#timer = setInterval(
+      () => this.#look(),
+      Math.min(handlerLimits.deadlineLookMs, Math.ceil(this.#ms / 4)),
+    )
     this.#timer.unref()
   }
 

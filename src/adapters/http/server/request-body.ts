@@ -1,10 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { handlerLimits } from '../limits.js'
 import type { ConcurrencyLimit } from './concurrency-limit.js'
 import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
-
-/** The initial size of the buffer for a body. It doubles as the body arrives. */
-const firstBytes = 64 * 1024
 
 /**
  * Reads a JSON body. It checks the headers first, and holds at most `maxBytes` and one piece in memory. The
@@ -48,7 +46,7 @@ export async function readBody(
  */
 function grown(body: Uint8Array | undefined, size: number, needed: number): Uint8Array {
   if (body !== undefined && needed <= body.byteLength) return body
-  const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * size, firstBytes))
+  const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * size, handlerLimits.firstBodyBytes))
   if (body !== undefined) larger.set(body.subarray(0, size))
   return larger
 }

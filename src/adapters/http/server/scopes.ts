@@ -1,11 +1,10 @@
 import type { Caller, Engine, EngineScope } from '../../../engine/index.js'
+import { handlerLimits } from '../limits.js'
 
 export interface CallerScope {
   readonly tenant: string
   readonly scope: EngineScope
 }
-
-const maxKept = 1000
 
 /** Creates the scopes of callers. It caches up to 1,000, because most requests come from few callers. */
 export class Scopes {
@@ -24,7 +23,7 @@ export class Scopes {
     const known = this.#kept.get(key)
     if (known !== undefined) return known
     const scope = { tenant, scope: this.#open({ tenant, principal }) }
-    if (this.#kept.size >= maxKept) this.#kept.clear()
+    if (this.#kept.size >= handlerLimits.scopes) this.#kept.clear()
     this.#kept.set(key, scope)
     return scope
   }

@@ -6,7 +6,7 @@ import { Shape } from '../../../engine/index.js'
 import { errorResponse } from './responses.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type HttpHandler } from './http-handler.js'
-import { lingering } from '../limits.js'
+import { lingering, serverLimits } from '../limits.js'
 import { handleNode } from './node-adapter.js'
 import { NodeRequest } from './node-request.js'
 
@@ -82,15 +82,22 @@ export interface HttpServer extends AsyncDisposable {
  */
 export async function serve(handler: HttpHandler, options: ServeOptions = {}): Promise<HttpServer> {
   const given = serveShape.read(options, 'options')
-  const { host = '127.0.0.1', port = 0, connections = 10_000, requestTimeoutMs: bodyMs = 30_000 } = given
+  const { host = '127.0.0.1', port = 0 } = given
+  const {
+    connections,
+    requestTimeoutMs: bodyMs,
+    headersTimeoutMs,
+    keepAliveMs,
+    headerBytes,
+  } = { ...serverLimits, ...given }
   const inner = innerOf(handler)
   const server = createServer({
-    headersTimeout: given.headersTimeoutMs ?? 10_000,
+    headersTimeout: headersTimeoutMs,
     // Node's timeout would also end uploads. The reader of JSON bodies has its own timeout.
     requestTimeout: 0,
-    keepAliveTimeout: given.keepAliveMs ?? 10_000,
-    maxHeaderSize: given.headerBytes ?? 16 * 1024,
-    connectionsCheckingInterval: 1000,
+    keepAliveTimeout: keepAliveMs,
+    maxHeaderSize: headerBytes,
+    connectionsCheckingInterval: serverLimits.checkMs,
     // The handler refuses such requests, with a response that gives the reason.
     requireHostHeader: false,
     noDelay: true,
@@ -117,7 +124,7 @@ export async function serve(handler: HttpHandler, options: ServeOptions = {}): P
   const address = server.address() as AddressInfo
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address
   const close = async (closing: CloseOptions = {}): Promise<void> =>
-    running.close(closeShape.read(closing, 'options').timeoutMs ?? 10_000)
+    running.close(closeShape.read(closing, 'options').timeoutMs ?? serverLimits.closeMs)
   return {
     host: address.address,
     port: address.port,

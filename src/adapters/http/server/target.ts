@@ -1,3 +1,4 @@
+import { limits } from '../../../engine/ports.js'
 import { invalidField } from '../http-error.js'
 
 export interface Target {
@@ -41,6 +42,6 @@ function decodePart(text: string, field: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw invalidField(field.slice(0, 64), 'the percent-encoding is malformed')
+    throw invalidField(field.slice(0, limits.shownLength), 'the percent-encoding is malformed')
   }
 }
