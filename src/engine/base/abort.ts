@@ -1,4 +1,5 @@
 import { invalid } from './errors.js'
+import { limits } from './limits.js'
 import { nextTurn } from './cooperative.js'
 
 /** The listeners that wait for a signal to abort. */
@@ -103,9 +104,6 @@ export function abortable<T>(items: AsyncIterable<T>, signal: AbortSignal | unde
   return new Abortable(items, signal)
 }
 
-/** The number of items passed on before the event loop gets a turn. */
-const itemsPerTurn = 64
-
 class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
   readonly #items: AsyncIterable<T>
   readonly #iterator: AsyncIterator<T>
@@ -129,7 +127,7 @@ class Abortable<T> implements AsyncIterableIterator<T, undefined, unknown> {
   }
 
   async next(): Promise<IteratorResult<T, undefined>> {
-    if (++this.#count % itemsPerTurn === 0) await nextTurn()
+    if (++this.#count % limits.itemsPerTurn === 0) await nextTurn()
     this.#signal?.throwIfAborted()
     if (this.#ended) return done
     try {

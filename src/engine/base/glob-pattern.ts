@@ -174,7 +174,7 @@ function pair(
 
 /** `1..9`, `01..10..2` or `a..e`. Numbers have at most 15 digits. */
 function parseRange(inside: readonly string[]): RegExpExecArray | undefined {
-  if (inside.length > 64) return undefined
+  if (inside.length > limits.globRangeLength) return undefined
   const text = inside.join('')
   return (
     /^(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?$/.exec(text) ??

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { Environment } from './environment.js'
+import { limits } from './limits.js'
 
 /** Crockford's base 32 in lower case. Its digits sort like their byte values. */
 const alphabet = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz')
@@ -7,7 +8,6 @@ export const idLength = 36
 const timeDigits = 10
 const idPattern = /^[0-9a-hjkmnp-tv-z]{36}$/
 const ticksPerMs = 32
-const poolWords = 1024
 
 export function isId(text: unknown): text is string {
   return typeof text === 'string' && idPattern.test(text)
@@ -19,9 +19,9 @@ export function isId(text: unknown): text is string {
  */
 export class IdSource {
   readonly #environment: Environment
-  readonly #pool = new Uint32Array(poolWords)
+  readonly #pool = new Uint32Array(limits.randomWords)
   readonly #text = Buffer.alloc(idLength)
-  #used = poolWords
+  #used: number = limits.randomWords
   #lastTick = 0
 
   constructor(environment: Environment) {
@@ -62,7 +62,7 @@ export class IdSource {
   }
 
   #word(): number {
-    if (this.#used === poolWords) {
+    if (this.#used === limits.randomWords) {
       this.#environment.randomFill(new Uint8Array(this.#pool.buffer))
       this.#used = 0
     }

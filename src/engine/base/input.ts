@@ -79,12 +79,15 @@ export function oneOf(copy: object, names: string): string {
 
 /** A caller's id or label, shortened for an error. */
 export function shown(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, 64) : typeof value
+  return typeof value === 'string' ? value.slice(0, limits.shownLength) : typeof value
 }
 
 /** A caller's value in a short form, for the end of an error message. Never pass a secret. */
 export function given(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
+  if (typeof value === 'string')
+    return JSON.stringify(
+      value.length > limits.shownLength ? `${value.slice(0, limits.shownLength)}…` : value,
+    )
   if (typeof value === 'bigint') return `${value}n`
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value)
 }

@@ -10,6 +10,8 @@ export const limits = {
   pathDepth: 256,
   /** Symlinks that resolving one path may follow. */
   symlinkHops: 40,
+  /** Symlinks that `fs.realpath` may follow. */
+  realpathHops: 100,
   /** Default of `maxFileBytes`; the option can raise it up to 2^53 − 1. */
   fileBytes: 64 * 2 ** 30,
   /** Entries per page if `pageSize` is 0 or absent. */
@@ -42,6 +44,14 @@ export const limits = {
   commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
   errorMessageLength: 4096,
+  /** Characters of a caller's value or name that an error repeats. */
+  shownLength: 64,
+  /** Paths that an error or event lists in its details. */
+  pathsInDetails: 100,
+  /** Paths under each heading of the summary of a commit. */
+  summaryPaths: 20,
+  /** Characters of a mistyped name that is compared with the known ones. */
+  comparedNameLength: 64,
   /** Findings that a check reports one by one. */
   checkFindings: 1000,
   /** Operations of one batch, files of one patch, and entries of other lists in requests. */
@@ -60,6 +70,8 @@ export const limits = {
   globAlternatives: 1000,
   /** Levels of braces and groups in a glob. */
   globNesting: 10,
+  /** Characters between the braces of a range, such as `1..9`. */
+  globRangeLength: 64,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
   /**
@@ -95,6 +107,12 @@ export const limits = {
   cacheInlineBytes: 4096,
   /** The longest time to live of a cache entry, in seconds: a year. */
   cacheSeconds: 365 * 86_400,
+  /** Values of a batch with more bytes than this are encoded in slices. */
+  cacheBytesAtOnce: 2 ** 20,
+  /** Entries of a cache that are taken out in one step. */
+  cacheEntriesPerStep: 1000,
+  /** Stale keys and expiries of a cache, above twice the number of its entries. */
+  cacheStaleEntries: 64,
   /** The topic of a message. */
   busTopicBytes: 1024,
   /** The payload of a message. */
@@ -118,6 +136,12 @@ export const limits = {
   busWaitingBytes: 2 * 2 ** 20,
   /** Payloads up to this size are copied for a subscriber on delivery, larger ones when they are read. */
   busCopiedBytes: 16 * 1024,
+  /** Characters of patterns times characters of a topic that are matched in one turn of the event loop. */
+  busMatchesPerTurn: 2 ** 18,
+  /** Messages times subscribers that are handed over in one turn of the event loop. */
+  busDeliveriesPerTurn: 10_000,
+  /** Bytes of messages that are delivered in one turn of the event loop. */
+  busBytesPerTurn: 8 * 2 ** 20,
   /** A test report. */
   reportBytes: 16 * 2 ** 20,
   /** Test reports kept for a session. Older ones are deleted. */
@@ -138,22 +162,55 @@ export const limits = {
   blocksPerChunk: 1024,
   /** A write that would give a block more extents than this rewrites the block as one blob. */
   extentsPerBlock: 512,
+  /** Bytes hashed in one turn of the event loop; a multiple of `blockBytes`. */
+  hashedBytesPerTurn: 4 * 2 ** 20,
+  /** Content up to this size is copied, so that it does not keep a larger buffer around it in memory. */
+  copiedBytes: 8 * 1024,
+  /** Memory that copies of small blobs share. */
+  slabBytes: 32 * 1024,
+  /** A copy of a blob above this has memory of its own. */
+  slabShareBytes: 8 * 1024,
+  /** A chunk of a segment write from this size on is a blob of its own. */
+  ownBlobBytes: 64 * 1024,
   /** Remembered hashes of contents that consist of several blobs. More than the operations of a batch. */
   rememberedHashes: 16_384,
   /** The most bytes that one read returns, as in Node. */
   readBytes: 2 ** 31 - 1,
+  /** A buffer that a read of `session.fs` allocates itself, as in Node. */
+  readBufferBytes: 16 * 1024,
+  /** A chunk of a read stream of `session.fs`, by default, as in Node. */
+  streamReadBytes: 64 * 1024,
+  /** Writes of a stream that may write nothing, one after the other, as in Node. */
+  emptyWrites: 5,
+  /** Events that wait for the reader of `fs.promises.watch`, by default, as in Node. */
+  watchQueue: 2048,
   /** A body with more extents than this is stored as a separate node. */
   inlineExtents: 64,
   /** The most names in a page. A run of names without a canonical page end is cut at this position. */
   namesPerPage: 1024,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
+  /** A file from this size on is hashed in a step of its own. */
+  ownStepBytes: 16 * 1024,
+  /** Keys of a listing between two looks at the clock. */
+  visitsPerLook: 64,
+  /** Paths of a tree that are found in one step. */
+  pathsPerStep: 64,
+  /** Effects of events that are replayed in one turn of the event loop. */
+  effectsPerTurn: 1000,
+  /** Items of a caller's iterable that are taken in one turn of the event loop, if each comes at once. */
+  itemsPerTurn: 64,
+  /** Times in each window that the rate of a transfer is looked at. */
+  looksPerWindow: 4,
+  /** Bytes of one call of `String.fromCharCode`, which takes each as an argument. */
+  base64SliceBytes: 8192,
+  /** Random words of 32 bits that are drawn at once for ids. */
+  randomWords: 1024,
   /** The least time between two updates of a session's stored last read, in milliseconds. */
   activityStoredMs: 60_000,
-  /**
-   * If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its
-   * time.
-   */
+  /** Stored times of a last read that are read at once. */
+  activityReadsAtOnce: 64,
+  /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
@@ -168,6 +225,8 @@ export const limits = {
   eventsPerSnapshot: 2000,
   /** Roots of checkpoints kept in memory per session. Replay finds older ones again. */
   pinnedRoots: 4096,
+  /** Pins at which those of freed owners are first looked for. */
+  pinsPerSweep: 1024,
   /**
    * Default of `memoryBudgetBytes`: the cache of stored data, with a durable store. A quarter is for blobs, a
    * half for tree nodes, and a quarter for sessions. All counts are approximate.
@@ -224,9 +283,15 @@ export const limits = {
   checkoutLinesPerText: 4096,
   /** Paths that one sync of a checked-out directory may change. */
   checkoutChanges: 100_000,
+  /** Files that a checkout writes at once. */
+  checkoutWritesAtOnce: 8,
+  /** Interrupted checkouts in a row whose states are remembered. */
+  checkoutInterruptions: 16,
   /** Records read from storage at once, if a filter may skip many of them. */
   recordsPerScan: 256,
-  /** The approximate number of bytes of records read from storage at once. */
+  /** Records that a scan of all records reads first. Its further pages have about `scannedBytes`. */
+  scannedAtFirst: 64,
+  /** Approximate bytes of records read from storage at once. */
   scannedBytes: 2 ** 20,
   /** The approximate number of effects of events read from storage at once. */
   effectsPerRead: 10_000,
@@ -252,8 +317,20 @@ export const limits = {
   collectionPauseMaxMs: 600_000,
   /** Sessions that a collection prunes or deletes at once. */
   sessionsPerPrune: 1024,
+  /** Sessions that a collection processes at once, because each wait is long on a busy event loop. */
+  collectedAtOnce: 32,
+  /** Events that marking reads at once, over all sessions. */
+  markedEvents: 512,
+  /** Nodes that marking reads at once, from a store that reads asynchronously. */
+  markReadsAtOnce: 16,
+  /** Events that the search for kept redo reads first. */
+  prunedAtFirst: 16,
   /** The most records of a ledger that are merged into one. */
   recordsPerCompaction: 16_384,
+  /** Contents in one merged record of a ledger. */
+  blobsPerLedgerRecord: 4096,
+  /** Fewer commits of a ledger are not merged, unless some of their contents were deleted. */
+  commitsPerCompaction: 64,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
   /** Commits that a memory store acknowledges between two turns of the event loop. */

@@ -1,11 +1,9 @@
+import { limits } from './limits.js'
 import { itemAt } from './present.js'
-
-/** Longer names are not compared. A mistyped name is about as long as the right one. */
-const maxLength = 64
 
 /** The known name that a mistyped one probably means; undefined when none is close. */
 export function nearest(name: string, known: Iterable<string>): string | undefined {
-  if (name.length > maxLength) return undefined
+  if (name.length > limits.comparedNameLength) return undefined
   const typed = name.toLowerCase()
   let best: string | undefined
   let bestDistance = Number.POSITIVE_INFINITY

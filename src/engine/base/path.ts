@@ -72,7 +72,7 @@ function parse(path: unknown, field: string): PathNames {
   return names
 }
 
-const scratch = Buffer.allocUnsafe(1024)
+const scratch = Buffer.allocUnsafe(4 * limits.nameBytes)
 
 /**
  * Copies a name into a string of its own. A substring keeps a reference to the whole string, and comparing it

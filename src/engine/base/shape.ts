@@ -1,4 +1,5 @@
 import { EngineError, invalid, messageOf } from './errors.js'
+import { limits } from './limits.js'
 import { nearest } from './nearest.js'
 
 /** The properties of T. For a union, the properties of all its members. */
@@ -131,5 +132,7 @@ function shownKind(value: unknown): string {
 }
 
 function shownKey(name: string): string {
-  return /^[\w$-]{1,64}$/.test(name) ? name : JSON.stringify(name.slice(0, 64))
+  return /^[\w$-]+$/.test(name) && name.length <= limits.shownLength
+    ? name
+    : JSON.stringify(name.slice(0, limits.shownLength))
 }

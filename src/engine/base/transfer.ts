@@ -1,6 +1,7 @@
 import { abortable } from './abort.js'
 import type { Environment } from './environment.js'
 import { copyBytes, notInPieces } from './input.js'
+import { limits } from './limits.js'
 
 export interface TransferLimits {
   /** The least number of bytes received for each second of waiting. 0: no minimum. */
@@ -15,7 +16,7 @@ export interface TransferLimits {
  */
 export class Transfer {
   readonly #environment: Environment
-  readonly #limits: TransferLimits
+  readonly #rate: TransferLimits
   readonly #timer: ReturnType<typeof setInterval>
   #waits = 0
   #waitingSince = 0
@@ -23,13 +24,13 @@ export class Transfer {
   #bytes = 0
 
   /** `onSlow` is called with the number of bytes of a window that had too few. */
-  constructor(environment: Environment, limits: TransferLimits, onSlow: (bytes: number) => void) {
+  constructor(environment: Environment, rate: TransferLimits, onSlow: (bytes: number) => void) {
     this.#environment = environment
-    this.#limits = limits
+    this.#rate = rate
     this.#timer = setInterval(() => {
       const bytes = this.#tooFew()
       if (bytes !== undefined) onSlow(bytes)
-    }, limits.windowMs / looksPerWindow)
+    }, rate.windowMs / limits.looksPerWindow)
     this.#timer.unref()
   }
 
@@ -91,12 +92,10 @@ export class Transfer {
       this.#waitedMs += now - this.#waitingSince
       this.#waitingSince = now
     }
-    if (this.#waitedMs < this.#limits.windowMs) return undefined
-    const [bytes, wanted] = [this.#bytes, (this.#limits.minBytesPerSecond * this.#waitedMs) / 1000]
+    if (this.#waitedMs < this.#rate.windowMs) return undefined
+    const [bytes, wanted] = [this.#bytes, (this.#rate.minBytesPerSecond * this.#waitedMs) / 1000]
     this.#bytes = 0
     this.#waitedMs = 0
     return bytes < wanted ? bytes : undefined
   }
 }
-
-const looksPerWindow = 4

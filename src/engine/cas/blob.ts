@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { assert } from '../base/errors.js'
 import { sha256 } from '../base/hash.js'
 import { byteLengthOf } from '../base/input.js'
+import { limits } from '../base/limits.js'
 
 /**
  * A handle on immutable bytes of at most one block. `bytes` is a cache. On a durable store, the bytes may be
@@ -39,9 +40,6 @@ export class BlobRef {
 
 export type EncodedBlob = readonly [hash: string, length: number]
 
-const slabBytes = 32 * 1024
-/** A copy of more bytes than this has memory of its own. */
-const slabShare = 8 * 1024
 let slab: Buffer = Buffer.alloc(0)
 let slabUsed = 0
 
@@ -49,10 +47,10 @@ let slabUsed = 0
 export function copyBytes(bytes: Uint8Array): Buffer {
   const byteLength = byteLengthOf(bytes)
   let copy: Buffer
-  if (byteLength > slabShare) copy = Buffer.allocUnsafeSlow(byteLength)
+  if (byteLength > limits.slabShareBytes) copy = Buffer.allocUnsafeSlow(byteLength)
   else {
     if (slabUsed + byteLength > slab.length) {
-      slab = Buffer.allocUnsafeSlow(slabBytes)
+      slab = Buffer.allocUnsafeSlow(limits.slabBytes)
       slabUsed = 0
     }
     copy = slab.subarray(slabUsed, slabUsed + byteLength)

@@ -13,9 +13,6 @@ import { checkFileSize } from './staging.js'
 /** The content of a file, whole or in pieces of any size. The receiver owns bytes that are passed whole. */
 export type ContentIn = Uint8Array | AsyncIterable<Uint8Array>
 
-/** The number of bytes hashed before the event loop gets a turn; a multiple of a block. */
-export const bytesPerTurn = 4 * limits.blockBytes
-
 /**
  * Stores contents before the records that refer to them. It uses commits of a few MiB, one at a time. On a
  * store that is not durable, the bytes stay in their handles. Callers must hold a pin with `writesSince` from
@@ -70,8 +67,8 @@ export class ContentWriter {
   async takeLong(bytes: Uint8Array): Promise<readonly BlobRef[]> {
     checkFileSize(bytes.byteLength, this.#maxFileBytes)
     const blobs: BlobRef[] = []
-    for (let at = 0; at < bytes.byteLength; at += bytesPerTurn) {
-      blobs.push(...this.take(bytes.subarray(at, at + bytesPerTurn)))
+    for (let at = 0; at < bytes.byteLength; at += limits.hashedBytesPerTurn) {
+      blobs.push(...this.take(bytes.subarray(at, at + limits.hashedBytesPerTurn)))
       await this.backpressure()
       await nextTurn()
     }

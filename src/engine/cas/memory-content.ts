@@ -1,10 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { limits } from '../base/limits.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import { BlobRef, copyBytes } from './blob.js'
 import { ContentStore } from './content.js'
-
-/** Bytes up to this size are copied, so that they do not keep a larger buffer in memory. */
-const copiedBytes = 8 * 1024
 
 /** The contents of a store that is not durable: their handles are the only copies. */
 export class MemoryContent extends ContentStore {
@@ -30,6 +28,6 @@ export class MemoryContent extends ContentStore {
 /** Bytes that keep little more memory than they need. */
 function owned(bytes: Uint8Array): Buffer {
   const { buffer, byteOffset, byteLength } = bytes
-  if (byteLength <= copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
+  if (byteLength <= limits.copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
   return Buffer.from(buffer, byteOffset, byteLength)
 }

@@ -89,11 +89,8 @@ export function locate(live: LiveSession, given: string): string {
   return path
 }
 
-/** The size limit of Node's buffers. */
-const maxReadBytes = 2 ** 31 - 1
-
 export function checkReadable(size: number): void {
-  if (size <= maxReadBytes) return
+  if (size <= limits.readBytes) return
   const error = new RangeError(`File size (${size}) is greater than 2 GiB`)
   throw Object.assign(error, { code: 'ERR_FS_FILE_TOO_LARGE' })
 }

@@ -26,8 +26,6 @@ import { toSystemError, type SystemCall } from './errors.js'
 import { listDirectory } from './listing.js'
 import { givenPath, plainPath, slashed } from './resolve-path.js'
 
-const pathsInDetails = 100
-
 /** A copy with checked arguments. */
 interface Copy {
   readonly src: string
@@ -120,7 +118,7 @@ function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]):
     type: eventTypes.applyBatch,
     details: {
       operationCount: steps.length,
-      paths: steps.slice(0, pathsInDetails).map(({ path }) => plainPath(path)),
+      paths: steps.slice(0, limits.pathsInDetails).map(({ path }) => plainPath(path)),
     },
   }))
 }

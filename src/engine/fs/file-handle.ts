@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { limits } from '../base/limits.js'
 import { present } from '../base/present.js'
 import { TimeSlice } from '../base/cooperative.js'
 import { codedError } from './argument-errors.js'
@@ -10,8 +11,6 @@ import { toChunks, writeChunks } from './chunks.js'
 import { FileLines } from './lines.js'
 import type { OpenFile } from './open-files.js'
 import type { ReadStream, StreamOptions, Streams, WriteStream } from './streams.js'
-
-const defaultChunkBytes = 16 * 1024
 
 /**
  * An open file in the shape of node:fs FileHandle. It follows its file through renames. After the file is
@@ -70,7 +69,7 @@ export class FileHandle extends EventEmitter {
     const slice = new TimeSlice(this.#context.core.environment)
     return new ReadableStream({
       type: 'bytes',
-      autoAllocateChunkSize: defaultChunkBytes,
+      autoAllocateChunkSize: limits.readBufferBytes,
       pull: async (controller) => {
         // Every read has a request, because chunks are allocated for readers without buffers.
         const request = present(controller.byobRequest, 'the request of a stream')

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { limits } from '../base/limits.js'
 import { rangeError, typeError, valueError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { toBuffer } from './arguments.js'
@@ -19,7 +20,6 @@ interface RangeOptions {
   readonly position?: unknown
 }
 
-const defaultBufferBytes = 16 * 1024
 const int32Max = 2 ** 31 - 1
 
 /**
@@ -37,7 +37,7 @@ export function toReadRange(form: Form, parameters: readonly unknown[]): ReadRan
   } else {
     if (first !== undefined && first !== null && (typeof first !== 'object' || Array.isArray(first)))
       throw typeError('options', 'of type object', first)
-    given = { buffer: Buffer.alloc(defaultBufferBytes), ...(first as RangeOptions | undefined) }
+    given = { buffer: Buffer.alloc(limits.readBufferBytes), ...(first as RangeOptions | undefined) }
   }
   const buffer = toBuffer(given.buffer)
   const offset = given.offset == null ? 0 : checkInteger('offset', given.offset, 0)

@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.js'
 import { present } from '../base/present.js'
 import { EngineError } from '../base/errors.js'
 import { findDirectory, findNode, findSymlink } from '../session/reads/lookup.js'
@@ -113,7 +114,7 @@ export const realpath: Define<string | Buffer> = (context, path, options) => {
         current = base
         continue
       }
-      if (++hops > 100) throw systemError('ELOOP', { syscall: 'stat', path: base })
+      if (++hops > limits.realpathHops) throw systemError('ELOOP', { syscall: 'stat', path: base })
       part(live, 'stat', base, true)
       rest = resolvePath(current, node.target) + rest
       current = ''

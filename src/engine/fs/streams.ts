@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { finished, Readable, Writable, type ReadableOptions, type WritableOptions } from 'node:stream'
 import type { Environment } from '../base/environment.js'
-import { itemAt } from '../base/present.js'
-import { TimeSlice } from '../base/cooperative.js'
+import { limits } from '../base/limits.js'
+import { TimeSlice } from '../base/slices.js'
 import { argumentError, codedError, rangeError, typeError } from './argument-errors.js'
 import { checkBoolean, checkInteger } from './values.js'
 import { givenPath } from './resolve-path.js'
@@ -74,10 +74,8 @@ const optionNames = [
   'fs',
 ] as const
 
-const readChunkBytes = 64 * 1024
 /** The default mode of a new file: Node's 0o666 under the usual umask. */
 const defaultMode = 0o644
-const maxRetries = 5
 
 const work = Symbol('work')
 
@@ -212,7 +210,7 @@ function startReading(stream: ReadStream, given: Given): void {
   stream.end = end ?? Infinity
   stream.bytesRead = 0
   construct(Readable, stream, {
-    highWaterMark: readChunkBytes,
+    highWaterMark: limits.streamReadBytes,
     ...streamOptions(settings),
     autoDestroy: autoClose,
   })
@@ -534,7 +532,8 @@ function writeAll(
     rest = withoutStart(rest, bytes)
     if (rest.length === 0) return end(null)
     retries = bytes === 0 ? retries + 1 : 0
-    if (retries > maxRetries) return end(error ?? codedError('EAGAIN', 'write failed: nothing was written'))
+    if (retries > limits.emptyWrites)
+      return end(error ?? codedError('EAGAIN', 'write failed: nothing was written'))
     return next()
   }
   io.begin(next)

@@ -1,4 +1,5 @@
 import type { Buffer } from 'node:buffer'
+import { limits } from '../base/limits.js'
 import { present } from '../base/present.js'
 import { whenLoaded } from '../base/fault.js'
 import { abortError, codedError, throwIfAborted, valueError } from './argument-errors.js'
@@ -25,8 +26,6 @@ export interface WatchQueueOptions extends WatchOptions {
 
 const optionNames = ['persistent', 'recursive', 'maxQueue', 'overflow'] as const
 
-const defaultMaxQueue = 2048
-
 /**
  * Yields the changes of a file or directory, from the first `next()` until the loop is left or the signal
  * aborts.
@@ -37,7 +36,7 @@ export async function* watchEvents(
   options?: unknown,
 ): AsyncGenerator<WatchEvent, void, void> {
   const settings = toWatchOptions<WatchQueueOptions>(options, optionNames)
-  const { signal, maxQueue = defaultMaxQueue, overflow = 'throw' } = settings
+  const { signal, maxQueue = limits.watchQueue, overflow = 'throw' } = settings
   const given = givenPath(filename)
   checkInteger('options.maxQueue', maxQueue, 1)
   if (overflow !== 'ignore' && overflow !== 'throw')

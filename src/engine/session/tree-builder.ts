@@ -1,8 +1,9 @@
 import { Fault, whenLoaded } from '../base/fault.js'
+import { limits } from '../base/limits.js'
 import { parsePath, type PathNames } from '../base/path.js'
 import { TimeSlice } from '../base/cooperative.js'
 import type { BlobRef } from '../cas/blob.js'
-import { bodyOf, bytesPerTurn, ContentWriter, type ContentIn } from '../cas/content-writer.js'
+import { bodyOf, ContentWriter, type ContentIn } from '../cas/content-writer.js'
 import { Dir, FileNode, LinkedFile, Symlink } from '../tree/node.js'
 import { emptyRoot, Tree } from '../tree/tree.js'
 import type { Xattrs } from '../tree/xattrs.js'
@@ -67,7 +68,8 @@ export class TreeBuilder {
         .then(({ blobs, size }) => this.fileOf(path, blobs, attributes, size))
     }
     const size = content.byteLength
-    if (size <= bytesPerTurn) return this.fileOf(path, this.writer.take(content), attributes, size)
+    if (size <= limits.hashedBytesPerTurn)
+      return this.fileOf(path, this.writer.take(content), attributes, size)
     return this.writer.takeLong(content).then((blobs) => this.fileOf(path, blobs, attributes, size))
   }
 

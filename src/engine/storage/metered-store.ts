@@ -165,11 +165,6 @@ const idDigits = 16
 /** Hex digits of a hash: 96 bits distinguish the blobs of a tenant. */
 export const hashDigits = 24
 
-/** The number of contents in one compacted record. */
-const blobsPerRecord = 4096
-/** The least number of commits that are compacted, unless some of their contents were deleted. */
-const worthCompacting = 64
-
 /** Keeps a record for each commit with blobs. Writing it needs no reads. */
 class StoredLedger {
   readonly #store: Store
@@ -213,7 +208,7 @@ class StoredLedger {
     for await (const page of scanAll({ store: this.#store }, prefix, { before: lt })) {
       for (const [key, json] of page) {
         compaction.add(key, amountsIn(json), isKept, now)
-        if (compaction.size >= blobsPerRecord || compaction.isLong) await flush()
+        if (compaction.size >= limits.blobsPerLedgerRecord || compaction.isLong) await flush()
       }
     }
     await flush()
@@ -277,7 +272,7 @@ class Compaction {
   }
 
   get isWorth(): boolean {
-    return this.#isShorter || this.keys.length >= worthCompacting
+    return this.#isShorter || this.keys.length >= limits.commitsPerCompaction
   }
 
   get record(): CompactedBlobs {

@@ -13,8 +13,6 @@ export interface ScanAllOptions {
   readonly before?: string
 }
 
-const firstPage = 64
-
 /** All records whose keys start with a prefix, in pages of about the same number of bytes. */
 export async function* scanAll(
   core: { readonly store: Pick<Store, 'scan'> },
@@ -23,7 +21,7 @@ export async function* scanAll(
 ): AsyncGenerator<readonly (readonly [key: string, value: string])[], void> {
   let gte = prefix
   let lt = before
-  for (let limit = firstPage; ;) {
+  for (let limit: number = limits.scannedAtFirst; ;) {
     const found = await core.store.scan({ gte, lt, limit, reverse })
     if (found.length > 0) yield found
     if (found.length < limit) return

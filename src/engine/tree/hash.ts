@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.js'
 import { itemAt, present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/cooperative.js'
@@ -6,9 +7,6 @@ import { isLinked, resolveEntry } from './links.js'
 import { Dir, FileNode, Link, type Entry, type Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import { hashXattrs } from './xattrs.js'
-
-/** A file of at least this size is a step of its own. */
-const ownStepBytes = 16 * 1024
 
 /**
  * The canonical hash of a frozen root. The hash of a directory covers its mode, its extended attributes and
@@ -112,7 +110,7 @@ class TreeHash {
     for (const entry of nodes) {
       const node =
         entry instanceof Link ? yield* loaded(() => resolveEntry(entry, this.#root, this.#loader)) : entry
-      if (!(node instanceof FileNode) || node.size < ownStepBytes) continue
+      if (!(node instanceof FileNode) || node.size < limits.ownStepBytes) continue
       yield* loaded(() => this.#ids.contentId(node))
       yield undefined
     }

@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.js'
 import type { Body } from '../cas/body.js'
 import { RecentWrites, type WrittenSince } from '../storage/recent-writes.js'
 import type { Store, StoreCommit } from '../storage/store.js'
@@ -42,7 +43,6 @@ interface Pin {
 }
 
 const none: Disposable = { [Symbol.dispose]: () => undefined }
-const sweepAt = 1024
 
 /**
  * Protects objects that no stored record refers to from collection. All readers and writers pin objects here, and only
@@ -54,7 +54,7 @@ const sweepAt = 1024
 export class Pins {
   readonly #durable: boolean
   readonly #pins = new Set<Pin>()
-  #sweepAt = sweepAt
+  #sweepAt: number = limits.pinsPerSweep
   readonly #states = new Map<string, Set<Pin>>()
   readonly #writes = new RecentWrites()
   readonly #arriving = new Set<string>()
@@ -167,7 +167,7 @@ export class Pins {
     }
     if (owner !== undefined && this.#pins.size >= this.#sweepAt) {
       for (const one of this.#pins) if (isOver(one)) this.#release(one)
-      this.#sweepAt = Math.max(sweepAt, this.#pins.size * 2)
+      this.#sweepAt = Math.max(limits.pinsPerSweep, this.#pins.size * 2)
     }
     this.#pins.add(pin)
     if (states !== undefined) {

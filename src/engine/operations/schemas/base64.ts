@@ -1,15 +1,13 @@
+import { limits } from '../../base/limits.js'
 /** Node's Buffer. It is undefined in browsers, where clients use these schemas too. */
 const { Buffer } = globalThis as Partial<Pick<typeof globalThis, 'Buffer'>>
-
-/** The number of bytes per call of `String.fromCharCode`, which takes each byte as an argument. */
-const sliceBytes = 0x2000
 
 export function encodeBase64(bytes: Uint8Array): string {
   if (Buffer !== undefined)
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
   let text = ''
-  for (let at = 0; at < bytes.length; at += sliceBytes)
-    text += String.fromCharCode(...bytes.subarray(at, at + sliceBytes))
+  for (let at = 0; at < bytes.length; at += limits.base64SliceBytes)
+    text += String.fromCharCode(...bytes.subarray(at, at + limits.base64SliceBytes))
   return btoa(text)
 }
 

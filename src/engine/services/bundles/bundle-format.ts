@@ -125,7 +125,7 @@ export function parseManifest(block: BundleBlock | undefined): Manifest {
       'the content is not a bundle of a session: pass the bytes that session.exportBundle() returned',
     )
   if (value['version'] !== bundleVersion) {
-    const version = JSON.stringify(value['version'] ?? null).slice(0, 64)
+    const version = JSON.stringify(value['version'] ?? null).slice(0, limits.shownLength)
     throw new EngineError(
       'INVALID_BUNDLE',
       `the bundle has version ${version}, and this version of forkspace reads version ${bundleVersion}: import it with the version that wrote it, or a newer one`,

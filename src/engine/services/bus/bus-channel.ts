@@ -12,15 +12,6 @@ import { checkQuota } from '../quota.js'
 /** The channels of a subscriber. A letter precedes a topic or pattern. */
 type Channels = `t${string}` | `p${string}` | 'all' | 'dropped'
 
-/**
- * The work of matching up to which no clock is read: characters in patterns times characters of the topic.
- */
-const quickMatches = 2 ** 18
-/** The number of deliveries (messages times subscribers) after which the event loop gets a turn. */
-const quickDeliveries = 10_000
-/** The number of bytes that subscribers may copy before the event loop gets a turn. */
-const quickBytes = 8 * 2 ** 20
-
 interface UsedPattern {
   readonly glob: TextGlob
   subscribers: number
@@ -162,7 +153,7 @@ export class BusChannel {
     this.#delivered = message.seq
     const { topic, payload } = message
     const copied = payload.byteLength * this.#subscribers.size
-    if (this.#patternSize * topic.length > quickMatches || copied > quickBytes)
+    if (this.#patternSize * topic.length > limits.busMatchesPerTurn || copied > limits.busBytesPerTurn)
       return this.#emitInSlices(message, environment)
     this.#emitter.emit('all', message)
     this.#emitter.emit(`t${topic}`, message)
@@ -179,7 +170,7 @@ export class BusChannel {
       for (const receive of this.#emitter.all.get(name)?.slice() ?? []) {
         ;(receive as (message: KeptMessage) => void)(message)
         bytes += message.payload.byteLength
-        if (bytes < quickBytes) continue
+        if (bytes < limits.busBytesPerTurn) continue
         bytes = 0
         await slice.next()
       }
@@ -205,7 +196,7 @@ export class BusChannel {
     if (
       messages < limits.busWaitingMessages / 2 &&
       bytes < limits.busWaitingBytes / 2 &&
-      deliveries < quickDeliveries
+      deliveries < limits.busDeliveriesPerTurn
     )
       return false
     this.#inARow = { messages: 0, bytes: 0, deliveries: 0 }

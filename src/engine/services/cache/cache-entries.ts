@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { firstWhere } from '../../base/ascending.js'
+import { limits } from '../../base/limits.js'
 import { present, itemAt } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'
 import type { Steps } from '../../base/cooperative.js'
@@ -40,14 +40,6 @@ interface Node {
   newer: Node | undefined
   gone: boolean
 }
-
-/**
- * Outdated expiries and sorted nodes are dropped once there are over twice as many as entries, plus this
- * number.
- */
-const slack = 64
-/** The number of entries that are removed in one step. */
-const stepEntries = 1000
 
 /**
  * The entries of one cache, in memory: by key, by last use, by expiry, and, after the first listing, in the
@@ -145,11 +137,11 @@ export class CacheEntries {
     for (let count = 1; this.#expiries.next <= now; count++) {
       const { deadline, item: node } = present(this.#expiries.take(), 'the next expiry')
       if (!node.gone && node.item.deadline === deadline) this.#remove(node)
-      if (count % stepEntries === 0) yield
+      if (count % limits.cacheEntriesPerStep === 0) yield
     }
     for (let count = 1; this.isOver; count++) {
       this.#remove(present(this.#oldest, 'the oldest entry'))
-      if (count % stepEntries === 0) yield
+      if (count % limits.cacheEntriesPerStep === 0) yield
     }
   }
 
@@ -226,7 +218,7 @@ export class CacheEntries {
     const { deadline } = node.item
     if (deadline === Number.POSITIVE_INFINITY) return
     this.#expiries.add(deadline, node)
-    if (this.#expiries.size <= 2 * this.size + slack) return
+    if (this.#expiries.size <= 2 * this.size + limits.cacheStaleEntries) return
     this.#expiries.clear()
     for (const one of this.#byKey.values()) {
       if (one.item.deadline !== Number.POSITIVE_INFINITY) this.#expiries.add(one.item.deadline, one)
@@ -244,7 +236,7 @@ export class CacheEntries {
   }
 
   #manyAreGone(): boolean {
-    return (this.#sorted?.length ?? 0) + this.#unsorted.length > 2 * this.size + slack
+    return (this.#sorted?.length ?? 0) + this.#unsorted.length > 2 * this.size + limits.cacheStaleEntries
   }
 }
 

@@ -35,12 +35,6 @@ import type {
   ParsedCacheKeys,
 } from './cache-requests.js'
 
-/**
- * Up to this size, the values of a batch are encoded in one step. Larger batches are encoded in slices before
- * the write.
- */
-const quickBytes = 2 ** 20
-
 /** The cache of a session in memory. */
 interface CacheIndex {
   readonly entries: CacheEntries
@@ -93,7 +87,7 @@ export class CacheService {
     if (bytes > this.maxBytes) throw tooLarge(field, 'bytes', this.maxBytes)
     const staged = stage(core, writes)
     const encoding =
-      writes.length > 1 && bytes > quickBytes
+      writes.length > 1 && bytes > limits.cacheBytesAtOnce
         ? core.journal.kept(() => {
             const contents = writes.map(({ content }) => content)
             return new EncodedValues(contents, core.environment)

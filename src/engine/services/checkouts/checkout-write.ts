@@ -1,3 +1,4 @@
+import { limits } from '../../base/limits.js'
 import type { TreeChange } from '../../tree/diff.js'
 import { Dir, LinkedFile, Symlink, type FileNode, type Node } from '../../tree/node.js'
 import { contentOf, modified, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
@@ -26,9 +27,6 @@ export interface WriteContext {
   /** Awaited before the first change. */
   readonly onFirstChange: () => Promise<void>
 }
-
-/** The number of files that are written concurrently. */
-const writesAtOnce = 8
 
 const ownerBits = 0o700
 
@@ -331,7 +329,7 @@ export class CheckoutWriter {
   /** Runs a write concurrently with others. */
   async #soon(write: () => Promise<void>): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error
-    while (this.#writing.size >= writesAtOnce) await Promise.race(this.#writing)
+    while (this.#writing.size >= limits.checkoutWritesAtOnce) await Promise.race(this.#writing)
     const writing = write()
       .catch((error: unknown) => {
         this.#failure ??= { error }

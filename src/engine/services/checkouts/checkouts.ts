@@ -63,12 +63,7 @@ export interface CheckoutSync {
   readonly removed: string[]
 }
 
-/** The number of trees of earlier interrupted writes that are remembered. Older ones are dropped. */
-const maxTrees = 16
-
-const pathsInDetails = 100
-
-/** Host directories that sessions are written to and read back from. */
+/** Directories of the host that sessions are written to and read back from. */
 export class Checkouts {
   readonly #host: () => Promise<Host>
   readonly #allowGitNames: boolean
@@ -226,7 +221,7 @@ class Update {
       empty: first === undefined,
       signal,
       onProgress,
-      onFirstChange: () => this.#place.store(sessionId, [...trees.slice(-maxTrees), to]),
+      onFirstChange: () => this.#place.store(sessionId, [...trees.slice(-limits.checkoutInterruptions), to]),
     })
     // All names that will be written are checked before the first change.
     for (const base of force ? [nothing] : trees)
@@ -312,7 +307,7 @@ async function carryOver(
       mergeChanges(core, reader.changes, base, current),
     )
     signal.throwIfAborted()
-    const details = { operationCount: paths.length, paths: paths.slice(0, pathsInDetails) }
+    const details = { operationCount: paths.length, paths: paths.slice(0, limits.pathsInDetails) }
     const event = { type: eventTypes.applyBatch, details }
     try {
       return await applyPlans(

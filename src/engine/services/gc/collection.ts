@@ -7,13 +7,13 @@ import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
-import { firstEvents, newestSeq, prunedTo, redoAfter, snapshotsOf } from '../../session/history/prune.js'
+import { newestSeq, prunedTo, redoAfter, snapshotsOf } from '../../session/history/prune.js'
 import { countSessionBytes } from '../../session/usage/count-session-bytes.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
-import { asTenant, queued, sessionsAtOnce, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
@@ -173,9 +173,6 @@ export function parseCollect(options: CollectOptions): CollectOptions {
   return copy
 }
 
-/** Events that marking reads at once, over all sessions. */
-const eventsAtOnce = 512
-
 /** The key prefixes of records that refer to trees or blobs. */
 const referringPrefixes = new Set(
   recordKinds.filter((kind) => kind.hasReferences).map(({ prefix }) => prefix),
@@ -277,15 +274,15 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
     signal.throwIfAborted()
     // Redo that is written after this read is noted.
     const ranges: RedoRange[] = []
-    await inGroups(page, sessionsAtOnce, async ([key, json]) => {
+    await inGroups(page, limits.collectedAtOnce, async ([key, json]) => {
       ranges.push(await redoRange(core, key, json))
       await marker.rest()
     })
     for (const range of ranges) {
       if (range.last <= range.first) continue
       group.push(range)
-      events += Math.min(range.last - range.first, firstEvents)
-      if (events >= eventsAtOnce) await markGroup()
+      events += Math.min(range.last - range.first, limits.prunedAtFirst)
+      if (events >= limits.markedEvents) await markGroup()
     }
   }
   await markGroup()

@@ -13,7 +13,7 @@ import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
-import { asTenant, queued, rest, sessionsAtOnce, type Run } from './run.js'
+import { asTenant, queued, rest, type Run } from './run.js'
 import { sessionRecordKinds } from '../../records/index.js'
 
 /** A session as it is stored. */
@@ -65,7 +65,7 @@ export async function settleSessions(run: Run): Promise<void> {
         yield session
       }
     }
-    await inGroups(unprepared(), sessionsAtOnce, async ({ tenantKey, record }) => {
+    await inGroups(unprepared(), limits.collectedAtOnce, async ({ tenantKey, record }) => {
       run.signal.throwIfAborted()
       if (isUnneeded(core, record)) return
       const history = await prepareHistory(asTenant(core, tenantKey), record, run)
@@ -91,7 +91,7 @@ async function pruneAll({ core, signal, counts }: Run, histories: readonly Prune
   // Replays that began before the new snapshots may still read the old redo.
   await queued(core)
   await core.pins.readsEnded()
-  await inGroups(histories, sessionsAtOnce, async (history) => {
+  await inGroups(histories, limits.collectedAtOnce, async (history) => {
     signal.throwIfAborted()
     const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
     counts.prunedEvents += pruned.events
@@ -119,7 +119,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       }
     }
     const sessions: StoredSession[] = []
-    await inGroups(chunked(unneeded, sessionsAtOnce), sessionsAtOnce, async (chunk) => {
+    await inGroups(chunked(unneeded, limits.collectedAtOnce), limits.collectedAtOnce, async (chunk) => {
       signal.throwIfAborted()
       // The import of a bundle may have completed the session since the record was read.
       const stored = await Promise.all(chunk.map(async ({ key }) => core.store.get(key)))
@@ -133,7 +133,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
     unneeded = []
     // Sessions are deleted in order of creation.
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
-    for (const chunk of chunked(sessions, sessionsAtOnce)) {
+    for (const chunk of chunked(sessions, limits.collectedAtOnce)) {
       signal.throwIfAborted()
       await deleteSessions(run, chunk)
       report('sessions', (done += chunk.length))
@@ -149,7 +149,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
 
 /** Deletes sessions that were not used for longer than their time to live. */
 export async function deleteExpired({ core, signal }: Run): Promise<void> {
-  await inGroups(storedSessions(core), sessionsAtOnce, async ({ tenantKey, record }) => {
+  await inGroups(storedSessions(core), limits.collectedAtOnce, async ({ tenantKey, record }) => {
     signal.throwIfAborted()
     if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
     const tenant = asTenant(core, tenantKey)

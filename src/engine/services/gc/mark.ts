@@ -23,8 +23,6 @@ import {
 import type { AnyRecordKind } from '../../records/index.js'
 import { rest } from './run.js'
 
-/** Concurrent reads of nodes from a store that reads asynchronously. */
-const readsAtOnce = 16
 /** Bytes of memory for each visited node. */
 const bytesPerVisit = 20
 
@@ -153,7 +151,7 @@ export class Marker implements References {
     // Depth first, so that the list of unread nodes stays short.
     const { syncReads } = this.#core.store.capabilities
     while (this.#unread.length > 0) {
-      const some = this.#unread.splice(syncReads ? -1 : -readsAtOnce)
+      const some = this.#unread.splice(syncReads ? -1 : -limits.markReadsAtOnce)
       const reads = some.map(async ([address]) => this.#read(address))
       const texts = await Promise.all(reads)
       for (const [index, [address, kind]] of some.entries()) this.#take(address, kind, texts[index])

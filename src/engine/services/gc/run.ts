@@ -14,9 +14,6 @@ export interface CollectCounts {
   prunedEvents: number
 }
 
-/** Sessions that are processed concurrently, because each wait is long on a busy event loop. */
-export const sessionsAtOnce = 32
-
 /** The state of one running collection. */
 export interface Run {
   readonly core: Core

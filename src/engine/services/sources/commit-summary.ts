@@ -13,8 +13,6 @@ export interface CommitSummary {
 }
 
 const verbs = { added: 'Add', removed: 'Remove', modified: 'Change' } as const
-/** The number of paths that the summary lists under each heading. */
-const namedPaths = 20
 
 /** Describes the changes between two trees. It uses only the paths. */
 export async function summarize(core: Core, before: Dir, after: Dir): Promise<CommitSummary> {
@@ -25,7 +23,7 @@ export async function summarize(core: Core, before: Dir, after: Dir): Promise<Co
     const { path, change: how, kind } = describeChange(change)
     if (kind === 'directory') continue
     counts[how]++
-    if (named[how].length < namedPaths) named[how].push(path)
+    if (named[how].length < limits.summaryPaths) named[how].push(path)
     if (changedFiles.length < limits.changedFiles) changedFiles.push(path)
   }
   const total = counts.added + counts.removed + counts.modified

@@ -55,8 +55,6 @@ const operationShape = new Shape<BatchOperation>({ write: true, delete: true, se
 
 const patchShape = new Shape<PatchSegmentsRequest>({ mutations: true, conflictPolicy: true })
 
-const pathsInDetails = 100
-
 /** One step of a batch, planned on the result of the steps before it. */
 export type PlanStep = (live: LiveSession) => Plan
 
@@ -168,7 +166,7 @@ export class Batch {
   apply(core: Core, live: LiveSession): Promise<void> {
     return applyPlans(core, live, this.#steps, () => ({
       type: eventTypes.applyBatch,
-      details: { operationCount: this.#steps.length, paths: this.#paths.slice(0, pathsInDetails) },
+      details: { operationCount: this.#steps.length, paths: this.#paths.slice(0, limits.pathsInDetails) },
     }))
   }
 
@@ -209,8 +207,8 @@ export class SegmentPatch {
     await applyPlans(core, live, this.#steps, () => ({
       type: eventTypes.patchSegments,
       details: {
-        paths: this.#pathsOf((index) => !this.#skipped.has(index)).slice(0, pathsInDetails),
-        skippedPaths: this.#skippedPaths().slice(0, pathsInDetails),
+        paths: this.#pathsOf((index) => !this.#skipped.has(index)).slice(0, limits.pathsInDetails),
+        skippedPaths: this.#skippedPaths().slice(0, limits.pathsInDetails),
       },
     }))
     return { skippedPaths: this.#skippedPaths() }

@@ -85,9 +85,6 @@ const borrowedShape = new Shape<NonNullable<SegmentChunk['borrowed']>>({
   casOffset: true,
 })
 
-/** Parts of this size or more get a blob of their own. Smaller parts share a blob. */
-const ownBlobBytes = 64 * 1024
-
 interface ParsedChunk {
   readonly offset: number
   readonly length: number
@@ -247,7 +244,7 @@ class ChunkParser {
   }
 
   #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
-    if (bytes.byteLength >= ownBlobBytes) {
+    if (bytes.byteLength >= limits.ownBlobBytes) {
       chunk.blob = BlobRef.of(copyBytes(bytes))
       this.#blobs.push(chunk.blob)
       return

@@ -42,7 +42,7 @@ export async function* redoAfter(
   seq: number,
   to: number,
 ): AsyncGenerator<readonly HistoryEvent[], void> {
-  let count = firstEvents
+  let count: number = limits.prunedAtFirst
   for (let from = seq + 1; from <= to;) {
     let effects = 0
     const last = Math.min(to, from + count - 1)
@@ -56,9 +56,6 @@ export async function* redoAfter(
     from = last + 1
   }
 }
-
-/** The number of events in the first page of {@link redoAfter}. */
-export const firstEvents = 16
 
 interface HistoryEvent {
   readonly seq: number

@@ -210,9 +210,6 @@ function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined 
   return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
 }
 
-/** The number of effects applied before the event loop gets a turn. */
-const effectsPerTurn = 1000
-
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {
   let effects = 0
   for (const event of events) {
@@ -226,7 +223,7 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
     if (before === undefined) step()
     else await whenLoaded(step)
     effects += 1 + (redo?.length ?? 0)
-    if (effects < effectsPerTurn) continue
+    if (effects < limits.effectsPerTurn) continue
     effects = 0
     await nextTurn()
   }

@@ -1,3 +1,4 @@
+import { limits } from '../../base/limits.js'
 import { itemAt } from '../../base/present.js'
 import { whenLoaded } from '../../base/fault.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
@@ -13,10 +14,7 @@ export interface NodeListing {
   readonly wanted?: (node: Node) => boolean
 }
 
-/** The number of nodes visited between two readings of the clock. */
-const visitsPerLook = 64
-
-/** A page of nodes. Its token is valid only for the listing with this name. */
+/** A page of nodes; the token is one of the listing of this name alone. */
 export async function listNodes(
   core: Core,
   request: PageRequest,
@@ -41,7 +39,7 @@ export async function listNodes(
           entries.push([key, node])
         }
         after = key
-        paused = ++visited % visitsPerLook === 0 && slice.over
+        paused = ++visited % limits.visitsPerLook === 0 && slice.over
         return !paused
       }),
     )

@@ -1,4 +1,5 @@
 import { whenLoaded } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/cooperative.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { Dir, FileNode, LinkedFile, type Node } from '../../tree/node.js'
@@ -29,9 +30,6 @@ export type TreeEntry =
       readonly attributes: { readonly mtimeMs: number }
     }
 
-/** The number of paths that are collected before they are yielded. */
-const pathsPerStep = 64
-
 /**
  * The entries of a frozen tree in manifest order, including the root and symlinks. If `path` is given, the
  * entries of that directory, as if it were the root. The event loop gets its turns, and nodes are loaded as
@@ -56,14 +54,14 @@ export async function* treeEntries(core: Core, root: Dir, path = '/'): AsyncGene
       visitPaths(root, { prefix: `${base}/`, after }, core.loader, (child, node) => {
         found.push([child, node])
         after = child
-        return found.length < pathsPerStep
+        return found.length < limits.pathsPerStep
       }),
     )
     for (const [child, node] of found) {
       yield describe.entry(child.slice(base.length), node)
       if (slice.over) await slice.next()
     }
-    if (found.length < pathsPerStep) return
+    if (found.length < limits.pathsPerStep) return
   }
 }
 

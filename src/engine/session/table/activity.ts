@@ -40,14 +40,12 @@ export async function storedRead(core: Core, sessionId: string): Promise<number>
  */
 export async function lastActivities(core: Core, sessions: readonly SessionRecord[]): Promise<number[]> {
   const times: number[] = []
-  for (let start = 0; start < sessions.length; start += readsAtOnce) {
-    const some = sessions.slice(start, start + readsAtOnce)
+  for (let start = 0; start < sessions.length; start += limits.activityReadsAtOnce) {
+    const some = sessions.slice(start, start + limits.activityReadsAtOnce)
     times.push(...(await Promise.all(some.map((session) => lastActivity(core, session)))))
   }
   return times
 }
-
-const readsAtOnce = 64
 
 async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
   if (session.deletedAt !== undefined) return session.deletedAt
