@@ -86,6 +86,63 @@ const lazyAdapters = ['archive', 'git', 'host', 'junit']
 /** Adapters that may import another one: git opens files of local repositories through the host adapter. */
 const adapterOfAdapter: Readonly<Record<string, string>> = { 'adapters/git/': 'adapters/host/index.ts' }
 
+/**
+ * A number that looks like a bound: a decimal from 1,000, a power of two from 1,024, or a multiple of 1,024. Bits are
+ * written in base 8 and 16.
+ */
+const large =
+  /(?<![\w.])(?:[1-9][\d_]{3,}n?|\d+ \* 1024|\d+n? \*\* \d{2,}n?|\d+(?:\.\d+)?e\d+|\d+n? << \d{2,}n?)(?![\w.])/
+
+/** A constant whose name says that it is a bound, whatever its value. */
+const named = /^(?:max|min|most|least|longest)[A-Z]|AtOnce|Per[A-Z]|(?:Ms|Max|Retries|Timeout)$/
+
+/** Large numbers that bound nothing, by their file and name. All other constants that look like bounds are limits. */
+const notBounds: Readonly<Record<string, readonly string[]>> = {
+  'units of time and size': [
+    'adapters/host/host-stat.ts secondNs',
+    'adapters/host/host-stat.ts tickNs',
+    'engine/base/ids.ts ticksPerMs',
+    'engine/services/usage.ts gigabyte',
+    'engine/services/usage.ts hourMs',
+    'engine/services/usage.ts minuteMs',
+    'engine/services/usage.ts monthMs',
+    'engine/session/usage/usage-rollup.ts hourMs',
+    'engine/storage/metered-store.ts hourMs',
+    'engine/storage/metered-store.ts minuteMs',
+  ],
+  'the values that a type or format can have': [
+    'adapters/archive/tar-reader.ts latestMs',
+    'adapters/archive/tar-writer.ts latestHeaderSeconds',
+    'adapters/git/pack/pack-index.ts largeOffset',
+    'adapters/http/operations/json-bounds.ts hashSeed',
+    'engine/fs/arguments.ts int32Max',
+    'engine/fs/ranges.ts int32Max',
+    'engine/fs/values.ts uint32Max',
+    'engine/operations/schemas/wire-types.ts maxInt64',
+    'engine/services/bundles/bundle-checks.ts lastTime',
+    'engine/services/locks/posix-lock-ranges.ts endOfRanges',
+    'engine/storage/keys.ts maxSeq',
+  ],
+  'sizes that a format fixes': [
+    'adapters/git/pack/pack-entry.ts maxEntryHeaderBytes',
+    'adapters/level/format-1/level-log.ts blockBytes',
+    'adapters/level/index/index-file.ts mostOperationBytes',
+    'adapters/level/log/segment-format.ts blobPieceBytes',
+  ],
+  'values that calls of node:fs return': [
+    'engine/fs/open-files.ts firstNumber',
+    'engine/fs/stats.ts blockSize',
+  ],
+  'the memory that something takes, or takes at first': [
+    'engine/base/digest-cache.ts firstCapacity',
+    'engine/services/gc/mark.ts bytesPerVisit',
+    'engine/session/table/live.ts ownBytes',
+    'engine/tree/node-cache.ts bytesPerCharacter',
+  ],
+  'parts of an algorithm': ['engine/base/digest-set.ts bitsPerDigest'],
+  'syntax of a command': ['adapters/cli/diff-verbs.ts maxLabels'],
+}
+
 /** Modules from which only types may be imported, and the files that may do so. */
 const typesOnly: Readonly<Record<string, RegExp>> = { 'node:fs': /^engine\/fs\// }
 
@@ -139,6 +196,10 @@ describe('every file of src', () => {
     const asking = sources.filter(({ name, code }) => name.startsWith('engine/') && asksDurable.test(code))
     expect(asking.map(({ name }) => name).filter((name) => !mayAskDurable(name))).toEqual([])
     expect(asking.map(({ name }) => name)).toContain(composition)
+  })
+
+  test('has its bounds in the limits of its component', () => {
+    expect(sources.flatMap(boundsOf).sort()).toEqual(Object.values(notBounds).flat().sort())
   })
 
   test('has only static imports: no computed import, no require', () => {
@@ -268,6 +329,35 @@ describe('the rules', () => {
       expect(worldly.test(parse('x.ts', `// ${code}\n/** ${code} */`).code)).toBe(false)
     },
   )
+})
+
+describe('a bound outside of limits', () => {
+  test.each([
+    'const windowBytes = 2 ** 20',
+    'export const windowBytes = 64 * 1024',
+    'const waiting: number = 10_000',
+    'const pageBytes = { smallest: 64, largest: 8192 }',
+    'const buffer = Buffer.alloc(16 * 1024)',
+    'const maxLooks = 10',
+    'const readsAtOnce = 16',
+    'const giveBackMs = 500',
+    'const waitingBytes = 4 * 2 ** 20',
+  ])('is detected in %s', (code) => {
+    expect(boundsOf(parse('engine/base/x.ts', `${code}\n`))).toHaveLength(1)
+    expect(boundsOf(parse('adapters/git/limits.ts', code))).toEqual([])
+  })
+
+  test.each([
+    'const headerBytes = 16',
+    'const magic = 0x32_46_4b_46',
+    'const modes = { directory: 0o700, file: 0o600 }',
+    'const windowBytes = limits.windowBytes',
+    "const maxText = 'at most 1000'",
+    '// const windowBytes = 2 ** 20',
+    '  const seconds = 1000',
+  ])('is not detected in %s', (code) => {
+    expect(boundsOf(parse('engine/base/x.ts', code))).toEqual([])
+  })
 })
 
 describe('a check for a durable store', () => {
@@ -412,6 +502,18 @@ function parse(name: string, text: string): SourceFile {
     imports.push({ specifier: specifier!, dynamic: true })
   }
   return { name, code, imports }
+}
+
+/** The constants of a module that look like bounds, outside of the files for limits. Constants over several lines count by their first line. */
+function boundsOf({ name, code }: SourceFile): string[] {
+  if (posix.basename(name) === 'limits.ts') return []
+  const constants = [...code.matchAll(/^(?:export )?const (\w+)(?:: [^=]+)? = (.*)$/gm)]
+  return constants
+    .filter(([, constant, value]) => {
+      const numbers = value!.replaceAll(/'[^']*'|\/.+\/[a-z]*/g, '')
+      return large.test(numbers) || (named.test(constant!) && /^[\d(]/.test(numbers))
+    })
+    .map(([, constant]) => `${name} ${constant!}`)
 }
 
 /** One line for each import cycle that a depth-first search finds. */

@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { archiveLimits } from '../../src/adapters/archive/limits.js'
+import { cliLimits } from '../../src/adapters/cli/limits.js'
+import { clientLimits } from '../../src/adapters/client/limits.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { hostLimits } from '../../src/adapters/host/limits.js'
-import { defaultHttpLimits } from '../../src/adapters/http/limits.js'
+import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { limits } from '../../src/index.js'
 
@@ -13,10 +15,13 @@ const all = new Map<string, unknown>(
   Object.entries({
     limits,
     archive: archiveLimits,
+    cli: cliLimits,
+    client: clientLimits,
     git: gitLimits,
     host: hostLimits,
     http: defaultHttpLimits,
     junit: junitLimits,
+    server: serverLimits,
   }).flatMap(([owner, values]) =>
     Object.entries(values).map(([name, value]) => [`${owner}.${name}`, value] as const),
   ),
