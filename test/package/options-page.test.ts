@@ -1,0 +1,197 @@
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connect } from '../../src/adapters/client/index.js'
+import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
+import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
+import {
+  memoryStorage,
+  openEngine,
+  PosixLockKind,
+  type Checkout,
+  type Engine,
+  type Session,
+} from '../../src/index.js'
+import { fixedEnvironment, openTestEngine } from '../../src/testing.js'
+import { runHere } from '../support/command-here.js'
+import { temporaryDirectory } from '../support/temporary-directory.js'
+
+const root = resolve(import.meta.dirname, '../..')
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+
+let engine: Engine
+let session: Session
+let checkout: Checkout
+let server: HttpServer
+
+beforeAll(async () => {
+  const directory = temporaryDirectory()
+  engine = await openEngine({ hostPaths: { roots: [directory] } })
+  session = await engine.sessions.create()
+  checkout = await session.checkout(join(directory, 'options-page'))
+  server = await serve(createHttpHandler(engine, { authenticate: () => undefined }))
+})
+afterAll(async () => {
+  await server.close()
+  await engine.close()
+})
+
+type Given = Readonly<Record<string, unknown>>
+type Call = (options: never) => unknown
+
+/** Too long for a suggestion of a similar key, so that the error lists all known keys. */
+const unknownKey = 'x'.repeat(100)
+
+/** The keys that a call accepts, from its error for an unknown one. `within` is the field of an inner object. */
+async function keysOf(call: Call, within?: string): Promise<string[]> {
+  const options: Given = { [unknownKey]: true }
+  const given = (within === undefined ? options : { [within]: options }) as never
+  const failure: unknown = await Promise.resolve(given)
+    .then(call)
+    .catch((error: unknown) => error)
+  const keys = /: unknown key; the known keys are ([A-Za-z, ]+)$/.exec((failure as Error).message)?.[1]
+  if (keys === undefined) throw new Error(`no list of known keys: ${String(failure)}`)
+  return keys.split(', ')
+}
+
+/** The calls with options, by their names on the page, each with the type of its options. */
+const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
+  createHttpHandler: ['HttpHandlerOptions', (options) => createHttpHandler(engine, options)],
+  serve: [
+    'ServeOptions',
+    (options) => serve(createHttpHandler(engine, { authenticate: () => undefined }), options),
+  ],
+  'server.close': ['CloseOptions', (options) => server.close(options)],
+  connect: ['ClientOptions', (options) => connect(options)],
+  levelStorage: ['LevelStorageOptions', (options) => levelStorage('./none', options)],
+  memoryStorage: ['MemoryStorageOptions', (options) => memoryStorage(options)],
+  checkStore: ['StoreCheckOptions', (options) => checkStore('./none', options)],
+  backupStore: ['StoreBackupOptions', (options) => backupStore('./none', './none', options)],
+  repairStore: ['StoreRepairOptions', (options) => repairStore('./none', './none', options)],
+  fixedEnvironment: ['FixedEnvironmentOptions', (options) => fixedEnvironment(options)],
+  'engine.collect': ['CollectOptions', (options) => engine.collect(options)],
+  'engine.check': ['CheckOptions', (options) => engine.check(options)],
+  'engine.sources.waitForJob': ['WaitOptions', (options) => engine.sources.waitForJob(job, options)],
+  'engine.sources.watchJob': ['WatchOptions', (options) => engine.sources.watchJob(job, options).next()],
+  'session.checkout': ['CheckoutOptions', (options) => session.checkout('/none', options)],
+  'checkout.update': ['CheckoutOptions', (options) => checkout.update(options)],
+  'checkout.sync': ['SyncOptions', (options) => checkout.sync(options)],
+  'session.exportBundle': ['BundleOptions', (options) => firstOf(session.exportBundle(options))],
+  'engine.sessions.importBundle': ['BundleOptions', (options) => engine.sessions.importBundle('', options)],
+  'session.events.follow': ['EventFollowOptions', (options) => session.events.follow(options).next()],
+  'session.posixLocks.setBlocking': [
+    'LockWaitOptions',
+    (options) => session.posixLocks.setBlocking(lock, options),
+  ],
+}
+
+const job = { sourceId: 'none', jobId: 'none' }
+const lock = { path: '/a', kind: PosixLockKind.SHARED, owner: { ownerId: 'a' } }
+
+/** The objects in the options of `openEngine`. `git` to `secrets` have the types of their own that follow. */
+const engineParts: Readonly<Record<string, string | undefined>> = {
+  approvals: 'ApprovalOptions',
+  automaticCollection: 'AutomaticCollectionOptions',
+  budgets: undefined,
+  git: undefined,
+  hostPaths: undefined,
+  imports: 'ImportOptions',
+  secrets: 'SecretOptions',
+}
+
+/** Types of options that the page does not list, and the reason. */
+const elsewhere: Readonly<Record<string, string>> = {
+  GlobOptions: 'of session.fs, as in node:fs',
+  WatchQueueOptions: 'of session.fs, as in node:fs',
+  EngineOptions: 'compared row by row',
+  TestEngineOptions: 'those of openEngine and fixedEnvironment',
+}
+
+const page = read('docs/options.md')
+
+describe('the page of options', () => {
+  test.each(Object.keys(calls))('has the options of %s', async (name) => {
+    const row = page.split('\n').find((line) => line.startsWith(`| \`${name}\` `))
+    expect(row, name).toBeDefined()
+    const listed = [...row!.split('|')[2]!.matchAll(/`(\w+)`/g)].map(([, option]) => option)
+    expect(listed).toEqual(await keysOf(calls[name]![1]))
+  })
+
+  test('has the options of openEngine', async () => {
+    const known: string[] = []
+    for (const key of await keysOf(openEngine as Call)) {
+      if (key in engineParts)
+        for (const part of await keysOf(openEngine as Call, key)) known.push(`${key}.${part}`)
+      else known.push(key)
+    }
+    // `true` turns it on, so it has a row of its own.
+    known.push('automaticCollection')
+    const before = page.slice(0, page.indexOf('\n## Options of the server'))
+    const listed = [...before.matchAll(/^\| `([A-Za-z.]+)` +\|/gm)].map(([, option]) => option!)
+    expect(listed.toSorted()).toEqual(known.toSorted())
+  })
+
+  test('has all types of options that the package exports', () => {
+    const entries = [
+      'index',
+      'testing',
+      ...['client', 'http', 'level', 'node-vfs'].map((name) => `adapters/${name}/index`),
+    ]
+    const exported = entries.flatMap((entry) =>
+      [
+        ...read(`src/${entry}.ts`).matchAll(/^export (?:type )?(?:\{[^}]*\}|interface \w+|type \w+)/gm),
+      ].flatMap(([text]) => [...text.matchAll(/\b\w+Options\b/g)].map(([type]) => type)),
+    )
+    const known = [
+      ...Object.values(calls).map(([type]) => type),
+      ...Object.values(engineParts),
+      ...Object.keys(elsewhere),
+    ]
+    expect(exported.length).toBeGreaterThan(20)
+    expect([...new Set(exported)].toSorted()).toEqual(
+      [...new Set(known)].filter((type) => type !== undefined).toSorted(),
+    )
+  })
+
+  test('says that openTestEngine has the options of openEngine and fixedEnvironment', async () => {
+    const expected = [...(await keysOf(openEngine as Call)), ...(await keysOf(fixedEnvironment as Call))]
+    const known = await keysOf(openTestEngine as Call)
+    expect(known.toSorted()).toEqual(expected.filter((key) => key !== 'storage').toSorted())
+    expect(page).toContain('`openTestEngine` takes the options of `openEngine` without `storage`')
+  })
+})
+
+test('the page of HTTP has the names in the option limits', async () => {
+  const text = read('docs/http.md')
+  const section = text.slice(text.indexOf('\n## Limits'), text.indexOf('\n## See also'))
+  const listed = [...section.matchAll(/^\|[^|]*\| `(\w+)` +\|/gm)].map(([, name]) => name)
+  const call: Call = (given: Given) => createHttpHandler(engine, { authenticate: () => undefined, ...given })
+  expect(listed).toEqual(await keysOf(call, 'limits'))
+})
+
+describe('the page of the command line', () => {
+  const text = read('docs/cli.md')
+  const flagsOf = async (...verb: string[]): Promise<string[]> => {
+    const { stdout } = await runHere([...verb, '--help'])
+    return [...stdout.matchAll(/^ +(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag!)
+  }
+
+  test('has the options of serve', async () => {
+    const section = text.slice(text.indexOf('\n## Serve a store'), text.indexOf('\n## Master key'))
+    const listed = [...section.matchAll(/^\| `(--[a-z-]+)[^`]*`/gm)].map(([, flag]) => flag!)
+    const flags = await flagsOf('serve')
+    expect(listed.toSorted()).toEqual(flags.filter((flag) => flag !== '--help').toSorted())
+  })
+
+  test('has the options that all verbs share', async () => {
+    const [ls, cat] = [await flagsOf('ls'), await flagsOf('cat')]
+    const shared = ls.filter((flag) => cat.includes(flag))
+    expect(shared).toContain('--store')
+    expect(shared.filter((flag) => !new RegExp(`${flag}(?![a-z-])`).test(text))).toEqual([])
+  })
+})
+
+async function firstOf(items: AsyncIterable<unknown>): Promise<unknown> {
+  for await (const item of items) return item
+  return undefined
+}
