@@ -77,7 +77,10 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'checkout.update': ['CheckoutOptions', (options) => checkout.update(options)],
   'checkout.sync': ['SyncOptions', (options) => checkout.sync(options)],
   'session.exportBundle': ['BundleOptions', (options) => firstOf(session.exportBundle(options))],
-  'engine.sessions.importBundle': ['BundleOptions', (options) => engine.sessions.importBundle('', options)],
+  'engine.sessions.importBundle': [
+    'BundleOptions',
+    (options) => engine.sessions.importBundle(new Uint8Array(), options),
+  ],
   'session.events.follow': ['EventFollowOptions', (options) => session.events.follow(options).next()],
   'session.posixLocks.setBlocking': [
     'LockWaitOptions',
