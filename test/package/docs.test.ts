@@ -1,91 +1,56 @@
-import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { examplesOf, readExamples } from '../support/doc-examples.js'
 import { expectedOutput, parsePage, programOf, readPages, type Page } from '../support/doc-pages.js'
-import { GitRepository } from '../support/git-repository.js'
-import { serveGit } from '../support/git-server.js'
+import { compileAndRun, type DocRun } from '../support/doc-runs.js'
+import { exampleProgram, exportedNames, unusedKeys, whyNotRun } from '../support/example-programs.js'
 
 const root = resolve(import.meta.dirname, '../..')
 const pages = readPages()
 const programs = pages.filter((page) => programOf(page) !== undefined)
 
-interface PageRun {
-  readonly path: string
-  readonly output: readonly (readonly [line: number, text: string])[]
-  readonly failure?: string
+const examples = readExamples().map((example) => ({ ...example, path: `${example.file}:${example.line}` }))
+const run = examples.filter((example) => whyNotRun(example) === undefined)
+
+/** The names that examples use without importing them. */
+const exported = exportedNames({
+  forkspace: source('index.ts'),
+  'forkspace/http': source('adapters/http/index.ts'),
+  'forkspace/level': source('adapters/level/index.ts'),
+  'forkspace/client': source('adapters/client/index.ts'),
+  'forkspace/testing': source('testing.ts'),
+  'node:fs/promises': 'export { readFile, writeFile }',
+  'node:http': 'export { createServer }',
+})
+
+function source(name: string): string {
+  return readFileSync(join(root, 'src', name), 'utf8')
 }
 
-/** The remote in the examples, and its replacement in tests. */
-const exampleRemote = 'https://example.org/app.git'
-
-/**
- * Compiles the programs of all pages against the built package in one run, and executes them in one process in turn.
- */
-async function compileAndRun(
-  directory: string,
-  remoteUrl: string,
-): Promise<{ diagnostics: string; runs: Map<string, PageRun> }> {
-  const place = await mkdtemp(join(inject('runDirectory'), 'docs-'))
-  for (const name of ['docs-world.ts', 'docs-runner.mjs'])
-    await copyFile(join(root, 'test/support', name), join(place, name))
-  for (const page of programs) {
-    const file = join(place, page.path.replace(/\.md$/, '.ts'))
-    await mkdir(dirname(file), { recursive: true })
-    const world = relative(dirname(file), join(place, 'docs-world.js'))
-    await writeFile(file, programOf(page, world)!.replaceAll(exampleRemote, remoteUrl))
-  }
-  const config = {
-    extends: join(root, 'tsconfig.json'),
-    compilerOptions: { noEmit: false, paths: {}, noUnusedLocals: false, rootDir: place, outDir: place },
-    include: [place],
-    exclude: [],
-  }
-  await writeFile(join(place, 'tsconfig.json'), JSON.stringify(config))
-  const run = promisify(execFile)
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  const diagnostics = await run(process.execPath, [tsc, '-p', place], { cwd: place }).then(
-    () => '',
-    (error: { readonly stdout: string }) => error.stdout,
-  )
-  const compiled = programs.map(({ path }) => ({
-    path,
-    url: pathToFileURL(join(place, path.replace(/\.md$/, '.js'))).href,
-  }))
-  const order = JSON.stringify({ pages: compiled, directory })
-  const { stdout } = await run(process.execPath, [join(place, 'docs-runner.mjs'), order], {
-    maxBuffer: 2 ** 24,
-    timeout: 60_000,
-  })
-  const runs = stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as PageRun)
-  return { diagnostics, runs: new Map(runs.map((ran) => [ran.path, ran])) }
-}
-
-describe('code on the pages', () => {
+describe('code of the documentation', () => {
   let directory: string
   let diagnostics: string
-  let runs: Map<string, PageRun>
+  let runs: Map<string, DocRun>
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'docs-'))
-    GitRepository.create(join(directory, 'app.git')).commitFiles([
-      ['100644', 'README.md', '# An app\n'],
-      ['100644', 'src/a.ts', 'export const a = 1\n'],
-    ])
-    const server = await serveGit(directory)
-    try {
-      ;({ diagnostics, runs } = await compileAndRun(join(directory, 'work'), `${server.url}/app.git`))
-    } finally {
-      await server.close()
-    }
-  })
+    const ofPages = programs.map((page) => ({
+      path: page.path,
+      program: (moduleOf: (name: string) => string) => programOf(page, moduleOf('docs-world'))!,
+    }))
+    const ofExamples = run.map((example) => ({
+      path: example.path,
+      program: (moduleOf: (name: string) => string) => exampleProgram(example, exported, moduleOf),
+    }))
+    ;({ diagnostics, runs } = await compileAndRun([...ofPages, ...ofExamples], {
+      worlds: ['docs-world', 'examples-world', 'examples-remote-world'],
+      place: inject('runDirectory'),
+      directory,
+    }))
+  }, 120_000)
   afterAll(() => rm(directory, { recursive: true }))
 
   test('compiles', () => expect(diagnostics).toBe(''))
@@ -101,6 +66,36 @@ describe('code on the pages', () => {
       }
     },
   )
+
+  test('runs in the examples of doc comments', () => {
+    expect(run.length).toBeGreaterThan(200)
+    const failures = run.map(({ path }) => {
+      const ran = runs.get(path)
+      return [path, ran === undefined ? 'not reached' : ran.failure]
+    })
+    expect(failures.filter(([, failure]) => failure !== undefined)).toEqual([])
+  })
+
+  test('has no surroundings for missing examples', () => expect(unusedKeys(examples)).toEqual([]))
+})
+
+test('an example ends at the next tag or at the end of the comment', () => {
+  const comment = [
+    '/**',
+    ' * Adds.',
+    ' *',
+    ' * @example',
+    ' * add(1)',
+    ' *',
+    ' * add(2)',
+    ' *',
+    ' * @example',
+  ]
+  const text = [...comment, ' * add(3)', ' */', 'async add() {}'].join('\n')
+  expect(examplesOf('a.ts', text)).toEqual([
+    { file: 'a.ts', declared: 'async add() {}', code: 'add(1)\n\nadd(2)', line: 5 },
+    { file: 'a.ts', declared: 'async add() {}', code: 'add(3)', line: 10 },
+  ])
 })
 
 describe('links of the pages', () => {

@@ -92,7 +92,11 @@ function codeNotRun(text: string): string | undefined {
  * A page's `js` and `ts` blocks as one program. Each block is nested in the previous one, so it sees the earlier names
  * and may redeclare them. Code keeps its line numbers from the page.
  */
-export function programOf({ text, blocks }: Page, world = './docs-world.js'): string | undefined {
+export function programOf(
+  { text, blocks }: Page,
+  world = './docs-world.js',
+  worldNames: readonly string[] = pageNames,
+): string | undefined {
   const programs = blocks.filter(
     ({ language, rest, notRun }) => /^[jt]s$/.test(language) && rest === '' && notRun === undefined,
   )
@@ -125,7 +129,7 @@ export function programOf({ text, blocks }: Page, world = './docs-world.js'): st
 }
 
 /** Names that every page may use without declaring them; `docs-world.ts` defines them. */
-export const worldNames = ['engine', 'session', 'fork', 'directory', 'show', 'signal', 'token'] as const
+const pageNames = ['engine', 'session', 'fork', 'directory', 'show', 'signal', 'token'] as const
 
 /**
  * The names of an import clause, each as it would appear in a braced list; includes `* as`, default and type imports.
