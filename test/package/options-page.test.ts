@@ -122,9 +122,8 @@ describe('the page of options', () => {
 
   test('has the options of openEngine', async () => {
     const known: string[] = []
-    for (const key of await keysOf(openEngine as Call)) {
-      if (key in engineParts)
-        for (const part of await keysOf(openEngine as Call, key)) known.push(`${key}.${part}`)
+    for (const key of await keysOf(openEngine)) {
+      if (key in engineParts) for (const part of await keysOf(openEngine, key)) known.push(`${key}.${part}`)
       else known.push(key)
     }
     // `true` turns it on, so it has a row of its own.
@@ -157,8 +156,8 @@ describe('the page of options', () => {
   })
 
   test('says that openTestEngine has the options of openEngine and fixedEnvironment', async () => {
-    const expected = [...(await keysOf(openEngine as Call)), ...(await keysOf(fixedEnvironment as Call))]
-    const known = await keysOf(openTestEngine as Call)
+    const expected = [...(await keysOf(openEngine)), ...(await keysOf(fixedEnvironment))]
+    const known = await keysOf(openTestEngine)
     expect(known.toSorted()).toEqual(expected.filter((key) => key !== 'storage').toSorted())
     expect(page).toContain('`openTestEngine` takes the options of `openEngine` without `storage`')
   })

@@ -21,7 +21,7 @@ const exampleRemote = 'https://example.org/app.git'
 export interface DocProgram {
   /** Unique, such as `docs/files.md`, or `index.ts:12` for a line of a file. */
   readonly path: string
-  program(moduleOf: (name: string) => string): string
+  readonly program: (moduleOf: (name: string) => string) => string
 }
 
 /**

@@ -29,7 +29,10 @@ export interface LevelStoreParts {
   readonly release: () => Promise<void>
 }
 
-/** Format 2: segments are the truth, and an index has the places of their entries. */
+/**
+ * A store of format 2. The segments contain all data. The index maps each key to the place of its entry, and
+ * can be rebuilt from the segments.
+ */
 export class LevelStore extends IndexedReads implements Store {
   readonly capabilities = { durable: true, syncReads: true }
   readonly #parts: LevelStoreParts

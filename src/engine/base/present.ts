@@ -10,8 +10,9 @@ export function present<T>(value: T, what: string): NonNullable<T> {
  * The item of a list at an index. A negative index counts from the end. Only a defect of this library makes
  * the index wrong. Loops over the bytes or pages of a large value read them directly instead.
  */
-export function itemAt<T>(list: { at(index: number): T | undefined }, index: number): T {
-  const item = list.at(index)
+export function itemAt<T>(list: ArrayLike<T>, index: number): T {
+  // `list.at` costs several times as much in loops.
+  const item = list[index < 0 ? list.length + index : index]
   if (item === undefined) throw new EngineError('INTERNAL', `a list has no item at ${index}`)
   return item
 }

@@ -6,7 +6,7 @@ import { idBytes, type ObjectFormat } from '../objects/object-id.js'
 import type { PackBudget } from './pack-budget.js'
 import { corruptPack } from './pack-errors.js'
 
-/** The bytes of a pack as they arrive. Only a window of the next bytes is kept. */
+/** Reads the bytes of a pack as they arrive. Only a window of the next bytes is in memory. */
 export class PackInput implements ByteInput {
   readonly #chunks: AsyncIterableIterator<Uint8Array, undefined, unknown>
   readonly #budget: PackBudget

@@ -108,7 +108,7 @@ export async function openOrCreate(disk: Disk, path: string): Promise<DiskFile> 
   }
 }
 
-/** Undefined when there is no such file. */
+/** The contents of a file. Undefined if it does not exist. */
 export async function readFile(disk: Disk, path: string): Promise<Buffer | undefined> {
   let file
   try {

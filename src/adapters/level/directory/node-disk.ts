@@ -6,7 +6,10 @@ import { levelLimits } from '../limits.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode } from '../errors.js'
 
-/** A pipe in the place of a file is not waited for. Windows has no such flag, and no such files. */
+/**
+ * Opening must not wait if the path is a pipe instead of a file. Windows has neither this flag nor such
+ * files.
+ */
 const reading = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 const flags = { read: reading, create: 'wx+', write: 'r+' } as const
 /** Stores contain private data, so other users of the system get no access. */

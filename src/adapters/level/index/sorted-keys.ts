@@ -1,3 +1,4 @@
+import { firstAtLeast, firstWhere, itemAt, present } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 
 /** Iterates over keys in one direction. */

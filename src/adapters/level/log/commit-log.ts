@@ -24,7 +24,7 @@ export interface CommitLogOptions {
   readonly segmentBytes: number
 }
 
-/** The place of appended frames. */
+/** A frame that was appended, and its place. */
 export interface Appended {
   readonly frame: FrameBuilder
   readonly offset: number

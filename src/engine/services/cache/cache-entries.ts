@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { firstWhere } from '../../base/ascending.js'
 import { limits } from '../../base/limits.js'
 import { present, itemAt } from '../../base/present.js'
 import { compareUtf8 } from '../../base/order.js'

@@ -9,7 +9,7 @@ import { firstAtLeast, firstWhere, someIn } from '../../base/ascending.js'
 export interface HistoryFacts {
   /** The newest event. */
   readonly last: number
-  /** States of checkpoints, and states that are still read. */
+  /** The states of checkpoints, and states that readers or forks still need. */
   readonly referenced: readonly number[]
   /** Ascending. */
   readonly snapshots: readonly number[]
@@ -31,7 +31,7 @@ export interface HistoryPlan {
   readonly write: readonly number[]
   /** Snapshots that nothing needs. */
   readonly drop: readonly number[]
-  /** The redo of events up to this one may go: no referenced state is before it. 0: none. */
+  /** The redo of events up to this one can be deleted, because no referenced state is before it. 0: none. */
   readonly pruneTo: number
 }
 
