@@ -285,6 +285,8 @@ export function storeSuite(suite: StoreSuite): void {
           store.forget(id('c'))
           expect(await read(store, a, 1, Infinity)).toEqual([])
           expect(await read(store, b, 1, Infinity)).toEqual(sequence(b, 1, 1))
+          await store.close()
+          expect(() => store.forget?.(b)).not.toThrow()
         })
       }
     })

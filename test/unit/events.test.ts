@@ -201,6 +201,15 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     )
   })
 
+  test('a followed session can be deleted while the engine closes', async () => {
+    const last = (await all()).at(-1)!.eventId
+    const next = session.events.follow({ afterEventId: last }).next()
+    const deleted = session.delete()
+    await engine.close()
+    await deleted
+    expect((await next).done).toBe(true)
+  })
+
   test('following ends on close even for a slow reader', async () => {
     const paths = Array.from({ length: limits.eventsPerRead + 10 }, (_, i) => `/${i}`)
     await Promise.all(paths.map((path) => session.files.write({ path, content: '' })))

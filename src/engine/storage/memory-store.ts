@@ -222,6 +222,10 @@ class MemoryStore implements Store {
     await this.#delayed
   }
 
+  protected get closed(): boolean {
+    return this.#closed
+  }
+
   protected read(): MemoryData {
     if (this.#closed) throw closedError()
     return this.#data
@@ -240,7 +244,7 @@ class SyncMemoryStore extends MemoryStore {
 
 class TransientMemoryStore extends SyncMemoryStore {
   forget(sessionId: string): void {
-    this.read().events.delete(sessionId)
+    if (!this.closed) this.read().events.delete(sessionId)
   }
 }
 

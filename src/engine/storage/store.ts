@@ -79,8 +79,8 @@ export interface Store {
   blobSync?(hash: string, range: ByteRange): Uint8Array | undefined
 
   /**
-   * Frees the events of a deleted session. Only a store that is not durable has this method. In a durable
-   * store, a collection frees them.
+   * Frees the events of a deleted session. It does nothing after `close()`. Only a store that is not durable
+   * has this method. In a durable store, a collection frees them.
    */
   forget?(sessionId: string): void
 
