@@ -1,4 +1,4 @@
-import { randomWords } from 'forkspace/testing'
+import { randomWords } from './random-words.js'
 
 const syllables = [
   'ba',
