@@ -15,15 +15,25 @@ interface Column {
 export function renderTable(scenario: Scenario, rows: readonly Row[]): string {
   const compared = rows.some(({ peer }) => peer !== undefined)
   const columns = columnsOf(scenario).filter(({ cell }) => rows.some((row) => cell(row) !== ''))
+  const clock = scenario.clock === 'cpu' ? ', by CPU time' : ''
+  const title = compared ? `${scenario.title}\n${speedMeans}${clock}` : scenario.title
+  const cells = rows.map((row) => columns.map(({ cell }) => cell(row)))
+  return renderCells(title, columns, cells)
+}
+
+/** Renders the cells of a table without borders, below its title. */
+export function renderCells(
+  title: string,
+  columns: readonly { readonly head: string; readonly left?: true }[],
+  rows: readonly (readonly string[])[],
+): string {
   const table = new Table({
     head: columns.map(({ head }) => head),
     colAligns: columns.map(({ left }) => (left ? 'left' : 'right')),
     chars: noBorders,
     style: { head: [], border: [], compact: true, 'padding-left': 0, 'padding-right': 2 },
   })
-  for (const row of rows) table.push(columns.map(({ cell }) => cell(row)))
-  const clock = scenario.clock === 'cpu' ? ', by CPU time' : ''
-  const title = compared ? `${scenario.title}\n${speedMeans}${clock}` : scenario.title
+  for (const row of rows) table.push([...row])
   const lines = table.toString().split('\n')
   return `${bold(title)}\n${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
@@ -91,7 +101,7 @@ function verdict(row: Row): string {
   return red(Number.isFinite(by) ? `missed ${digits(by)}x` : 'missed')
 }
 
-function format(figure: number, unit: Unit): string {
+export function format(figure: number, unit: Unit): string {
   if (unit === 'time') {
     if (figure >= 1000) return `${digits(figure / 1000)} s`
     return figure >= 1 ? `${digits(figure)} ms` : `${digits(figure * 1000)} µs`
@@ -101,6 +111,6 @@ function format(figure: number, unit: Unit): string {
   return String(figure)
 }
 
-function digits(figure: number): string {
+export function digits(figure: number): string {
   return figure.toFixed(figure >= 100 ? 0 : figure >= 10 ? 1 : 2)
 }
