@@ -3,6 +3,8 @@ import { mkdtemp, mkdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { peersUsage, readPeerSettings, runPeers } from './peers/run.js'
+import { scenarios as peerScenarios } from './peers/scenarios/index.js'
 import { collection } from './scenarios/collection.js'
 import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
@@ -23,7 +25,9 @@ npm run bench -- --list
 
   --n       number of rounds, 7 by default; some scenarios limit it
   --files   tree sizes, in files
-  --json    print one JSON document instead of tables, with times in milliseconds`
+  --json    print one JSON document instead of tables, with times in milliseconds
+
+${peersUsage}`
 
 const core = [
   importTime,
@@ -50,6 +54,12 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const
 
+const [group, ...peerArgs] = process.argv.slice(2)
+// This group has options of its own.
+if (group === 'peers' && !peerArgs.includes('--help')) {
+  process.exit(await runPeers(await readPeerSettings(peerArgs).catch(refuse)))
+}
+
 const { values, positionals } = orRefuse(() => parseArgs({ allowPositionals: true, options }))
 if (values.help) console.log(usage)
 else if (values.list) list()
@@ -60,17 +70,22 @@ function orRefuse<T>(parse: () => T): T {
   try {
     return parse()
   } catch (error) {
-    // After its first sentence, parseArgs adds hints that do not apply here.
-    const [line] = (error as Error).message.split(/\. |\n/)
-    console.error(`bench: ${line} (see npm run bench -- --help)`)
-    return process.exit(1)
+    return refuse(error)
   }
+}
+
+function refuse(error: unknown): never {
+  // After its first sentence, parseArgs adds hints that do not apply here.
+  const [line] = (error as Error).message.split(/\. |\n/)
+  console.error(`bench: ${line} (see npm run bench -- --help)`)
+  return process.exit(1)
 }
 
 function list(): void {
   for (const [group, scenarios] of Object.entries(groups)) {
     console.log(`${group}: ${scenarios.map(({ name }) => name).join(' ')}`)
   }
+  console.log(`peers: ${peerScenarios.map(({ name }) => name).join(' ')}`)
 }
 
 async function main(names: readonly string[]): Promise<void> {
@@ -109,6 +124,7 @@ async function main(names: readonly string[]): Promise<void> {
 
 function find(name: string): readonly Scenario[] {
   const scenario = core.find((scenario) => scenario.name === name)
+  if (name === 'peers') throw new Error('peers runs alone: npm run bench -- peers')
   const found = (Object.hasOwn(groups, name) ? groups[name] : undefined) ?? (scenario && [scenario])
   if (found === undefined) {
     const known = [...Object.keys(groups), ...core.map((scenario) => scenario.name)]
