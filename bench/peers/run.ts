@@ -57,6 +57,7 @@ const inMemory = 0x01021994
 /** Reads the arguments after `peers`. @throws {Error} with one line if they are wrong. */
 export async function readPeerSettings(args: readonly string[]): Promise<Settings> {
   const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options })
+  const tolerance = toleranceOf(values.tolerance)
   const module = values.with === undefined ? undefined : resolve(values.with)
   const number = (name: 'files' | 'n' | 'count', full: number, quick: number): number =>
     values[name] === undefined ? (values.quick ? quick : full) : whole(`--${name}`, values[name])
@@ -86,7 +87,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
       values.compare === undefined
         ? undefined
         : parseReport(readFileSync(values.compare, 'utf8'), values.compare),
-    tolerance: toleranceOf(values.tolerance),
+    tolerance,
   }
 }
 

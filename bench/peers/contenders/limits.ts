@@ -5,6 +5,21 @@ import type { Contender, Guarantee, LargeFile, Store, Workspace } from '../conte
 const logBytes = 2 ** 26
 const recordBytes = 100
 
+/** The scenarios that a guarantee makes more expensive. Memory is the limit of the others, on disk too. */
+const changes = [
+  'write',
+  'overwrite',
+  'append',
+  'patch',
+  'batch',
+  'delete',
+  'fork',
+  'copy',
+  'checkpoint',
+  'restore',
+  'writers',
+]
+
 /** What each guarantee needs from the machine. A store can only do more. */
 export const limits: readonly Contender[] = [
   {
@@ -114,6 +129,7 @@ function onDisk(name: string, guarantee: Guarantee, flush: (fd: number) => void)
     family: 'limit',
     guarantee,
     limit: true,
+    only: changes,
     settings: `One ${calls} of the bytes of an operation, into a file of ${logBytes / 2 ** 20} MiB that exists already. A fork, checkpoint, restore or removal writes ${recordBytes} B. An index in memory finds the bytes.`,
     open: async (directory) => openLog(directory, flush),
   }

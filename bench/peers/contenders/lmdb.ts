@@ -18,7 +18,12 @@ interface Database {
 }
 
 interface Lmdb {
-  open(options: { path: string; encoding: 'binary'; noSync?: boolean; overlappingSync?: boolean }): Database
+  readonly open: (options: {
+    path: string
+    encoding: 'binary'
+    noSync?: boolean
+    overlappingSync?: boolean
+  }) => Database
 }
 
 type Form = 'async' | 'sync'

@@ -49,7 +49,8 @@ function openStore({ root, temporary }: Place, of: (root: string, next: () => st
       fs.mkdirSync(path)
       return { ...of(path, next), id: path }
     },
-    resume: (id: string) => of(id, next),
+    // A memory disk is emptied when the store closes.
+    ...(!temporary && { resume: (id: string) => of(id, next) }),
     close() {
       if (temporary) fs.rmSync(root, { recursive: true, force: true })
     },

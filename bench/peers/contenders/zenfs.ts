@@ -48,6 +48,8 @@ async function openStore(form: Form, backend: 'InMemory' | 'CopyOnWrite'): Promi
 
   const mounted = (fileSystem: object): Workspace => {
     const root = `/workspace-${++last}`
+    // cp looks for the directory of a mount in its parent.
+    fs.mkdirSync(root, { recursive: true })
     zenfs.mount(root, fileSystem)
     const calls = form === 'sync' ? syncWorkspace(fs, root) : promiseWorkspace(fs.promises, root)
     const fork = async (): Promise<Workspace> => mounted(await layerOver(fileSystem))

@@ -3,7 +3,6 @@ import type { Capability, Files, LargeFile, Pending, Store, Workspace } from '..
 import {
   compare,
   createFilled,
-  fill,
   fileBytes,
   holds,
   makeDirectories,
@@ -13,6 +12,7 @@ import {
   type Act,
   type Scenario,
   type Stage,
+  writeAll,
 } from './scenario.js'
 
 const listed = 1000
@@ -48,7 +48,7 @@ function eachFile(
           files = sampleFiles(count, round + 2)
           if (exists) {
             if (workspace === undefined) workspace = await createFilled(store, before)
-            else if (expected === 'nothing') await fill(workspace, before.slice(0, done))
+            else if (expected === 'nothing') await writeAll(workspace, before.slice(0, done))
           } else {
             await workspace?.dispose?.()
             workspace = await store.create()
@@ -67,7 +67,8 @@ function eachFile(
               ...(await checkRemoved(workspace!, changed)),
               ...(await compare(workspace!, before.slice(done))),
             ]
-          return [...(await compare(workspace!, changed)), ...(await checkBuffers(store))]
+          const problems = await compare(workspace!, changed)
+          return [...problems, ...(await (exists ? checkShorter(store) : checkBuffers(store)))]
         },
       }
     },
@@ -107,6 +108,17 @@ async function checkBuffers(store: Store): Promise<string[]> {
   if (!(await holds(workspace, path, content))) problems.push('wrong: returns its own buffer')
   await workspace.dispose?.()
   return problems
+}
+
+/** A shorter content replaces the whole file. */
+async function checkShorter(store: Store): Promise<string[]> {
+  const workspace = await createFilled(store, sampleFiles(1))
+  const [[path]] = sampleFiles(1) as [Files[number]]
+  const shorter = Buffer.alloc(8, 1)
+  await workspace.write!(path, shorter)
+  const right = await holds(workspace, path, shorter)
+  await workspace.dispose?.()
+  return right ? [] : ['wrong: an overwrite with less leaves the old end']
 }
 
 async function checkRemoved(workspace: Workspace, files: Files): Promise<string[]> {

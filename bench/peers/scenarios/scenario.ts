@@ -101,6 +101,10 @@ export async function createFilled(store: Store, files: Files): Promise<Workspac
 export async function fill(workspace: Workspace, files: Files): Promise<void> {
   if (workspace.fill !== undefined) return void (await workspace.fill(files))
   await makeDirectories(workspace, files)
+  await writeAll(workspace, files)
+}
+
+export async function writeAll(workspace: Workspace, files: Files): Promise<void> {
   for (const [path, content] of files) await workspace.write!(path, content)
 }
 

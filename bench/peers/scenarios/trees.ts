@@ -1,7 +1,21 @@
 import type { Files, Store, Workspace } from '../contender.js'
-import { compare, createFilled, holds, repeat, sampleFiles, type Plan, type Scenario } from './scenario.js'
+import {
+  compare,
+  createFilled,
+  fileBytes,
+  holds,
+  repeat,
+  sampleFiles,
+  type Plan,
+  type Scenario,
+} from './scenario.js'
 
-const small = Buffer.from('changed\n')
+/** Contents of the size of the other files. */
+const [small, early, late] = [1, 2, 3].map((byte) => Buffer.alloc(fileBytes, byte)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+]
 
 const tree =
   (what: string) =>
@@ -36,7 +50,6 @@ const fork: Scenario = {
 async function checkFork(parent: Workspace, files: Files): Promise<string[]> {
   const [[first], [second], [third]] = files as [Files[number], Files[number], Files[number]]
   const problems: string[] = []
-  const [early, late] = [Buffer.from('early\n'), Buffer.from('late\n')]
   await parent.write!(first, early)
   const child = await parent.fork!()
   const sibling = await parent.fork!()
