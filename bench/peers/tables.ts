@@ -7,11 +7,14 @@ interface Column {
   readonly cell: (row: Row) => string
 }
 
-/** Renders the table of one scenario for a terminal. */
+/** Renders the table of one scenario for a terminal. Contenders without the call share one line. */
 export function renderPeers(table: Table): string {
   const columns = columnsOf(table)
-  const cells = table.rows.map((row) => columns.map(({ cell }) => cell(row)))
-  return renderCells(`${table.scenario}: ${table.title}`, columns, cells)
+  const unable = table.rows.filter(({ outcome }) => outcome === 'n/a').map(({ contender }) => contender)
+  const able = table.rows.filter(({ outcome }) => outcome !== 'n/a')
+  const cells = able.map((row) => columns.map(({ cell }) => cell(row)))
+  const text = renderCells(`${table.scenario}: ${table.title}`, columns, cells)
+  return unable.length === 0 ? text : `${text}n/a: ${unable.join('; ')}\n`
 }
 
 /** Renders all tables as Markdown, without the contenders that have no figures. */
