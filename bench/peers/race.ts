@@ -36,6 +36,8 @@ export async function describe(contenders: readonly Contender[], options: RaceOp
     } catch (error) {
       return { contender, capabilities: [], problem: problemOf(error) }
     } finally {
+      // Closing also removes the files on a memory disk.
+      await child.ask({ do: 'close' }, 10_000).catch(() => {})
       await child.kill()
       await rm(task.directory, { recursive: true, force: true })
     }
