@@ -1,22 +1,8 @@
-import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { SaxesParser } from 'saxes'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { Report, Row } from '../../bench/peers/results.js'
-import { compiledProject } from '../support/compile-source.js'
-
-const run = promisify(execFile)
-
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const installed = 'forkspace,memfs,node:fs on disk,classic-level'
-const tiny = ['--quick', '--n', '1', '--count', '20', '--files', '40']
+import type { Row } from '../../bench/peers/results.js'
+import { BenchCommand, tiny } from '../support/bench-command.js'
 
 /** Contenders in memory and on disk that each do one thing wrong. */
 const wrongContenders = `
@@ -65,84 +51,37 @@ export const contenders = [
 `
 
 describe('npm run bench -- peers', () => {
-  let directory: string
-  let files: string
-
-  const peers = async (...args: readonly string[]): Promise<Ended> => {
-    const script = join(directory, 'bench/run.js')
-    return run(process.execPath, ['--expose-gc', script, 'peers', ...args]).then(
-      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-      (error: unknown) => error as Ended,
-    )
-  }
-
-  const report = async (file: string): Promise<Report> => JSON.parse(await readFile(file, 'utf8')) as Report
+  let bench: BenchCommand
 
   beforeAll(async () => {
-    directory = await compiledProject()
-    files = await mkdtemp(join(directory, 'peers-'))
+    bench = await BenchCommand.create()
   })
 
   it('is listed with its scenarios', async () => {
-    const { stdout } = await run(process.execPath, [join(directory, 'bench/run.js'), '--list'])
+    const { stdout } = await bench.run('--list')
     expect(stdout).toMatch(/^peers: write .*\bfork\b.*\bheap$/m)
   })
 
   it.each([
-    [['nothing'], 'no scenario nothing of peers'],
-    [['--contenders', 'nobody'], 'no contender nobody'],
-    [['--n', 'many'], '--n takes whole numbers'],
-    [['--tolerance', '2'], '--tolerance needs --compare'],
-    [['--compare', 'package.json', '--tolerance', '0.5'], '--tolerance takes a number of at least 1'],
-    [['--compare', 'package.json'], 'package.json is not a file of --save'],
-    [['--unknown'], "Unknown option '--unknown'"],
+    [['peers', '--contenders', 'nobody'], 'no contender nobody'],
+    [['peers', '--tolerance', '2'], '--tolerance needs --compare'],
+    [['peers', '--compare', 'package.json'], 'package.json is not a file of --save'],
+    [['smoke', 'peers'], 'peers runs alone'],
   ])('rejects %j in one line', async (args, message) => {
-    const { code, stdout, stderr } = await peers(...args)
+    const { code, stdout, stderr } = await bench.run(...args)
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toContain(message)
     expect(stderr.trimEnd()).not.toContain('\n')
   })
 
-  it('rejects other groups beside it', async () => {
-    const failed: unknown = await run(process.execPath, [
-      join(directory, 'bench/run.js'),
-      'smoke',
-      'peers',
-    ]).catch((error: unknown) => error)
-    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('peers runs alone') as string })
-  })
-
-  it('reports plausible figures and no wrong answer of forkspace', { timeout: 600_000 }, async () => {
-    const json = join(files, 'report.json')
-    const svg = join(files, 'report.svg')
-    const markdown = join(files, 'report.md')
-    const outputs = ['--save', json, '--svg', svg, '--markdown', markdown]
-    const scenarios = ['write', 'read', 'batch', 'fork', 'restore', 'open', 'heap']
-    const ended = await peers(...scenarios, ...tiny, '--contenders', installed, ...outputs)
-    expect(ended).toMatchObject({ code: 0 })
-    const { tables } = await report(json)
-    expect(tables.map(({ scenario }) => scenario)).toEqual(scenarios)
-    for (const { scenario, unit, rows } of tables) {
-      const own = rows.filter(({ family }) => family === 'forkspace')
-      expect(own.map(({ notes }) => notes).flat()).toEqual([])
-      const measured = rows.filter(({ outcome }) => outcome === 'measured')
-      expect([scenario, measured.length >= 2]).toEqual([scenario, true])
-      for (const row of measured)
-        expect([scenario, row.contender, unusable(row, unit)]).toEqual([scenario, row.contender, []])
-      expect(rows.filter(({ outcome }) => outcome === 'failed')).toEqual([])
-    }
-    expect(tagsOf(await readFile(svg, 'utf8'))).toContain('rect')
-    expect(await readFile(markdown, 'utf8')).toMatch(/^\| forkspace memory \| memory \|/m)
-  })
-
   it('shows wrong answers beside the figures', { timeout: 600_000 }, async () => {
-    const module = join(files, 'wrong.mjs')
+    const module = join(bench.directory, 'wrong.mjs')
     await writeFile(module, wrongContenders)
-    const json = join(files, 'wrong.json')
+    const json = join(bench.directory, 'wrong.json')
     const chosen = ['--with', module, '--contenders', 'keeper,loser,sharer,forgetter']
-    const { code, stdout } = await peers('write', 'fork', ...tiny, ...chosen, '--json', json)
+    const { code, stdout } = await bench.run('peers', 'write', 'fork', ...tiny, ...chosen, '--json', json)
     expect(code).toBe(0)
-    const [write, fork] = (await report(json)).tables
+    const [write, fork] = (await bench.report(json)).tables
     const notes = (rows: readonly Row[], name: string): readonly string[] =>
       rows.find(({ contender }) => contender === name)!.notes
     expect(notes(write!.rows, 'keeper')).toEqual(["wrong: keeps the caller's buffer"])
@@ -152,49 +91,4 @@ describe('npm run bench -- peers', () => {
     expect(notes(fork!.rows, 'sharer')).toContain('wrong: a parent sees a write of its fork')
     expect(stdout).toMatch(/^keeper .* wrong: keeps the caller's buffer$/m)
   })
-
-  it('compares ratios to the limits with an earlier run', { timeout: 600_000 }, async () => {
-    const before = join(files, 'before.json')
-    const stat = ['stat', ...tiny, '--contenders', 'memfs']
-    expect(await peers(...stat, '--save', before)).toMatchObject({ code: 0 })
-    const times = async (factor: number): Promise<string> => {
-      const { tables, node } = await report(before)
-      const scaled = tables.map((table) => ({
-        ...table,
-        rows: table.rows.map((row) => ({
-          ...row,
-          ...(row.toLimit !== undefined && { toLimit: row.toLimit * factor }),
-        })),
-      }))
-      const file = join(files, `times-${factor}.json`)
-      await writeFile(file, JSON.stringify({ node, tables: scaled }))
-      return file
-    }
-    const same = await peers(...stat, '--compare', await times(1000))
-    expect(same).toMatchObject({ code: 0, stdout: expect.stringContaining('No row is slower') as string })
-    const worse = await peers(...stat, '--compare', await times(0.001), '--tolerance', '2')
-    expect(worse).toMatchObject({ code: 1 })
-    expect(worse.stdout).toMatch(/^stat, .*, memfs: .*x of the limit instead of .*x$/m)
-  })
 })
-
-/** The figures of a row that are missing or impossible. */
-function unusable(row: Row, unit: 'time' | 'bytes'): string[] {
-  const figures = unit === 'bytes' ? (['bytes'] as const) : (['cold', 'coldCpu', 'wall', 'cpu'] as const)
-  return figures.filter((figure) => {
-    const value = row[figure]
-    return value === undefined || !Number.isFinite(value) || value < 0
-  })
-}
-
-/** Throws if the text is not well-formed XML. */
-function tagsOf(xml: string): string[] {
-  const tags: string[] = []
-  const parser = new SaxesParser({ xmlns: true })
-  parser.on('opentag', ({ name }) => tags.push(name))
-  parser.on('error', (error) => {
-    throw error
-  })
-  parser.write(xml).close()
-  return tags
-}
