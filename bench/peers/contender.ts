@@ -16,6 +16,8 @@ export interface Contender {
   readonly limit?: true
   /** The settings that differ from the defaults, and how it does what it has no call for. */
   readonly settings: string
+  /** Its files are on a disk or in the memory of native code, so the heap does not show their cost. */
+  readonly outsideHeap?: true
   /** The only scenarios for it; all by default. */
   readonly only?: readonly string[]
   /** Opens a store in a directory. The directory is empty, or holds the store from an earlier process. */

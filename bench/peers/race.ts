@@ -67,8 +67,12 @@ export async function race(
   }
 }
 
-function isAble({ name, needs, guarantees }: Scenario, { contender, capabilities, problem }: Entry): boolean {
-  const { guarantee, only } = contender
+function isAble(
+  { name, needs, guarantees, unit }: Scenario,
+  { contender, capabilities, problem }: Entry,
+): boolean {
+  const { guarantee, only, outsideHeap = false } = contender
+  if (unit === 'bytes' && outsideHeap) return false
   if (problem !== undefined || (only !== undefined && !only.includes(name))) return false
   if (guarantees !== undefined && !guarantees.includes(guarantee)) return false
   return needs.every((capability) => capabilities.includes(capability))

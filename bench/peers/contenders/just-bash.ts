@@ -38,6 +38,7 @@ export const justBash: readonly Contender[] = [
     guarantee: 'memory',
     settings:
       'One OverlayFs per workspace. Preparations write to its real directory. A fork is another OverlayFs.',
+    outsideHeap: true,
     async open(directory) {
       const { OverlayFs } = await loadPackage<JustBash>('just-bash')
       const nextRoot = numbered(directory)

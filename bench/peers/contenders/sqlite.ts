@@ -31,6 +31,7 @@ function contender(name: string, guarantee: Guarantee, synchronous: string | und
     family: 'better-sqlite3',
     guarantee,
     settings: `Synchronous calls. ${file ? `A file with ${file}o` : 'O'}ne table from path to content with prepared statements. The name of the workspace is the start of the path.`,
+    outsideHeap: true,
     async open(directory) {
       const { default: Sqlite } = await loadPackage<{ default: new (path: string) => Database }>(
         'better-sqlite3',

@@ -7,6 +7,7 @@ export const heap: Scenario = {
   name: 'heap',
   title: ({ files }) => `heap and buffers of a file of 1 KiB, among ${files.toLocaleString('en')}`,
   needs: ['write', 'read'],
+  guarantees: ['memory'],
   unit: 'bytes',
   async start({ plan, store }) {
     const opened = await store()
