@@ -96,7 +96,7 @@ export const gitLimits = {
   scratchBytes: 16 * 1024,
   /** Bytes of a new object that are hashed at once. */
   hashedBytes: 2 ** 20,
-  /** The least bytes of a pack that are read ahead, and the most that are hashed at once, unless one object is larger. */
+  /** The minimum number of bytes to read ahead, and the maximum to hash at once, unless one object is larger. */
   readAheadBytes: 256 * 1024,
   /** Bytes of a pack that are written or sent in one step. */
   packStepBytes: 2 ** 20,

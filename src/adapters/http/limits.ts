@@ -108,8 +108,6 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 
 /** Bounds of the work of a handler. They cannot be set. Sizes are in bytes, times in milliseconds. */
 export const handlerLimits = {
-  /** Work after which the event loop gets a turn. */
-  sliceMs: 8,
   /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
   entryBytes: 1024,
   /** The first buffer for a body. It doubles as the body arrives. */

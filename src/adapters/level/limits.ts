@@ -1,6 +1,6 @@
 /** Limits of the store in a directory. Sizes are in bytes unless the name has another unit. */
 export const levelLimits = {
-  /** The size at which another segment is begun. */
+  /** A segment of this size is sealed, and another one is started. */
   segmentBytes: 128 * 2 ** 20,
   /** The index is flushed when it lacks this many entries. */
   flushEntries: 8192,
@@ -19,13 +19,13 @@ export const levelLimits = {
    * it. A steady writer checks once for each write.
    */
   placeHoldsMs: 1,
-  /** Pieces that one call of the system writes, which takes no more. */
+  /** The most pieces that one system call accepts. */
   piecesPerWrite: 1024,
-  /** Up to this size, a write blocks the event loop, which is faster than the turn to another thread. */
+  /** Writes of up to this size are synchronous, because starting them on another thread takes longer. */
   syncWriteBytes: 64 * 1024,
-  /** Up to this size, a read blocks the event loop. */
+  /** Reads of up to this size are synchronous. */
   syncReadBytes: 16 * 1024,
-  /** For how long such reads may block the event loop between two of its turns, in milliseconds. */
+  /** How long synchronous reads may block the event loop between two of its turns, in milliseconds. */
   syncReadMs: 4,
   /** Entries with gaps up to this size are read at once. */
   gapBytes: 4096,
@@ -45,23 +45,23 @@ export const levelLimits = {
   scannedBytes: 2 ** 20,
   /** Bytes of a segment that recovery writes again at once. */
   copiedBytes: 2 ** 20,
-  /** A page of the index that is cut becomes pages of about this size. */
+  /** A page of the index that is split becomes pages of about this size. */
   pageBytes: 4096,
-  /** A smaller page takes in the next one. */
+  /** A smaller page is merged with the next one. */
   pageBytesMin: 1024,
-  /** A larger page is cut. */
+  /** A larger page is split. */
   pageBytesMax: 8192,
   /** Pages of the index in memory. */
   cachedPages: 1024,
   /** Bytes of changed pages in memory, approximately. Beyond this, pages are stored before the root. */
   changedPageBytes: 2 ** 20,
-  /** Work of a flush after which the event loop gets a turn, in milliseconds. */
+  /** A flush gives the event loop a turn after this many milliseconds. */
   sliceMs: 4,
   /** A chunk with more keys than this is split. An insertion moves at most this many keys. */
   keysPerChunk: 512,
   /** Entries of one range that are read at once. */
   entriesPerRead: 1000,
-  /** Entries that are brought to the index at once where it is made from the segments. */
+  /** Entries that are added to the index at once when it is rebuilt from the segments. */
   rebuiltEntries: 65_536,
   /** The file of the index is rewritten when it has more unneeded bytes than this, and more of them than needed ones. */
   unneededBytes: 4 * 2 ** 20,
@@ -73,17 +73,17 @@ export const levelLimits = {
   manifestBytes: 64 * 2 ** 20,
   /** Characters of the name of a host in `owner.json`. */
   hostNameLength: 255,
-  /** Names of missing files that an error lists. */
+  /** Missing files that an error lists. */
   namedFiles: 10,
-  /** How often a backup looks again while a store that is in use goes on to other segments. */
+  /** How often a backup reads the manifest again while a store in use starts other segments. */
   manifestLooks: 100,
   /** Bytes of a backup that are written at once. */
   backupBytes: 2 ** 20,
   /** A range that cannot be read is skipped in pieces of this size. */
   unreadableBytes: 4096,
-  /** How often a store in the old format is looked at while another process, which holds the lock, is replacing files. */
+  /** How often a store in the old format is read again while another process with the lock replaces its files. */
   oldFileLooks: 10,
-  /** A block of an old table that lists others. LevelDB makes tables of 2 MiB. */
+  /** A block of an old table that lists other blocks. LevelDB writes tables of 2 MiB. */
   oldBlockBytes: 64 * 2 ** 20,
   /** Bytes of an old store that are migrated at once. */
   migratedBytes: 2 ** 20,
