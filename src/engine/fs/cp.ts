@@ -53,7 +53,8 @@ async function copyLater(context: Context, { src, dest, options, names }: Copy):
     const walk = new CopyWalk(options, { isSync: false }).run(src, dest)
     const steps = await runWalk(walk, async (question) => {
       if (slice.over) await slice.next()
-      if (question.ask === 'filter') return question.filter(question.src, question.dest)
+      // As in Node, a filter that is a method is called on the options.
+      if (question.ask === 'filter') return question.filter.call(options, question.src, question.dest)
       return whenLoaded(() => find(live, question))
     })
     for (const some of batches(steps))
@@ -70,7 +71,7 @@ function copyNow(context: Context, { src, dest, options, names }: Copy): void {
     const walk = new CopyWalk(options, { isSync: true }).run(src, dest)
     const steps = runWalkNow(walk, (question) => {
       if (question.ask !== 'filter') return find(live, question)
-      const answer = question.filter(question.src, question.dest)
+      const answer = question.filter.call(options, question.src, question.dest)
       if (!(answer instanceof Promise)) return answer
       answer.catch(() => undefined)
       throw notABoolean(answer)

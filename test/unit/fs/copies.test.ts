@@ -85,6 +85,19 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
     )
   })
 
+  test('a filter that is a method uses other properties of the options', async () => {
+    await sides.same('method', (fs, at) => {
+      const options = {
+        recursive: true,
+        skipped: 'a',
+        filter(this: { skipped?: string }, from: string): boolean {
+          return !from.endsWith(`/${this.skipped}`)
+        },
+      }
+      return fs.cp(at('/dir'), at('/new'), options)
+    })
+  })
+
   test('an asynchronous filter', async () => {
     await sides.same('filter', (fs, at) =>
       fs.cp(at('/dir'), at('/new'), { recursive: true, filter: async (from) => !from.endsWith('/a') }),

@@ -29,7 +29,9 @@ export async function copy(
   const dest = givenPath(to, 'dest')
   try {
     const steps = await runWalk(new CopyWalk(options, { isSync: false }).run(src, dest), (question) =>
-      question.ask === 'filter' ? question.filter(question.src, question.dest) : find(files, calls, question),
+      question.ask === 'filter'
+        ? question.filter.call(options, question.src, question.dest)
+        : find(files, calls, question),
     )
     for (const step of steps) await change(calls, step)
   } catch (thrown) {
