@@ -17,7 +17,7 @@ export const peersUsage = `npm run bench -- peers [scenario]... [options]
 
   --contenders A,B    only contenders whose names start with one of these; the limits always run
   --with FILE         a module that exports more contenders
-  --quick             small sizes and few rounds, within 3 minutes
+  --quick             small sizes and few rounds, about 5 minutes
   --files N           files of large trees: 10,000 by default, 1,000 with --quick
   --n N               warm rounds: 5 by default, 2 with --quick
   --count N           operations in one round: 2,000 by default, 400 with --quick

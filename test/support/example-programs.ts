@@ -181,7 +181,7 @@ const worldNames = ['engine', 'session', 'fork', 'directory', 'show', 'signal', 
 
 /**
  * An example as a program. Names that entry points export need no import: `exported` lists them. The
- * URL of a server stands for that of the world, a fixed port for a free one, and a directory for one of the world.
+ * URL of a server is replaced by that of the world, a fixed port for a free one, and a directory for one of the world.
  */
 export function exampleProgram(
   example: DocExample,
