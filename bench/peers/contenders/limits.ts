@@ -57,11 +57,14 @@ class Layer<Value> {
 function inMap(start: Layer<Buffer>): Workspace {
   let layer = start
   const lists = new Map<string, string[]>()
+  /** The files of the last appends. Any other change of a file removes it. */
   const grown = new Map<string, { bytes: Buffer; length: number }>()
+  const set = (path: string, content: Uint8Array): void => {
+    grown.delete(path)
+    layer.files.set(path, Buffer.from(content))
+  }
   return {
-    write(path, content) {
-      layer.files.set(path, Buffer.from(content))
-    },
+    write: set,
     read: (path) => Buffer.from(layer.get(path)!),
     stat: (path) => layer.get(path)!.length,
     /** The first call makes the list. Later ones copy it. */
@@ -89,9 +92,12 @@ function inMap(start: Layer<Buffer>): Workspace {
       file.length = length
       layer.files.set(path, file.bytes.subarray(0, length))
     },
-    remove: (path) => layer.files.delete(path),
+    remove(path) {
+      grown.delete(path)
+      layer.files.delete(path)
+    },
     batch(files) {
-      for (const [path, content] of files) layer.files.set(path, Buffer.from(content))
+      for (const [path, content] of files) set(path, content)
     },
     fork() {
       const { state, next } = layer.freeze()
@@ -109,6 +115,7 @@ function inMap(start: Layer<Buffer>): Workspace {
       return state
     },
     restore(checkpoint) {
+      grown.clear()
       layer = new Layer(checkpoint as Layer<Buffer>)
     },
     openLarge(_path, bytes) {
