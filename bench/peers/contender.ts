@@ -14,7 +14,7 @@ export interface Contender {
   readonly guarantee: Guarantee
   /** A limit does only what its guarantee needs: one copy, one `pwrite`, or one `pwrite` and `fdatasync`. */
   readonly limit?: true
-  /** The settings that differ from the defaults, and how it does what it has no call for. */
+  /** The settings that differ from the defaults, and how missing calls are emulated. */
   readonly settings: string
   /** Its files are on a disk or in the memory of native code, so the heap does not show their cost. */
   readonly outsideHeap?: true
@@ -53,7 +53,7 @@ export interface Workspace {
   batch?(files: Files): Pending<unknown>
   /** Writes many files in the fastest way. Only preparations use it. */
   fill?(files: Files): Pending<unknown>
-  /** Returns a workspace with the same files that shares what did not change. */
+  /** Returns a workspace with the same files. It shares unchanged files with this one. */
   fork?(): Pending<Workspace>
   /** Returns a workspace with copies of all files. */
   copy?(): Pending<Workspace>

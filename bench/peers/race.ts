@@ -7,7 +7,7 @@ import { ContenderProcess, Missing } from './process.js'
 import type { Row } from './results.js'
 import type { Plan, Scenario } from './scenarios/scenario.js'
 
-/** A contender, and what it can do or why it cannot run. */
+/** A contender with its capabilities, or with the reason why it cannot run. */
 export interface Entry {
   readonly contender: Contender
   readonly capabilities: readonly Capability[]
@@ -25,7 +25,7 @@ export interface RaceOptions {
 const startsAtOnce = 2
 const fewestRounds = 2
 
-/** Asks each contender in a process of its own what it can do. */
+/** Asks each contender for its capabilities, in a process of its own. */
 export async function describe(contenders: readonly Contender[], options: RaceOptions): Promise<Entry[]> {
   return mapAtOnce(contenders, async (contender) => {
     const task = await taskFor(contender, 'describe', options)

@@ -1,7 +1,7 @@
 import { parsePage, programOf } from './doc-pages.js'
 import type { DocExample } from './doc-examples.js'
 
-/** What an example needs around it: code before it, which may declare names, and after it. */
+/** The code before and after an example. The code before it may declare names. */
 interface Surroundings {
   readonly before?: string
   readonly after?: string

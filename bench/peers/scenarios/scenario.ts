@@ -56,7 +56,7 @@ export interface Act {
   prepare?(round: number): Promise<unknown>
   /** Runs a round and returns the number of operations, or of bytes. */
   run(round: number): Promise<number>
-  /** Checks the results after the last round, and returns what is wrong. */
+  /** Checks the results after the last round, and returns a list of problems. */
   check(): Promise<string[]>
 }
 

@@ -35,7 +35,7 @@ export interface RepairOptions {
   readonly lostEvents?: readonly { readonly sessionId: string; readonly seq: number }[]
 }
 
-/** The counts of objects that a repair copied, and a list of what it did not copy or changed. */
+/** The counts of objects that a repair copied, and a list of lost or changed objects. */
 export interface RepairReport {
   /** Everything that was lost or changed. */
   readonly dropped: readonly Dropped[]

@@ -19,7 +19,7 @@ import type { NodeLoader } from '../../tree/node-loader.js'
 import { emptyPages, findName, setName } from '../../tree/page.js'
 import { bodyReferences } from '../../tree/references.js'
 
-/** A lost part of a tree: its path, and what was lost. */
+/** A lost part of a tree: its path, and a message for people. */
 export interface LostPath {
   readonly path: string
   readonly message: string
