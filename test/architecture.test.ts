@@ -70,6 +70,9 @@ const wire = 'engine/client-contract.ts'
 /** Composes the package and its adapters, as an embedder does. */
 const commandLine = 'adapters/cli/'
 
+/** The parts of `testing.ts`, which opens the engine for them. */
+const testing = 'adapters/testing/'
+
 const engineBuiltins = ['crypto', 'buffer', 'events', 'stream', 'zlib', 'diagnostics_channel']
 
 /** Access to clocks, randomness and the process, which must be passed in instead. */
@@ -444,7 +447,8 @@ describe('loading the package', () => {
       const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*node_modules\/)/.exec(url)?.[1]
       if (name !== undefined && !(name in enginePackages) && name !== 'tslib') parts.add(`package ${name}`)
       const adapter = /\/adapters\/([^/]+)\//.exec(url)?.[1]
-      if (adapter !== undefined && adapter !== 'system') parts.add(`adapter ${adapter}`)
+      if (adapter !== undefined && adapter !== 'system' && adapter !== 'testing')
+        parts.add(`adapter ${adapter}`)
     }
     for (const id of builtins) {
       if (nothing.builtins.includes(id)) continue
@@ -571,6 +575,7 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
     if (/^adapters\/(git|junit|car)\/index\.ts$/.test(target)) return dynamic
     return target === 'engine/index.ts' || target === 'adapters/system/index.ts'
   }
+  if (target.startsWith(testing)) return true
   return target === 'engine/index.ts' || target === 'index.ts'
 }
 

@@ -288,6 +288,9 @@ export const testsCalls: Calls<typeof testing> = {
   openTestEngine: [[{ seed: 1, maxFileBytes: 1 }]],
   memoryStorage: [[{ durable: false, syncReads: true }]],
   randomWords: [[1]],
+  fixture: [[{ files: { '/a': 'b' } }, { seed: 1 }]],
+  assertTree: [],
+  fsModules: [],
   fromJSON: [],
   toJSON: [],
 }
