@@ -212,6 +212,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(secrets !== undefined && { secrets }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
+    commitReader: async () => (await adapter()).commitReader,
     checkRemote: async (remote) => (await adapter()).checkRemote(remote),
     archives: once(async () => {
       const { createArchives } = await import('./adapters/archive/index.js')
@@ -416,7 +417,14 @@ export type {
   SessionApprovals,
   SessionCache,
   SessionBus,
+  SessionCommit,
   SessionCommitRequest,
+  SessionCommits,
+  CommitBundleRequest,
+  CommitFileRequest,
+  CommitListRequest,
+  CommitPage,
+  CommitReference,
   SessionCreateRequest,
   SessionEvent,
   SessionEvents,

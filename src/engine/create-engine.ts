@@ -25,9 +25,10 @@ import { Collection } from './services/gc/collection.js'
 import { Checkouts } from './services/checkouts/checkouts.js'
 import { MessageBus } from './services/bus/bus.js'
 import { Commits } from './services/sources/commits.js'
+import { KeptCommits } from './services/sources/kept-commits.js'
 import { FileLocks } from './services/locks/file-locks.js'
 import { HealthReports } from './services/health.js'
-import type { Committer, GitRemote, Importer } from './services/sources/git-ports.js'
+import type { CommitReader, Committer, GitRemote, Importer } from './services/sources/git-ports.js'
 import type { Host } from './services/sources/host-ports.js'
 import type { Archives } from './services/sources/source-ports.js'
 import { UsageMeter } from './services/usage.js'
@@ -83,6 +84,7 @@ export interface EngineParts {
   /** Adapters, loaded when they are first needed. */
   readonly importer?: () => Promise<Importer>
   readonly committer?: () => Promise<Committer>
+  readonly commitReader?: () => Promise<CommitReader>
   readonly archives?: () => Promise<Archives>
   readonly host?: () => Promise<Host>
   readonly reportReader?: () => Promise<ReportReader>
@@ -206,6 +208,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
     collection,
     commits,
+    keptCommits: new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects),
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),

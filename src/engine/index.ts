@@ -100,6 +100,15 @@ export type { CheckoutProgress } from './services/checkouts/checkout-write.js'
 export type { CommitSummary } from './services/sources/commit-summary.js'
 export { type HealthReportPage, type HealthReportRequest } from './services/health.js'
 export { HealthStatus, type Health, type HealthReport } from './records/health-report.js'
+export type { SessionCommits } from './facade/commits.js'
+export type {
+  CommitBundleRequest,
+  CommitFileRequest,
+  CommitListRequest,
+  CommitPage,
+  CommitReference,
+  SessionCommit,
+} from './services/sources/kept-commits.js'
 export type { SessionHealth } from './facade/health.js'
 export { Secret } from './services/secrets/secret.js'
 export type { MasterKey, SecretOptions } from './services/secrets/secret-keys.js'

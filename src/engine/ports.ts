@@ -27,9 +27,12 @@ export { isUnsafeName, isUnsafeSymlinkName, unsafePart } from './base/unsafe-nam
 export { version } from './base/version.js'
 export { nextTurn, runAtOnce, runInSlices, TimeSlice, type Steps } from './base/cooperative.js'
 export type {
+  CommitDescription,
+  CommitReader,
   Committer,
   CommitIdentity,
   CommitRequest,
+  GitBundleRequest,
   GitObject,
   GitObjects,
   GitRemote,

@@ -547,6 +547,24 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(missing).toMatchObject({ code: 1, stderr: 'forkspace: there is no file or directory nowhere\n' })
     })
 
+    test.runIf(place === 'store' && hasGit)('gives commits as a git bundle', async () => {
+      const session = await sessionOf()
+      const committed = await output(['commit', session, '-m', 'One', '--branch', 'fix'])
+      const bundle = join(directory, 'fix.bundle')
+      await output(['export', session, '--git-bundle', '--branch', 'fix', '-o', bundle])
+      const repository = GitRepository.create(join(directory, 'fetching.git'))
+      expect(repository.git(['bundle', 'list-heads', bundle])).toBe(`${committed} refs/heads/fix`)
+      repository.git(['fetch', '--quiet', bundle, 'fix:fix'])
+      expect(repository.tip('refs/heads/fix')).toBe(committed)
+      const unclear = await run(['export', session, '-o', 'x', '--bundle', '--git-bundle'])
+      expect(unclear).toMatchObject({ code: 2, stderr: expect.stringContaining('--bundle or --git-bundle') })
+      const without = await run(['export', session, '-o', 'x', '--branch', 'fix'])
+      expect(without).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('--branch needs --git-bundle'),
+      })
+    })
+
     test.runIf(hasGit)('can be added from git and pushed back', async () => {
       const root = join(directory, 'git')
       const repository = GitRepository.create(join(root, 'app.git'))
@@ -566,6 +584,10 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         const committed = await output(['commit', session, '-m', 'Two', '--branch', 'fix', ...allow])
         expect(repository.tip('refs/heads/fix')).toBe(committed)
         expect(repository.git(['log', '-1', '--format=%s', 'fix'])).toBe('Two')
+        expect(await output(['commits', session])).toMatch(
+          new RegExp(`^${committed}  \\S+Z  \\S+  \\(fix\\)  Two$`),
+        )
+        expect(await lines(['commits', session, '--branch', 'other'])).toEqual([])
         expect(await output(['source', 'import', source, 'fix', ...allow])).toBe(committed)
         const unknown = await run(['source', 'import', source, 'nope', ...allow])
         expect(unknown.stderr).toMatch(/REF_NOT_FOUND/)

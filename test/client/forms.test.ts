@@ -54,8 +54,11 @@ test('of a session', () => {
     'narrow' | 'checkout' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
-  // These contain or return handles; events have no principal, published messages have no id.
-  expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<'fs' | 'fork' | 'diff' | 'events' | 'bus'>()
+  // These contain or return handles; events have no principal, published messages have no id, and a bundle of commits
+  // is a stream.
+  expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<
+    'fs' | 'fork' | 'diff' | 'commits' | 'events' | 'bus'
+  >()
 })
 
 test('of the services of a session', () => {

@@ -294,6 +294,18 @@ const requests: {
     author: { name: 'Ada', email: 'ada@example.org' },
     gitBranch: { branchName: 'main' },
   }),
+  listCommits: async ({ session, sessionId }) => {
+    await session.commit({ message: 'all' })
+    return { sessionId, branchName: '' }
+  },
+  getCommit: async ({ session, sessionId }) => ({
+    sessionId,
+    commitId: (await session.commit({ message: 'all' })).commitId,
+  }),
+  readCommitFile: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/committed', content: 'a' })
+    return { sessionId, commitId: (await session.commit({ message: 'all' })).commitId, path: '/committed' }
+  },
   generateCommitSummary: async ({ session, sessionId }) => {
     await session.files.write({ path: '/new', content: '' })
     return { sessionId }
@@ -438,6 +450,8 @@ const further: {
       return { sessionId, approvalId }
     },
   ],
+  getCommit: [async ({ sessionId }) => ({ sessionId, commitId: 'a'.repeat(40) })],
+  readCommitFile: [async ({ sessionId }) => ({ sessionId, commitId: 'a'.repeat(40), path: '/a' })],
   commit: [
     async ({ session, sessionId }) => {
       await session.files.write({ path: '/.git/config', content: '' })
@@ -472,6 +486,9 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   setPosixLockBlocking: ['DEADLOCK'],
   flock: ['DEADLOCK', 'LOCK_HELD'],
   createSource: ['GIT_ADDRESS_REFUSED'],
+  listCommits: ['NO_ADAPTER'],
+  getCommit: ['NO_ADAPTER'],
+  readCommitFile: ['NO_ADAPTER'],
   commit: [
     'BRANCH_MOVED',
     'NO_ADAPTER',

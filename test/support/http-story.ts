@@ -348,11 +348,14 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
   const second = await step('another approval', 'requestApproval', { sessionId })
   await step('an approval', 'denyApproval', { sessionId, ...second, feedback: 'Not before the tests pass.' })
   await step('all approvals', 'listApprovals', { sessionId })
-  await step('a commit', 'commit', {
+  const { commitId } = await step('a commit', 'commit', {
     sessionId,
     message: 'Correct the answer',
     author: { name: 'Ann', email: 'ann@example.org' },
   })
+  await step('all commits', 'listCommits', { sessionId })
+  await step('a commit', 'getCommit', { sessionId, commitId })
+  await step('a file', 'readCommitFile', { sessionId, commitId, path: '/docs/guide.md' })
 
   // Cache.
   const key = 'build/main'

@@ -223,6 +223,13 @@ export const posixLocksCalls: Calls<main.SessionPosixLocks> = {
   funlock: [[{ path: '/a', range, owner, isFlock: false }]],
 }
 
+export const commitsCalls: Calls<main.SessionCommits> = {
+  list: [[{ branchName: 'a', ...page }]],
+  get: [[{ commitId: 'a'.repeat(40) }]],
+  readFile: [[{ commitId: 'a'.repeat(40), path: '/a' }]],
+  exportBundle: [[{ branchName: 'a', as: 'b', signal }]],
+}
+
 const report = { reportFormat: 'junit-xml/v1' as const, reportContent: '<testsuite/>' }
 export const healthCalls: Calls<main.SessionHealth> = {
   get: [[]],

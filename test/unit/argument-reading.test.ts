@@ -177,6 +177,7 @@ function eachHandle(open: () => Promise<Session>): void {
   readsAtTheCall('approvals', of('approvals'), calls.approvalsCalls)
   readsAtTheCall('fileLocks', of('fileLocks'), calls.fileLocksCalls)
   readsAtTheCall('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  readsAtTheCall('commits', of('commits'), calls.commitsCalls)
   readsAtTheCall('health', of('health'), calls.healthCalls)
   readsAtTheCall('secrets', of('secrets'), calls.secretsCalls)
 }

@@ -144,6 +144,12 @@ const rows: Row[] = [
     details: { sourceId: anyText, revisionId: 'none' },
   },
   {
+    reason: 'COMMIT_NOT_FOUND',
+    when: 'the session has made no such commit',
+    provoke: ({ session }) => session.commits.get({ commitId: 'a'.repeat(40) }),
+    details: { commitId: 'a'.repeat(40) },
+  },
+  {
     reason: 'JOB_NOT_FOUND',
     when: 'the source has no such job',
     provoke: ({ engine }) => engine.sources.getJob({ sourceId: unknownId, jobId: unknownId }),

@@ -74,6 +74,11 @@ const natively: Readonly<
     return drain(scope.sources.exportTar({ sourceId }))
   },
   exportBundle: (handle) => drain(handle.exportBundle()),
+  // The session has no commit yet.
+  exportCommits: (handle) =>
+    drain(handle.commits.exportBundle()).catch((error: unknown) => {
+      if ((error as { readonly reason?: string }).reason !== 'COMMIT_NOT_FOUND') throw error
+    }),
   checkout: (handle) => handle.checkout(join(directory, 'out')),
   syncCheckout: async (handle) => {
     // A checkout is synced by the handle that made it: permission to check out alone is not enough.

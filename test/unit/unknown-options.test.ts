@@ -160,6 +160,7 @@ describe('in process', () => {
   rejects('approvals', of('approvals'), calls.approvalsCalls)
   rejects('fileLocks', of('fileLocks'), calls.fileLocksCalls)
   rejects('posixLocks', of('posixLocks'), calls.posixLocksCalls)
+  rejects('commits', of('commits'), calls.commitsCalls)
   rejects('health', of('health'), calls.healthCalls)
   rejects('secrets', of('secrets'), calls.secretsCalls)
   rejects(

@@ -12,10 +12,12 @@ import { formatBytes, startProgress } from './progress.js'
 interface ExportOptions {
   readonly output?: string
   readonly bundle?: boolean
+  readonly gitBundle?: boolean
+  readonly branch?: string
 }
 
 /**
- * Exports a session as a tar or bundle, or `<source>@<revision>` as a tar. The output is a file or standard
+ * Exports a session as a tar or bundle, its commits as a git bundle, or `<source>@<revision>` as a tar. The output is a file or standard
  * output. A file gets its name only after it is complete.
  */
 export async function exportTree(context: Context, [what]: [string], options: ExportOptions): Promise<void> {
@@ -23,7 +25,7 @@ export async function exportTree(context: Context, [what]: [string], options: Ex
   if (context.out.json) throw new UsageError('an export cannot be JSON: omit --json')
   if (output === undefined && context.world.stdout.isTTY)
     throw new UsageError('the export is binary: pass -o <file>, or redirect standard output')
-  const content = await contentOf(context, what, options.bundle === true)
+  const content = await contentOf(context, what, options)
   if (output === undefined) {
     for await (const bytes of content) await context.out.bytes(bytes)
     return
@@ -70,13 +72,17 @@ async function checkOutput(output: string): Promise<void> {
 async function contentOf(
   context: Context,
   what: string,
-  bundle: boolean,
+  { bundle = false, gitBundle = false, branch }: ExportOptions,
 ): Promise<AsyncIterable<Uint8Array>> {
   const at = what.indexOf('@')
+  if (bundle && gitBundle) throw new UsageError('pass --bundle or --git-bundle, not both')
+  if (branch !== undefined && !gitBundle) throw new UsageError('--branch needs --git-bundle')
   if (bundle && at >= 0) throw new UsageError('--bundle exports a session, not a revision')
+  if (gitBundle && at >= 0) throw new UsageError('--git-bundle exports a session, not a revision')
   const engine = await context.engine('an export')
   if (at < 0) {
     const session = await engine.sessions.open(await context.sessionId(parseId(what, 'session')))
+    if (gitBundle) return session.commits.exportBundle(branch === undefined ? {} : { branchName: branch })
     return bundle ? session.exportBundle() : session.exportTar()
   }
   const sourceId = await context.sourceId(parseId(what.slice(0, at), 'source'))

@@ -94,6 +94,34 @@ export async function removeSessions(context: Context, [prefixes]: [string[]]): 
 }
 
 /** Prints the event log, oldest first: time, principal (not with a server), operation, details. */
+export async function showCommits(
+  context: Context,
+  [prefix]: [string],
+  { branch }: { readonly branch?: string },
+): Promise<void> {
+  const { out } = context
+  const { commits } = await context.session(prefix)
+  for (let pageToken = ''; ;) {
+    const page = await commits.list({ pageToken, ...(branch !== undefined && { branchName: branch }) })
+    for (const commit of page.commits) {
+      const text = (): string => {
+        const [subject = ''] = commit.message.split('\n', 1)
+        const columns = [
+          out.paint('heading', commit.commitId),
+          out.paint('quiet', commit.committedAt),
+          printableName(commit.author.name),
+          ...(commit.branchName === '' ? [] : [`(${printableName(commit.branchName)})`]),
+          printableName(subject),
+        ]
+        return columns.join('  ')
+      }
+      await out.line(text, commit)
+    }
+    pageToken = page.nextPageToken
+    if (pageToken === '') return
+  }
+}
+
 export async function showLog(context: Context, [prefix]: [string]): Promise<void> {
   const { out } = context
   const session = await context.session(prefix)

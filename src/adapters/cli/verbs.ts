@@ -269,6 +269,13 @@ export const verbs: readonly Verb[] = [
     ],
   },
   {
+    name: 'commits',
+    does: 'list the git commits of a session, newest first',
+    load: async () => (await sessionVerbs()).showCommits,
+    takes: { '<session>': 'id, or the beginning of it' },
+    options: [option('--branch <branch>', 'only commits of this branch').sets('branchName')],
+  },
+  {
     name: 'export',
     does: 'write a session or revision as a tar archive (needs a store)',
     load: async () => (await exportVerbs()).exportTree,
@@ -278,6 +285,11 @@ export const verbs: readonly Verb[] = [
     options: [
       option('-o, --output <file>', 'file to write; by default standard output'),
       option('--bundle', 'write a bundle of a session with its history, for session import'),
+      option('--git-bundle', 'write the commits of a session as a git bundle, for git fetch'),
+      option(
+        '--branch <branch>',
+        'with --git-bundle, the branch to write; by default commits without one',
+      ).sets('branchName'),
     ],
   },
   {

@@ -1,4 +1,4 @@
-import type { PublicOf, SessionAnnotations, SessionApprovals } from '../../engine/index.js'
+import type { PublicOf, SessionAnnotations, SessionApprovals, SessionCommits } from '../../engine/index.js'
 import { remoteService } from './remote-service.js'
 
 /** Review notes on files. Like `session.annotations` of a local engine. */
@@ -10,3 +10,8 @@ export class RemoteAnnotations
 export class RemoteApprovals
   extends remoteService('session.approvals')
   implements PublicOf<SessionApprovals> {}
+
+/** The git commits of a session. Like `session.commits` of a local engine, without `exportBundle`. */
+export class RemoteCommits
+  extends remoteService('session.commits', 'exportBundle')
+  implements Omit<PublicOf<SessionCommits>, 'exportBundle'> {}

@@ -17,7 +17,7 @@ import { RemoteDiff } from './diff.js'
 import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
 import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
-import { RemoteAnnotations, RemoteApprovals } from './review.js'
+import { RemoteAnnotations, RemoteApprovals, RemoteCommits } from './review.js'
 import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import type { Transport } from './transport.js'
@@ -93,6 +93,11 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   /** Keys and values, separate from the files. */
   get cache(): RemoteCache {
     return new RemoteCache(callsOf(this))
+  }
+
+  /** The git commits that `commit` has made. */
+  get commits(): RemoteCommits {
+    return new RemoteCommits(callsOf(this))
   }
 
   /** Messages between the clients of the session. */

@@ -1,5 +1,12 @@
-import { Shape, type Committer, type GitRemote, type Importer } from '../../engine/ports.js'
+import {
+  Shape,
+  type CommitReader,
+  type Committer,
+  type GitRemote,
+  type Importer,
+} from '../../engine/ports.js'
 import type { CredentialsHook } from './remote/authentication.js'
+import { commitReader } from './commit-reader.js'
 import { createCommitter, type Sign } from './committer.js'
 import { createImporter } from './importer.js'
 import { gitLimits } from './limits.js'
@@ -46,6 +53,7 @@ const optionsShape = new Shape<GitAdapterOptions>({
 export interface GitAdapter {
   readonly importer: Importer
   readonly committer: Committer
+  readonly commitReader: CommitReader
   /**
    * Checks a remote without network access. Throws INVALID_ARGUMENT, GIT_UNSUPPORTED_TRANSPORT or
    * PERMISSION_DENIED if the remote can never be used, and every error of opening a repository directory.
@@ -97,6 +105,7 @@ export function createGitAdapter(options: GitAdapterOptions = {}): GitAdapter {
   return {
     importer: createImporter(repositoryOptions),
     committer: createCommitter({ ...repositoryOptions, sign }),
+    commitReader,
     checkRemote: async (remote) => (await openRepository(remote, repositoryOptions)).close(),
   }
 }

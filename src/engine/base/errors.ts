@@ -74,6 +74,10 @@ const registry = {
   },
   SOURCE_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No source has this id.' },
   REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision with this id or label.' },
+  COMMIT_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The session has made no commit with this id, or none on this branch.',
+  },
   JOB_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no import job with this id.' },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', errno: 'ENOENT', meaning: 'Nothing exists at this path.' },
   XATTR_NOT_FOUND: {

@@ -19,6 +19,7 @@ import type { Diff, StateReference } from '../session/states.js'
 import type { SessionAnnotations } from './annotations.js'
 import type { SessionApprovals } from './approvals.js'
 import type { SessionCache } from './cache.js'
+import type { SessionCommits } from './commits.js'
 import type { SessionFileLocks } from './file-locks.js'
 import type { SessionFiles } from './files.js'
 import type { SessionHealth } from './health.js'
@@ -65,6 +66,8 @@ export interface SessionApi {
   readonly annotations: PublicOf<SessionAnnotations>
   /** Requests for a decision. */
   readonly approvals: PublicOf<SessionApprovals>
+  /** The git commits that `commit` has made. */
+  readonly commits: Omit<PublicOf<SessionCommits>, 'exportBundle'>
   /** Keys and values separate from the files. */
   readonly cache: PublicOf<SessionCache>
   /** Locks on paths with a time to live. The store holds them. */

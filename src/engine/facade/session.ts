@@ -55,6 +55,7 @@ import type { MessageBus } from '../services/bus/bus.js'
 import type { CheckoutOptions, Checkouts } from '../services/checkouts/checkouts.js'
 import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles/bundles.js'
 import { summarize, type CommitSummary } from '../services/sources/commit-summary.js'
+import type { KeptCommits } from '../services/sources/kept-commits.js'
 import type { CacheService } from '../services/cache/cache.js'
 import { parseCommit, type Commits, type SessionCommitRequest } from '../services/sources/commits.js'
 import type { FileLocks } from '../services/locks/file-locks.js'
@@ -66,6 +67,7 @@ import { SessionAnnotations } from './annotations.js'
 import { SessionApprovals } from './approvals.js'
 import { SessionCache } from './cache.js'
 import { SessionBus } from './bus.js'
+import { SessionCommits } from './commits.js'
 import { checkOut, type Checkout } from './checkout.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
@@ -85,6 +87,7 @@ export interface SessionServices {
   readonly checkouts: Checkouts
   readonly bundles: Bundles
   readonly commits: Commits
+  readonly keptCommits: KeptCommits
   readonly exports: TreeExports
   readonly fileLocks: FileLocks
   readonly health: HealthReports
@@ -138,6 +141,7 @@ export class Session implements SessionApi {
   #approvals: SessionApprovals | undefined
   #cache: SessionCache | undefined
   #bus: SessionBus | undefined
+  #commits: SessionCommits | undefined
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
@@ -198,6 +202,11 @@ export class Session implements SessionApi {
   /** Keys and values separate from the files. */
   get cache(): SessionCache {
     return (this.#cache ??= new SessionCache(this.#access, this.#services.cache))
+  }
+
+  /** The git commits that `commit` has made. */
+  get commits(): SessionCommits {
+    return (this.#commits ??= new SessionCommits(this.#access, this.#services.keptCommits))
   }
 
   /** Messages between the clients of the session. The newest are kept for later subscribers. */

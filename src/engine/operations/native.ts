@@ -23,6 +23,8 @@ export const nativeActions = {
       'sources',
     ],
   },
+  /** Exports commits as a git bundle. */
+  exportCommits: { capabilities: ['files.read', 'history'] },
   /** Writes files to a directory of the host. */
   checkout: { capabilities: ['checkout', 'files.read'] },
   /** Applies the changes of a checked-out directory to the session. */

@@ -1,4 +1,10 @@
-import { EngineError, invalid, type CommitIdentity, type GitObject } from '../../../engine/ports.js'
+import {
+  EngineError,
+  invalid,
+  type CommitDescription,
+  type CommitIdentity,
+  type GitObject,
+} from '../../../engine/ports.js'
 import type { ObjectFormat } from './object-id.js'
 
 export interface CommitFacts {
@@ -13,6 +19,23 @@ export function parseCommit(commit: GitObject): CommitFacts {
   if (tree === undefined) throw damaged(commit)
   const seconds = Number(/^committer .*> (-?\d{1,12}) [-+]\d{4}$/m.exec(header)?.[1] ?? 0)
   return { tree, committerSeconds: Math.max(0, seconds) }
+}
+
+/** Reads all fields. Text that is not UTF-8 gets replacement characters. */
+export function describeCommit(commit: GitObject): CommitDescription {
+  const { tree: treeId, committerSeconds: timestampSeconds } = parseCommit(commit)
+  const text = Buffer.from(commit.body.buffer, commit.body.byteOffset, commit.body.length).toString('utf8')
+  const end = text.indexOf('\n\n')
+  const header = end < 0 ? text : text.slice(0, end)
+  const [, name = '', email = ''] = /^author (.*?) ?<(.*?)>/m.exec(header) ?? []
+  return {
+    commitId: commit.oid,
+    treeId,
+    parentIds: [...header.matchAll(/^parent ([0-9a-f]{40}|[0-9a-f]{64})$/gm)].map(([, id = '']) => id),
+    author: { name, email },
+    timestampSeconds,
+    message: end < 0 ? '' : text.slice(end + 2),
+  }
 }
 
 /** Returns the object that an annotated tag points to. */

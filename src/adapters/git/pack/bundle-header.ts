@@ -46,6 +46,16 @@ export async function readBundleHeader(bundle: Buffer, slice: TimeSlice): Promis
   return { format, prerequisites, refs, end: at }
 }
 
+/** Writes the header of a bundle: of version 2, or of version 3 if its ids are not SHA-1. */
+export function formatBundleHeader({ format, prerequisites, refs }: Omit<BundleHeader, 'end'>): Buffer {
+  const lines = [
+    ...(format === 'sha1' ? ['# v2 git bundle'] : ['# v3 git bundle', `@object-format=${format}`]),
+    ...prerequisites.map((oid) => `-${oid} `),
+    ...[...refs].map(([name, oid]) => `${oid} ${name}`),
+  ]
+  return Buffer.from(`${lines.join('\n')}\n\n`)
+}
+
 /** Returns the object format that a capability sets. Throws GIT_UNSUPPORTED_BUNDLE for other capabilities. */
 function capability(text: string): ObjectFormat | undefined {
   if (text === 'object-format=sha1' || text === 'object-format=sha256') {

@@ -20,14 +20,15 @@ export function withinContentLimit(name: CallableOperation, request: object, max
  */
 export function checkContent(name: CallableOperation, response: object, maxBytes: number): void {
   let bytes = 0
-  if (name === 'readFile') bytes = (response as { readonly content: Uint8Array }).content.byteLength
+  if (name === 'readFile' || name === 'readCommitFile')
+    bytes = (response as { readonly content: Uint8Array }).content.byteLength
   else if (name === 'batchGetCache') {
     for (const { value } of (response as { readonly entries: readonly { readonly value: Uint8Array }[] })
       .entries)
       bytes += value.byteLength
   }
   if (bytes <= maxBytes) return
-  const field = name === 'readFile' ? 'length' : 'keys'
+  const field = name === 'readFile' ? 'length' : name === 'readCommitFile' ? 'path' : 'keys'
   const limit = String(maxBytes)
   throw new HttpError(
     'TOO_LARGE',
@@ -45,7 +46,7 @@ export function expectedBytes(name: CallableOperation, request: object, maxConte
     const { length = Infinity } = request as { readonly length?: number }
     return base64Bytes(Math.min(length, maxContentBytes))
   }
-  if (name === 'batchGetCache') return base64Bytes(maxContentBytes)
+  if (name === 'batchGetCache' || name === 'readCommitFile') return base64Bytes(maxContentBytes)
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
   const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault

@@ -1,12 +1,15 @@
 import * as z from 'zod'
 import { limits } from '../../base/limits.js'
 import {
+  bytes,
   extension,
   hash,
   inBytes,
   integer,
   named,
+  nextPageToken,
   nothing,
+  pageRequest,
   path,
   sessionId,
   text,
@@ -24,6 +27,22 @@ const lineNumber = integer.meta({
   description: 'Starts at 1, and may be beyond the end of the file. Absent or 0: the whole file.',
 })
 const prose = text.describe(`At most ${inBytes(limits.messageBytes)}.`)
+
+const commitId = text.describe('The id of a git commit, in hex.')
+
+const sessionCommit = named(
+  'SessionCommit',
+  z.object({
+    commitId,
+    parentId: text.describe(
+      'The commit before it: of the session, or the imported one. Empty for a first commit.',
+    ),
+    branchName: text.describe('Empty for a commit without a branch.'),
+    author: z.object({ name: text, email: text }),
+    committedAt: time,
+    message: text,
+  }),
+)
 
 const annotation = named(
   'Annotation',
@@ -118,6 +137,21 @@ export const reviewSchemas = defineSchemas({
       ),
     }),
     response: z.object({ commitId: text.describe('The id of the git commit, in hex.') }),
+  },
+  listCommits: {
+    request: z.object({
+      ...inSession,
+      branchName: text
+        .describe('Only commits of this branch; empty for those without a branch. Absent: all commits.')
+        .exactOptional(),
+      ...pageRequest,
+    }),
+    response: z.object({ commits: z.array(sessionCommit), nextPageToken }),
+  },
+  getCommit: { request: z.object({ ...inSession, commitId }), response: sessionCommit },
+  readCommitFile: {
+    request: z.object({ ...inSession, commitId, path }),
+    response: z.object({ content: bytes }),
   },
   generateCommitSummary: {
     request: z.object(inSession),

@@ -147,3 +147,35 @@ export interface Committer {
    */
   commit(request: CommitRequest): Promise<{ readonly commitId: string; readonly treeId: string }>
 }
+
+/** A commit without its files. */
+export interface CommitDescription {
+  readonly commitId: string
+  readonly treeId: string
+  readonly parentIds: readonly string[]
+  readonly author: CommitIdentity
+  /** The committer's time. */
+  readonly timestampSeconds: number
+  readonly message: string
+}
+
+export interface GitBundleRequest {
+  /** The newest commit. */
+  readonly commitId: string
+  /** The name of the ref in the bundle, such as `refs/heads/main`. */
+  readonly ref: string
+  /** The commit that the bundle builds on and does not contain; null for none. */
+  readonly base: string | null
+  readonly objects: GitObjects
+  readonly signal?: AbortSignal
+}
+
+/** Reads commits from the engine's git objects. */
+export interface CommitReader {
+  /** Undefined if the commit is unknown. */
+  describe(commitId: string, objects: GitObjects): Promise<CommitDescription | undefined>
+  /** The blob at a path of a tree. Undefined if the path does not exist, or is no file. */
+  findFile(treeId: string, parts: readonly string[], objects: GitObjects): Promise<GitObject | undefined>
+  /** A git bundle with the objects that the base lacks. */
+  bundle(request: GitBundleRequest): AsyncIterable<Uint8Array>
+}
