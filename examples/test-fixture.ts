@@ -1,23 +1,22 @@
-// A test suite with one fixture. Each test gets a fork of it, so tests never see each other's files.
+// Three tests share one fixture. Each gets a fork of it, so tests never see each other's files.
 import assert from 'node:assert/strict'
 import type * as nodeFs from 'node:fs'
-import { openEngine, type Session } from 'forkspace'
+import { assertTree, fixture, type FixtureSession } from 'forkspace/testing'
 
-await using engine = await openEngine()
-const fixture = await engine.sessions.create({
-  files: { '/package.json': '{ "name": "app", "version": "1.0.0" }\n', '/src/index.js': 'export {}\n' },
+await using project = await fixture({
+  files: { '/package.json': '{ "version": "1.0.0" }\n', '/src/index.js': 'export {}\n' },
 })
 
-await test('raises the version', async ({ fs }) => {
-  await bump(fs)
-  assert.equal(JSON.parse(await fs.promises.readFile('/package.json', 'utf8')).version, '2.0.0')
+await test('raises the version', async (session) => {
+  await bump(session.fs)
+  await assertTree(session, { 'package.json': /"2\.0\.0"/, 'src/index.js': 'export {}\n' })
 })
-await test('starts from the fixture again', async ({ fs }) => {
-  assert.equal(JSON.parse(await fs.promises.readFile('/package.json', 'utf8')).version, '1.0.0')
+await test('starts from the fixture again', async (session) => {
+  await assertTree(session, { 'package.json': /"1\.0\.0"/ }, { contains: true })
 })
-await test('works without a package.json', async ({ fs }) => {
-  fs.rmSync('/package.json')
-  await assert.rejects(bump(fs), { code: 'ENOENT' })
+await test('needs a package.json', async (session) => {
+  session.fs.rmSync('/package.json')
+  await assert.rejects(bump(session.fs), { code: 'ENOENT' })
 })
 
 /** The code under test. It takes the file system as a parameter, as many tools do. */
@@ -27,14 +26,14 @@ async function bump({ promises }: Pick<typeof nodeFs, 'promises'>): Promise<void
   await promises.writeFile('/package.json', JSON.stringify({ ...manifest, version: `${major}.0.0` }))
 }
 
-async function test(title: string, body: (session: Session) => Promise<void>): Promise<void> {
-  const session = await fixture.fork()
+/** A test runner in five lines. */
+async function test(title: string, body: (session: FixtureSession) => Promise<void>): Promise<void> {
+  await using session = await project.fork()
   await body(session)
-  await session.delete()
   console.log(`ok - ${title}`)
 }
 
 // Prints:
 // ok - raises the version
 // ok - starts from the fixture again
-// ok - works without a package.json
+// ok - needs a package.json
