@@ -51,6 +51,7 @@ import { meteredStores } from './storage/metered-store.js'
 import { Fence, fenced } from './storage/fence.js'
 import type { Storage } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
+import { GrepCache } from './session/search/grep-cache.js'
 import { StoreLoader } from './tree/loader.js'
 import { Pins } from './tree/pins.js'
 import { NodeCache } from './tree/node-cache.js'
@@ -146,6 +147,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     content,
     loader,
     contentIds: new ContentIds(content, loader),
+    searches: new GrepCache(),
     roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new MemoryRoots(ids),
     maxFileBytes,
     onOpen: budgets.sessionBytes !== undefined && durable ? countSessionBytes : undefined,

@@ -335,6 +335,27 @@ const rows: Row[] = [
     details: { path: '/file', expectedHash: hash('old'), actualHash: hash('file') },
   },
   {
+    reason: 'NO_MATCH',
+    when: 'the text of an edit is not in the file',
+    provoke: ({ session }) => session.text.edit({ path: '/file', oldText: 'fill', newText: '' }),
+    details: { path: '/file', field: 'edits[0]', lineNumbers: '1', nearestLines: 'file' },
+  },
+  {
+    reason: 'NOT_UNIQUE',
+    when: 'the text of an edit matches twice',
+    provoke: async ({ engine }) => {
+      const { text } = await engine.sessions.create({ files: { '/twice': 'a\na\n' } })
+      await text.edit({ path: '/twice', oldText: 'a', newText: '' })
+    },
+    details: { path: '/twice', field: 'edits[0]', matchCount: '2', lineNumbers: '1,2' },
+  },
+  {
+    reason: 'INVALID_PATCH',
+    when: 'a patch has no changes',
+    provoke: ({ session }) => session.text.applyPatch({ patch: 'none' }),
+    details: { field: 'patch' },
+  },
+  {
     reason: 'BRANCH_MOVED',
     when: 'the branch moved',
     needs: 'git',

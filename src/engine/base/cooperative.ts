@@ -37,9 +37,9 @@ export class TimeSlice {
   }
 }
 
-/** Runs work in slices. */
-export async function runInSlices<T>(work: Steps<T>, clock: Clock): Promise<T> {
-  const slice = new TimeSlice(clock)
+/** Runs work in slices. Between two of them, it rejects with the signal's reason if the signal was aborted. */
+export async function runInSlices<T>(work: Steps<T>, clock: Clock, signal?: AbortSignal): Promise<T> {
+  const slice = new TimeSlice(clock, signal)
   for (;;) {
     const step = work.next()
     if (step.done === true) return step.value

@@ -196,6 +196,20 @@ const registry = {
     errno: 'EAGAIN',
     meaning: 'The content differs from `expectedHash`; details have path, expectedHash and actualHash.',
   },
+  NO_MATCH: {
+    code: 'FAILED_PRECONDITION',
+    meaning:
+      'The text of an edit, or the context of a patch, is not in the file; details have the nearest lines.',
+  },
+  NOT_UNIQUE: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The text of an edit is in the file several times; `details.lineNumbers` has the lines.',
+  },
+  INVALID_PATCH: {
+    code: 'INVALID_ARGUMENT',
+    meaning:
+      'The patch has a wrong form, or a part that is not supported; `details.line` or the message says where.',
+  },
   BRANCH_MOVED: {
     code: 'ABORTED',
     meaning: 'The branch has a commit that this session does not build on. Nothing was pushed.',

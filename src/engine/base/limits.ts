@@ -72,6 +72,76 @@ export const limits = {
   globNesting: 10,
   /** Characters between the braces of a range, such as `1..9`. */
   globRangeLength: 64,
+  /** A file whose text is edited or searched. */
+  textFileBytes: 16 * 2 ** 20,
+  /** Edits of one call of `session.text.edit`. */
+  textEdits: 1000,
+  /** The old or the new text of an edit. */
+  editTextBytes: 2 ** 20,
+  /** Replacements of one edit with `all`. */
+  editReplacements: 1_000_000,
+  /** Ranges of changed lines that an edit reports. */
+  editRanges: 1000,
+  /** Places of matches that the error NOT_UNIQUE shows. */
+  shownMatches: 20,
+  /** Lines that the error NO_MATCH shows. */
+  nearestLines: 3,
+  /** Characters of a line that the error NO_MATCH shows and compares. */
+  nearestLineLength: 160,
+  /** Lines of an edit that the search for the nearest lines compares. */
+  comparedLines: 1000,
+  /** Lines of a file that the search for a similar line compares. */
+  similarLines: 20_000,
+  /** The least similarity of a nearest line, from 0 to 1. */
+  leastSimilarity: 0.3,
+  /** A text search that could compare more characters than this uses an algorithm of linear time. */
+  indexOfComparisons: 2 ** 28,
+  /** Steps of a search in a text between two looks at the clock. */
+  charactersPerLook: 65_536,
+  /** A patch. */
+  patchBytes: 4 * 2 ** 20,
+  /** Files of one patch. */
+  patchFiles: 10_000,
+  /** Lines of context that `fuzz` may ignore at each end of a hunk. */
+  patchFuzz: 3,
+  /** Lines that `session.text.readLines` returns by default. */
+  readLinesDefault: 2000,
+  /** The most lines that `session.text.readLines` returns. */
+  readLines: 10_000,
+  /** Bytes of lines that one call of `session.text.readLines` or `session.text.grep` returns. */
+  readLinesBytes: 4 * 2 ** 20,
+  /** A file whose lines are read. */
+  readLinesFileBytes: 2 ** 30,
+  /** Characters of a line that are returned, by default. */
+  lineLengthDefault: 2000,
+  /** The most characters of a line that are returned. */
+  lineLength: 100_000,
+  /** Patterns in each list of globs of a search. */
+  searchGlobs: 100,
+  /** Entries or matches that a search returns by default. */
+  searchResultsDefault: 1000,
+  /** The most entries or matches that a search returns. */
+  searchResults: 10_000,
+  /** The most results that a search skips with `offset`. */
+  searchOffset: 1_000_000,
+  /** Characters of the pattern of `session.text.grep`. */
+  grepPatternLength: 1000,
+  /** Instructions of a compiled regular expression. */
+  grepProgramSize: 5000,
+  /** Characters of a line against which a regular expression is matched. */
+  grepLineLength: 2 ** 18,
+  /** A file that a regular expression over several lines searches. */
+  grepMultilineBytes: 4 * 2 ** 20,
+  /** Lines of context before or after a match. */
+  grepContext: 100,
+  /** Bytes at the start of a file that decide whether it is binary, as in git. */
+  binaryBytes: 8000,
+  /** Queries whose results are remembered. */
+  grepQueries: 32,
+  /** Memory for remembered results of searches. */
+  grepCacheBytes: 16 * 2 ** 20,
+  /** Bytes of text times searches that an edit carries out in one turn of the event loop. */
+  computedAtOnceBytes: 2 ** 20,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
   /**

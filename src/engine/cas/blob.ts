@@ -33,6 +33,11 @@ export class BlobRef {
     return this.#hash
   }
 
+  /** The hash if it is known; it is not computed. */
+  get knownHash(): string | undefined {
+    return this.#hash
+  }
+
   toJSON(): EncodedBlob {
     return [this.hash, this.length]
   }

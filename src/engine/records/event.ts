@@ -24,6 +24,8 @@ export const eventTypes = {
   removeXattr: 'v1.FileSystemService.RemoveXattr',
   writeFile: 'v1.FileSystemService.WriteFile',
   setAttributes: 'v1.FileSystemService.SetAttributes',
+  editFile: 'v1.FileSystemService.EditFile',
+  applyPatch: 'v1.FileSystemService.ApplyPatch',
   addAnnotation: 'v1.AnnotationService.AddAnnotation',
   updateAnnotationStatus: 'v1.AnnotationService.UpdateAnnotationStatus',
   requestApproval: 'v1.OversightService.RequestApproval',

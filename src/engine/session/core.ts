@@ -15,6 +15,7 @@ import type { Pins } from '../tree/pins.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
 import type { Journal } from './journal/journal.js'
+import type { GrepCache } from './search/grep-cache.js'
 import type { LiveSession } from './table/live.js'
 import type { SessionTable } from './table/session-table.js'
 
@@ -50,6 +51,8 @@ export interface EngineContext {
   readonly expire: (core: Core, sessionId: string) => Promise<void>
   /** Objects that collections must keep although no record in the store refers to them. */
   readonly pins: Pins
+  /** Results of earlier searches. */
+  readonly searches: GrepCache
   /** Work that `close()` waits for. */
   readonly background: Set<Promise<void>>
 }

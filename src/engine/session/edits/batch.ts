@@ -20,7 +20,16 @@ import {
   StagedSegments,
   type SegmentWriteRequest,
 } from './segments.js'
-import { applyLive, commitEvent, eventTime, mutate, withRollback, type NewEvent } from '../mutation-queue.js'
+import { apply } from '../apply.js'
+import {
+  applyLive,
+  commitEvent,
+  eventTime,
+  lookInOrder,
+  mutate,
+  withRollback,
+  type NewEvent,
+} from '../mutation-queue.js'
 import { planWrite, writeShape, type WriteRequest } from './writes.js'
 
 /** One step of `session.files.batch`: pass exactly one of the three fields. */
@@ -61,16 +70,17 @@ export type PlanStep = (live: LiveSession) => Plan
 /**
  * Carries out all steps in order, as one event. Later steps see the results of earlier ones. Readers see all
  * steps or none, and so does the store after a crash. If a step fails, nothing changes. `describe` is called
- * when all steps are planned.
+ * when all steps are planned. A function that returns the steps may throw a Fault.
  */
 export function applyPlans(
   core: Core,
   live: LiveSession,
-  steps: readonly PlanStep[],
+  given: readonly PlanStep[] | (() => readonly PlanStep[]),
   describe: () => Pick<NewEvent, 'type' | 'details'>,
 ): Promise<void> {
   let lookedAhead = false
   return mutate(core, live, () => {
+    const steps = typeof given === 'function' ? given() : given
     try {
       return applyPlansNow(core, live, steps, describe)
     } catch (thrown) {
@@ -129,6 +139,21 @@ export function applyPlansNow(
     const event = { ...describe(), redo, blobs: [...blobs] }
     if (core.store.admit !== undefined) admitChange(core, live, event)
     return commitEvent(core, live, event, at)
+  })
+}
+
+/** Plans all steps, like {@link applyPlans}, and changes nothing. */
+export function tryPlans(core: Core, live: LiveSession, given: () => readonly PlanStep[]): Promise<void> {
+  return lookInOrder(live, () => {
+    const steps = given()
+    const before = live.tree.freeze()
+    try {
+      const at = eventTime(core, live)
+      for (const step of steps)
+        for (const effect of step(live)?.redo ?? []) if (effect[0] !== 'R') apply(live.tree, effect, at, core)
+    } finally {
+      live.tree.reset(before)
+    }
   })
 }
 

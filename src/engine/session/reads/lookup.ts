@@ -1,11 +1,12 @@
 import { EngineError } from '../../base/errors.js'
 import { Dir, FileNode, Symlink, type Node } from '../../tree/node.js'
 import type { LiveSession } from '../table/live.js'
+import type { Tree } from '../../tree/tree.js'
 import { isADirectory, notADirectory, notFound, resolve } from './resolve.js'
 
 /** The file that a path leads to, for reading. */
-export function findFile(live: LiveSession, path: string): FileNode {
-  const { node } = resolve(live.tree, path, true)
+export function findFile({ tree }: { readonly tree: Pick<Tree, 'root' | 'loader'> }, path: string): FileNode {
+  const { node } = resolve(tree, path, true)
   if (node === undefined) throw notFound(path)
   if (!(node instanceof FileNode)) throw isADirectory(path)
   return node

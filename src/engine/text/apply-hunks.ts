@@ -1,0 +1,194 @@
+import type { Steps } from '../base/cooperative.js'
+import { EngineError } from '../base/errors.js'
+import { limits } from '../base/limits.js'
+import { itemAt } from '../base/present.js'
+import { usualLineEnd, type ByteText } from './byte-text.js'
+import type { Hunk, HunkLine } from './file-patch.js'
+import { describeNearest, nearestLines } from './nearest-lines.js'
+import { LineNumbers } from './tolerant-match.js'
+
+export interface PatchedText {
+  readonly text: ByteText
+  /** For each hunk, the line of the old text, from 1, minus the line that the patch states. */
+  readonly offsets: readonly number[]
+}
+
+export interface HunkOptions {
+  /** Lines of context at each end of a hunk that may differ. */
+  readonly fuzz: number
+  readonly path: string
+}
+
+/**
+ * Applies the hunks of a unified patch, in order, by the rules of `git apply`: a hunk applies at the place nearest to
+ * its line where all of its old lines match. A hunk that starts at the first line, or has no context at its end, must
+ * match there, unless `fuzz` is above 0. With LF in the patch and CRLF in the file, the file keeps CRLF.
+ *
+ * @throws {EngineError} NO_MATCH when a hunk does not match.
+ */
+export function* applyHunks(
+  text: ByteText,
+  hunks: readonly Hunk[],
+  { fuzz, path }: HunkOptions,
+): Steps<PatchedText, undefined> {
+  const convert = usualLineEnd(text) === '\r\n' && !hunks.some(hasCarriageReturns)
+  const lines = splitLines(text)
+  const numbers = new LineNumbers((line) => (convert ? line.replace(/\r\n$/, '\n') : line))
+  const list: number[] = []
+  for (const line of lines) {
+    list.push(numbers.of(line))
+    if (list.length % limits.charactersPerLook === 0) yield
+  }
+  const parts: ByteText[] = []
+  const offsets: number[] = []
+  /** Lines of the old text that are in `parts`, and the lines in `parts` minus that number. */
+  let done = 0
+  let added = 0
+  for (const [index, hunk] of hunks.entries()) {
+    const place = yield* findHunk(list, hunk, {
+      from: done,
+      expected: hunk.newStart - 1 - added,
+      fuzz,
+      numbers,
+    })
+    if (place === undefined) throw yield* mismatch(lines, hunk, { index, path })
+    offsets.push(place.line + 1 - Math.max(1, hunk.oldStart) - place.skipped)
+    for (; done < place.line; done++) parts.push(itemAt(lines, done))
+    for (const { kind, text: line } of place.lines) {
+      if (kind === '+') {
+        parts.push(convert ? line.replace(/\n$/, '\r\n') : line)
+        added++
+        continue
+      }
+      // The line of the file, whose line end may differ from the one in the patch.
+      if (kind === ' ') parts.push(itemAt(lines, done))
+      else added--
+      done++
+    }
+  }
+  for (; done < lines.length; done++) parts.push(itemAt(lines, done))
+  return { text: parts.join(''), offsets }
+}
+
+/** The lines of a text with their line ends. */
+export function splitLines(text: ByteText): ByteText[] {
+  const lines: ByteText[] = []
+  let start = 0
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', start)) {
+    lines.push(text.slice(start, at + 1))
+    start = at + 1
+  }
+  if (start < text.length) lines.push(text.slice(start))
+  return lines
+}
+
+function hasCarriageReturns({ lines }: Hunk): boolean {
+  return lines.some(({ text }) => text.endsWith('\r\n'))
+}
+
+interface Place {
+  /** The index of the first old line. */
+  readonly line: number
+  /** Lines of context that were left out at the start. */
+  readonly skipped: number
+  /** The lines of the hunk without those that were left out. */
+  readonly lines: readonly HunkLine[]
+}
+
+function* findHunk(
+  list: readonly number[],
+  { lines, oldStart }: Hunk,
+  { from, expected, fuzz, numbers }: { from: number; expected: number; fuzz: number; numbers: LineNumbers },
+): Steps<Place | undefined, undefined> {
+  const leading = contextLength(lines)
+  const trailing = contextLength(lines.toReversed())
+  for (let less = 0; less <= fuzz; less++) {
+    if (less > Math.max(1, leading, trailing)) return undefined
+    const skipped = Math.min(less, leading)
+    const used = lines.slice(skipped, lines.length - Math.min(less, trailing))
+    const old = used.filter(({ kind }) => kind !== '+').map(({ text }) => numbers.of(text))
+    const isAtStart = less === 0 && oldStart <= 1
+    const isAtEnd = less === 0 && trailing === 0
+    const line = yield* findOld(list, old, { from, expected: expected + skipped, isAtStart, isAtEnd })
+    if (line !== undefined) return { line, skipped, lines: used }
+  }
+  return undefined
+}
+
+/** The number of lines of context at the start of a hunk. */
+function contextLength(lines: readonly HunkLine[]): number {
+  const first = lines.findIndex(({ kind }) => kind !== ' ')
+  return first < 0 ? lines.length : first
+}
+
+interface Search {
+  readonly from: number
+  readonly expected: number
+  readonly isAtStart: boolean
+  readonly isAtEnd: boolean
+}
+
+/** The place nearest to the expected one at which the old lines match. */
+function* findOld(
+  list: readonly number[],
+  old: readonly number[],
+  { from, expected, isAtStart, isAtEnd }: Search,
+): Steps<number | undefined, undefined> {
+  const last = list.length - old.length
+  if (last < from) return undefined
+  if (isAtStart || isAtEnd) {
+    const only = isAtStart ? 0 : last
+    if (only < from || (isAtStart && isAtEnd && last !== 0)) return undefined
+    return matches(list, old, only) ? only : undefined
+  }
+  const start = Math.min(Math.max(expected, from), last)
+  let compared = 0
+  for (let distance = 0; start + distance <= last || start - distance >= from; distance++) {
+    for (const line of distance === 0 ? [start] : [start + distance, start - distance]) {
+      if (line < from || line > last) continue
+      if (matches(list, old, line)) return line
+    }
+    compared += old.length + 1
+    if (compared < limits.charactersPerLook) continue
+    compared = 0
+    yield
+  }
+  return undefined
+}
+
+function matches(list: readonly number[], old: readonly number[], line: number): boolean {
+  for (let index = 0; index < old.length; index++) if (list[line + index] !== old[index]) return false
+  return true
+}
+
+function* mismatch(
+  lines: readonly ByteText[],
+  { oldStart, lines: hunkLines }: Hunk,
+  { index, path }: { index: number; path: string },
+): Steps<EngineError, undefined> {
+  const old = hunkLines.filter(({ kind }) => kind !== '+').map(({ text }) => text.replace(/\r?\n$/, ''))
+  const nearest = yield* nearestLines(
+    lines.map((line) => line.replace(/\r?\n$/, '')),
+    old,
+  )
+  return noMatch({ path, hunk: index + 1, at: `of line ${oldStart}` }, nearest)
+}
+
+/** The error NO_MATCH for a part of a patch. */
+export function noMatch(
+  { path, hunk, at }: { readonly path: string; readonly hunk: number; readonly at: string },
+  nearest: readonly { readonly lineNumber: number; readonly text: string }[],
+): EngineError {
+  return new EngineError(
+    'NO_MATCH',
+    `hunk ${hunk} ${at} does not match ${path}; ${describeNearest(nearest)}. Read the file again, and make a new patch`,
+    {
+      path,
+      hunk: String(hunk),
+      ...(nearest.length > 0 && {
+        lineNumbers: nearest.map(({ lineNumber }) => lineNumber).join(','),
+        nearestLines: nearest.map(({ text }) => text).join('\n'),
+      }),
+    },
+  )
+}

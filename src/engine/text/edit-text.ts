@@ -1,0 +1,208 @@
+import type { Steps } from '../base/cooperative.js'
+import { EngineError } from '../base/errors.js'
+import { tooLarge } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { itemAt } from '../base/present.js'
+import { byteOrderMark, lineEndingOf, withoutCarriageReturns, type ByteText } from './byte-text.js'
+import { ChangedRanges, lineNumbersOf, type LineRange } from './changed-ranges.js'
+import { findAll } from './find-all.js'
+import { describeNearest, nearestLines } from './nearest-lines.js'
+import { findTolerantly } from './tolerant-match.js'
+
+/** How an edit compares white space. */
+export type Whitespace = 'exact' | 'tolerant'
+
+/** A replacement in a text, with its texts as bytes in UTF-8. */
+export interface ByteEdit {
+  readonly oldText: ByteText
+  readonly newText: ByteText
+  readonly all: boolean
+}
+
+/** A range of the text and the text that replaces it. */
+export interface Replacement {
+  readonly start: number
+  readonly end: number
+  readonly text: ByteText
+}
+
+export interface EditedText {
+  readonly text: ByteText
+  readonly replacementCount: number
+  readonly ranges: LineRange[]
+}
+
+/**
+ * Makes all edits in order; each sees the result of the ones before it. The line ends and the byte order mark of the
+ * file stay. In a file whose lines all end in CRLF, LF in an edit means CRLF.
+ */
+export function* editText(
+  file: ByteText,
+  edits: readonly ByteEdit[],
+  whitespace: Whitespace,
+  path: string,
+): Steps<EditedText, undefined> {
+  const mark = file.startsWith(byteOrderMark) ? byteOrderMark : ''
+  const body = file.slice(mark.length)
+  const ending = lineEndingOf(body)
+  const isCrlf = ending === 'CRLF'
+  let text = isCrlf ? withoutCarriageReturns(body) : body
+  const ranges = new ChangedRanges()
+  let replacementCount = 0
+  for (const [index, given] of edits.entries()) {
+    const edit = mark === '' ? given : withoutMark(given)
+    const find = new EditSearch(text, edit, {
+      whitespace,
+      path,
+      field: `edits[${index}]`,
+      isMixed: ending === 'mixed',
+    })
+    const found = yield* find.replacements(ending === 'CRLF' || ending === 'LF')
+    const next = replaceRanges(text, found)
+    ranges.note(found)
+    replacementCount += found.length
+    text = next
+    yield
+  }
+  const list = ranges.inLines(text)
+  const end = isCrlf ? text.replaceAll('\n', '\r\n') : text
+  checkSize(end.length)
+  return { text: mark + end, replacementCount, ranges: list }
+}
+
+function withoutMark({ oldText, newText, all }: ByteEdit): ByteEdit {
+  return { oldText: stripped(oldText), newText: stripped(newText), all }
+}
+
+function stripped(text: ByteText): ByteText {
+  return text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text
+}
+
+interface SearchOptions {
+  readonly whitespace: Whitespace
+  readonly path: string
+  readonly field: string
+  readonly isMixed: boolean
+}
+
+/** The search for one edit in one text. */
+class EditSearch {
+  readonly #text: ByteText
+  readonly #edit: ByteEdit
+  readonly #options: SearchOptions
+
+  constructor(text: ByteText, edit: ByteEdit, options: SearchOptions) {
+    this.#text = text
+    this.#edit = edit
+    this.#options = options
+  }
+
+  /** `uniform`: all line ends of the file are alike, and the text has LF in their place. */
+  *replacements(uniform: boolean): Steps<Replacement[], undefined> {
+    const { oldText, newText, all } = this.#edit
+    const plain: ByteEdit = uniform
+      ? { oldText: withoutCarriageReturns(oldText), newText: withoutCarriageReturns(newText), all }
+      : this.#edit
+    const exact = yield* this.#exact(this.#text, plain)
+    if (exact.length > 0) return exact
+    if (this.#options.isMixed) {
+      const mapped = yield* this.#acrossLineEnds()
+      if (mapped.length > 0) return mapped
+    }
+    if (this.#options.whitespace === 'tolerant' && oldText.trim() !== '') {
+      const found = yield* findTolerantly(this.#text, plain)
+      if (found.length > 0) return this.#checked(found, this.#text)
+    }
+    throw yield* this.#noMatch(plain.oldText)
+  }
+
+  *#exact(text: ByteText, { oldText, newText, all }: ByteEdit): Steps<Replacement[], undefined> {
+    const limit = limits.editReplacements + 1
+    const starts = yield* findAll(text, oldText, { apart: all, limit })
+    if (starts.length === limit) throw tooLarge(this.#options.field, 'replacements', limits.editReplacements)
+    const found = starts.map((start) => ({ start, end: start + oldText.length, text: newText }))
+    return this.#checked(found, text)
+  }
+
+  /** A search that takes LF and CRLF for the same, for a file with both. */
+  *#acrossLineEnds(): Steps<Replacement[], undefined> {
+    const removed: number[] = []
+    for (let at = this.#text.indexOf('\r\n'); at >= 0; at = this.#text.indexOf('\r\n', at + 2))
+      removed.push(at - removed.length)
+    const { oldText, newText, all } = this.#edit
+    const found = yield* this.#exact(withoutCarriageReturns(this.#text), {
+      oldText: withoutCarriageReturns(oldText),
+      newText: withoutCarriageReturns(newText),
+      all,
+    })
+    return found.map(({ start, end, text }) => {
+      const range = { start: start + countBelow(removed, start), end: end + countBelow(removed, end) }
+      const lineEnd = this.#text.indexOf('\n', range.start)
+      const isCrlf = lineEnd < range.end && this.#text.charCodeAt(lineEnd - 1) === 13
+      return { ...range, text: isCrlf ? text.replaceAll('\n', '\r\n') : text }
+    })
+  }
+
+  #checked(found: Replacement[], text: ByteText): Replacement[] {
+    if (found.length < 2 || this.#edit.all) return found
+    const { path, field } = this.#options
+    const numbers = lineNumbersOf(
+      text,
+      found.slice(0, limits.shownMatches).map(({ start }) => start),
+    )
+    const more = found.length > numbers.length ? ' and more' : ''
+    throw new EngineError(
+      'NOT_UNIQUE',
+      `${field}.oldText matches ${found.length} times in ${path}, at lines ${numbers.join(', ')}${more}; ` +
+        'add lines around it until it matches once, or pass all: true',
+      { path, field, matchCount: String(found.length), lineNumbers: numbers.join(',') },
+    )
+  }
+
+  *#noMatch(oldText: ByteText): Steps<EngineError, undefined> {
+    const { path, field } = this.#options
+    const nearest = yield* nearestLines(this.#text.split('\n'), oldText.split('\n'))
+    return new EngineError(
+      'NO_MATCH',
+      `${field}.oldText is not in ${path}; ${describeNearest(nearest)}. Read the lines again, and copy the text exactly`,
+      {
+        path,
+        field,
+        ...(nearest.length > 0 && {
+          lineNumbers: nearest.map(({ lineNumber }) => lineNumber).join(','),
+          nearestLines: nearest.map(({ text }) => text).join('\n'),
+        }),
+      },
+    )
+  }
+}
+
+/** The number of values in an ascending list that are below a bound. */
+function countBelow(list: readonly number[], bound: number): number {
+  let low = 0
+  let high = list.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (itemAt(list, middle) < bound) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function replaceRanges(text: ByteText, found: readonly Replacement[]): ByteText {
+  const parts: string[] = []
+  let done = 0
+  let length = text.length
+  for (const { start, end, text: replacement } of found) {
+    length += replacement.length - (end - start)
+    checkSize(length)
+    parts.push(text.slice(done, start), replacement)
+    done = end
+  }
+  parts.push(text.slice(done))
+  return parts.join('')
+}
+
+function checkSize(bytes: number): void {
+  if (bytes > limits.textFileBytes) throw tooLarge('edits', 'bytes in the edited file', limits.textFileBytes)
+}
