@@ -19,6 +19,20 @@ export type { PageRequest } from './base/paging.js'
 export { Engine, EngineScope, Sessions } from './facade/engine.js'
 export type { DiffRequest, EngineApi, SessionCreateRequest } from './facade/engine-api.js'
 export type { SessionFiles } from './facade/files.js'
+export type { SessionText } from './facade/text.js'
+export type { TextEdit, TextEditRequest, TextEditResult } from './session/edits/text-edit.js'
+export type { PatchedFile, PatchRequest } from './session/edits/text-patch.js'
+export type { GlobEntry, GlobRequest, GlobResult } from './session/search/find-paths.js'
+export type {
+  GrepFile,
+  GrepLine,
+  GrepOptions,
+  GrepRequest,
+  GrepResult,
+} from './session/search/grep-request.js'
+export type { ReadLinesRequest, ReadLinesResult, TextLine } from './session/search/read-lines.js'
+export type { LineRange } from './text/changed-ranges.js'
+export { formatMatches, formatNumberedLines } from './text/line-text.js'
 export type { RevisionExportRequest, Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
 export type {

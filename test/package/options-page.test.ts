@@ -86,6 +86,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     'LockWaitOptions',
     (options) => session.posixLocks.setBlocking(lock, options),
   ],
+  'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
 
 const job = { sourceId: 'none', jobId: 'none' }

@@ -1,4 +1,5 @@
 /** Every operation, called by name with valid and invalid requests. */
+import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,6 +39,7 @@ const report = new TextEncoder().encode('<testsuite><testcase name="a"/></testsu
 const owner = { ownerId: 'a' }
 const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
 const maxFileBytes = 2 ** 30
+const hashOfFile = `sha256:${createHash('sha256').update('one\ntwo\n').digest('hex')}`
 const tooLarge = { path: '/file', segments: [], logicalSize: maxFileBytes + 1 }
 const ofNothing = {
   path: '/file',
@@ -194,6 +196,60 @@ const requests: {
     recursive: true,
     pageSize: 2,
     pageToken: '',
+  }),
+  readLines: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    startLine: 1,
+    endLine: 2,
+    limit: 1,
+    maxLineLength: 2,
+  }),
+  editFile: ({ sessionId }) => ({
+    sessionId,
+    path: '/file',
+    edits: [{ oldText: 'one', newText: '1', all: true }],
+    whitespace: 'tolerant',
+    expectedHash: hashOfFile,
+    dryRun: false,
+  }),
+  applyPatch: ({ sessionId }) => ({
+    sessionId,
+    patch: '--- a/file\n+++ b/file\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n',
+    format: 'unified',
+    strip: 1,
+    fuzz: 0,
+    dryRun: false,
+    expectedHashes: { '/file': hashOfFile },
+  }),
+  globPaths: ({ sessionId }) => ({
+    sessionId,
+    patterns: ['**'],
+    path: '/',
+    exclude: ['empty'],
+    limit: 2,
+    includeDirectories: true,
+    order: 'modified',
+  }),
+  grepFiles: ({ sessionId }) => ({
+    sessionId,
+    pattern: 't[wh]',
+    path: '/',
+    literal: false,
+    ignoreCase: true,
+    wholeWord: false,
+    globs: ['*'],
+    excludeGlobs: ['empty'],
+    fileTypes: [],
+    context: 1,
+    before: 0,
+    after: 1,
+    maxCount: 2,
+    limit: 1,
+    offset: 0,
+    mode: 'lines',
+    multiline: false,
+    maxLineLength: 2,
   }),
   setXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.b', value: content }),
   getXattr: ({ sessionId }) => ({ sessionId, path: '/file', name: 'user.a' }),
@@ -421,6 +477,11 @@ const further: {
   createDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir/a/b', recursive: true })],
   removeDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir', recursive: true })],
   listDirectory: [async ({ sessionId }) => ({ sessionId, path: '/dir' })],
+  editFile: [async ({ sessionId }) => ({ sessionId, path: '/file', oldText: 'o', newText: '0', all: true })],
+  applyPatch: [
+    async ({ sessionId }) => ({ sessionId, patch: '*** Begin Patch\n*** Delete File: file\n*** End Patch' }),
+  ],
+  grepFiles: [async ({ sessionId }) => ({ sessionId, pattern: 'one', literal: true, mode: 'count' })],
   applyBatch: [
     async ({ sessionId }) => ({ sessionId, operations: [] }),
     async ({ sessionId }) => ({ sessionId, operations: [{ segmentWrite: tooLarge }] }),
@@ -485,6 +546,17 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   everywhere: ['QUOTA', 'NO_MASTER_KEY'],
   setPosixLockBlocking: ['DEADLOCK'],
   flock: ['DEADLOCK', 'LOCK_HELD'],
+  editFile: ['FILE_TOO_LARGE'],
+  // These depend on the text of the patch, which is not changed bit by bit.
+  applyPatch: [
+    'NAME_TOO_LONG',
+    'NOT_A_DIRECTORY',
+    'SYMLINK_LOOP',
+    'IS_A_DIRECTORY',
+    'ALREADY_EXISTS',
+    'NO_MATCH',
+    'FILE_TOO_LARGE',
+  ],
   createSource: ['GIT_ADDRESS_REFUSED'],
   listCommits: ['NO_ADAPTER'],
   getCommit: ['NO_ADAPTER'],

@@ -227,6 +227,27 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
   await step('a file', 'statPath', { sessionId, path: '/docs/guide.md', includeContentHash: true })
   await step('one of two names', 'unlink', { sessionId, path: '/docs/second.md' })
   await step('all of a session', 'listDirectory', { sessionId, path: '/', recursive: true })
+  await step('a line', 'readLines', { sessionId, path: '/docs/guide.md', startLine: 1, limit: 1 })
+  await step('a text', 'editFile', {
+    sessionId,
+    path: '/docs/guide.md',
+    oldText: '# Guide',
+    newText: '# The guide',
+    dryRun: true,
+  })
+  await step(
+    'no match',
+    'editFile',
+    { sessionId, path: '/docs/guide.md', oldText: '# Gide', newText: '' },
+    400,
+  )
+  await step('a patch', 'applyPatch', {
+    sessionId,
+    patch: '*** Begin Patch\n*** Add File: docs/added.md\n+# Added\n*** End Patch\n',
+    expectedHashes: { '/docs/added.md': '' },
+  })
+  await step('all documents', 'globPaths', { sessionId, patterns: ['docs/*.md'], order: 'path' })
+  await step('a word', 'grepFiles', { sessionId, pattern: '^# \\w+', globs: ['*.md'], limit: 10 })
   await step('an attribute', 'setXattr', {
     sessionId,
     path: '/docs/guide.md',

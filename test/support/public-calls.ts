@@ -117,6 +117,61 @@ export const sessionCalls: Calls<main.Session> = {
   generateCommitSummary: [[]],
 }
 
+export const textCalls: Calls<main.SessionText> = {
+  readLines: [[{ path: '/a', startLine: 1, endLine: 2, limit: 1, maxLineLength: 1 }]],
+  edit: [
+    [
+      {
+        path: '/a',
+        edits: [{ oldText: 'a', newText: 'b', all: true }],
+        whitespace: 'tolerant',
+        expectedHash: hash,
+        dryRun: true,
+      },
+    ],
+    [{ path: '/a', oldText: 'a', newText: 'b', all: true }],
+  ],
+  applyPatch: [
+    [
+      {
+        patch: '*** Begin Patch\n*** Delete File: none\n*** End Patch',
+        format: 'v4a',
+        strip: 1,
+        fuzz: 1,
+        dryRun: true,
+        expectedHashes: { '/a': hash },
+      },
+    ],
+  ],
+  glob: [
+    [{ patterns: ['*'], path: '/', exclude: ['b'], limit: 1, includeDirectories: true, order: 'modified' }],
+  ],
+  grep: [
+    [
+      {
+        pattern: 'a',
+        path: '/',
+        literal: true,
+        ignoreCase: true,
+        wholeWord: true,
+        globs: ['*'],
+        excludeGlobs: ['b'],
+        fileTypes: ['ts'],
+        context: 1,
+        before: 1,
+        after: 1,
+        maxCount: 1,
+        limit: 1,
+        offset: 1,
+        mode: 'count',
+        multiline: true,
+        maxLineLength: 1,
+      },
+      { signal },
+    ],
+  ],
+}
+
 export const filesCalls: Calls<main.SessionFiles> = {
   write: [[{ ...write, createParents: true, exclusive: false }]],
   append: [[{ ...write, createParents: true }]],
@@ -281,6 +336,8 @@ export const openingsCalls: Calls<typeof main> = {
   ],
   memoryStorage: [[{ durable: false, syncReads: true }]],
   capabilitiesOf: [],
+  formatMatches: [],
+  formatNumberedLines: [],
 }
 
 export const levelsCalls: Calls<typeof level> = {

@@ -20,6 +20,7 @@ import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
 import { RemoteAnnotations, RemoteApprovals, RemoteCommits } from './review.js'
 import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
+import { RemoteText } from './text.js'
 import type { Transport } from './transport.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
 
@@ -73,6 +74,11 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    */
   get fs(): RemoteFs {
     return (this.#fs ??= createRemoteFs(this.files))
+  }
+
+  /** The files as text: read lines, search, edit, and apply patches. */
+  get text(): RemoteText {
+    return new RemoteText(callsOf(this))
   }
 
   /** The event log of the session. */

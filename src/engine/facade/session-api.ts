@@ -25,6 +25,7 @@ import type { SessionFiles } from './files.js'
 import type { SessionHealth } from './health.js'
 import type { SessionPosixLocks } from './posix-locks.js'
 import type { SessionSecrets } from './secrets.js'
+import type { SessionText } from './text.js'
 
 /** The public members of a class, which another class can implement too. */
 export type PublicOf<Class> = Pick<Class, keyof Class>
@@ -62,6 +63,8 @@ export interface SessionApi {
   readonly id: string
   /** The files, by the operations of the interface. */
   readonly files: PublicOf<SessionFiles>
+  /** The files as text: read lines, search, edit, and apply patches. */
+  readonly text: PublicOf<SessionText>
   /** Notes on files, for review. */
   readonly annotations: PublicOf<SessionAnnotations>
   /** Requests for a decision. */

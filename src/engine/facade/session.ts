@@ -75,6 +75,7 @@ import { SessionFiles } from './files.js'
 import { SessionHealth } from './health.js'
 import { SessionPosixLocks } from './posix-locks.js'
 import type { SessionAnalytics, SessionApi } from './session-api.js'
+import { SessionText } from './text.js'
 import { SessionSecrets } from './secrets.js'
 
 /** The services that a session's handle calls. */
@@ -148,6 +149,7 @@ export class Session implements SessionApi {
   #health: SessionHealth | undefined
   #posixLocks: SessionPosixLocks | undefined
   #secrets: SessionSecrets | undefined
+  #text: SessionText | undefined
   #fs: SessionFs | undefined
 
   /** @internal */
@@ -161,6 +163,11 @@ export class Session implements SessionApi {
   /** The files, by the operations of the interface. */
   get files(): SessionFiles {
     return (this.#files ??= new SessionFiles(this.#access))
+  }
+
+  /** The files as text: read lines, search, edit, and apply patches. */
+  get text(): SessionText {
+    return (this.#text ??= new SessionText(this.#access))
   }
 
   /** The events of the session, as an append-only log. */

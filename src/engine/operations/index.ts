@@ -8,11 +8,13 @@ import { reviewOperations } from './review.js'
 import { secretOperations } from './secrets.js'
 import { sessionOperations } from './sessions.js'
 import { sourceOperations } from './sources.js'
+import { textOperations } from './text.js'
 import { visibilityOperations } from './visibility.js'
 
 const table = {
   ...sessionOperations,
   ...fileOperations,
+  ...textOperations,
   ...lockOperations,
   ...reviewOperations,
   ...cacheOperations,

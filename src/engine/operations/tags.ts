@@ -5,6 +5,7 @@ export const tags = {
   Files:
     'Reads and changes of a session’s files. Each change is atomic. Changes take effect in the order of the requests, ' +
     'and are durable once the response is sent.',
+  'Search and edit': 'Files as text: lines, edits, patches, globs and searches.',
   'Extended attributes': 'Named values on files and directories.',
   'POSIX locks': 'Advisory locks on ranges of files, as with fcntl and flock.',
   'File locks': 'Locks on paths with a time to live, for coordination between the users of a session.',

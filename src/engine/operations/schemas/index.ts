@@ -9,6 +9,7 @@ import { reviewSchemas } from './review.js'
 import { secretSchemas } from './secrets.js'
 import { sessionSchemas } from './sessions.js'
 import { sourceSchemas } from './sources.js'
+import { textSchemas } from './text.js'
 import { visibilitySchemas } from './visibility.js'
 
 /**
@@ -19,6 +20,7 @@ import { visibilitySchemas } from './visibility.js'
 export const schemas = {
   ...sessionSchemas,
   ...fileSchemas,
+  ...textSchemas,
   ...lockSchemas,
   ...reviewSchemas,
   ...cacheSchemas,
