@@ -270,6 +270,24 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
+  describe('text', () => {
+    test('is searched, edited and patched', async () => {
+      const session = await sessionOf({ '/src/a.ts': 'const a = 1\n', '/b.md': 'a\n' })
+      expect(await output(['grep', 'const \\w', `${session}:src`])).toBe('/src/a.ts:1:const a = 1')
+      expect(await output(['grep', '-c', '-F', 'a', session])).toBe('/b.md:1\n/src/a.ts:1')
+      expect(await output(['grep', '-l', '-t', 'md', 'a', session])).toBe('/b.md')
+      expect(await lines(['glob', session, '**/*.ts'])).toMatchObject([{ path: '/src/a.ts', kind: 'file' }])
+      expect(await output(['edit', `${session}:b.md`, '--old', 'a', '--new', '$&'])).toBe('/b.md:1')
+      expect(await output(['cat', `${session}:b.md`])).toBe('$&')
+      const patch = '--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1 +1 @@\n-const a = 1\n+const a = 2\n'
+      expect(await output(['apply', session, '-', '--dry-run'], patch)).toBe('M /src/a.ts')
+      expect(await output(['apply', session, '-'], patch)).toBe('M /src/a.ts')
+      expect(await output(['cat', `${session}:src/a.ts`])).toBe('const a = 2')
+      const { code, stderr } = await run(['edit', `${session}:b.md`, '--old', 'none', '--new', ''])
+      expect([code, stderr]).toEqual([1, expect.stringContaining('is not in /b.md')])
+    })
+  })
+
   describe('history', () => {
     test('supports checkpoints, restores and forks', async () => {
       const session = await output(['session', 'create', '--tag', 'task=42', '--tag', '__proto__=x'])

@@ -37,6 +37,7 @@ export const groups: Readonly<Record<string, string>> = {
 const sourceVerbs = () => import('./source-verbs.js')
 const sessionVerbs = () => import('./session-verbs.js')
 const fileVerbs = () => import('./file-verbs.js')
+const textVerbs = () => import('./text-verbs.js')
 const diffVerbs = () => import('./diff-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const storeVerbs = () => import('./store-verbs.js')
@@ -212,6 +213,78 @@ export const verbs: readonly Verb[] = [
     options: [
       option('-r, --recursive', 'remove directories with everything in them'),
       option('-f, --force', 'ignore paths that do not exist'),
+    ],
+  },
+  {
+    name: 'grep',
+    does: 'search the text of files, and print path, line number and line',
+    load: async () => (await textVerbs()).grepFiles,
+    takes: {
+      '<pattern>': 'regular expression in the syntax of RE2',
+      '<session[:path]>': 'directory, or one file',
+    },
+    options: [
+      option('-F, --literal', 'search for the pattern itself, which is no regular expression').sets(
+        'literal',
+      ),
+      option('-i, --ignore-case', 'treat upper and lower case alike').sets('ignoreCase'),
+      option('-w, --word', 'match whole words only').sets('wholeWord'),
+      repeated('-g, --glob <glob>', 'search only files with such a name or path; can be repeated').sets(
+        'globs',
+      ),
+      repeated('-t, --type <type>', 'search only files of a type, such as ts; can be repeated').sets(
+        'fileTypes',
+      ),
+      option('-C, --context <lines>', 'lines of context around each match; by default 0').sets('context'),
+      option('-l, --files', 'print only the paths'),
+      option('-c, --count', 'print the number of matching lines of each file'),
+      option('--limit <number>', 'the most results; by default 1000').sets('limit'),
+    ],
+  },
+  {
+    name: 'glob',
+    does: 'find paths by patterns, such as "src/**/*.ts"',
+    load: async () => (await textVerbs()).globPaths,
+    takes: {
+      '<session[:path]>': 'directory where relative patterns begin',
+      '<pattern...>': 'globs; quote them for the shell',
+    },
+    options: [
+      option('-d, --directories', 'print directories too'),
+      option('--newest', 'print the newest change first'),
+      option('--limit <number>', 'the most results; by default 1000').sets('limit'),
+    ],
+  },
+  {
+    name: 'edit',
+    does: 'replace text in a file, and print the changed lines',
+    load: async () => (await textVerbs()).editFile,
+    takes: { '<session:path>': 'file' },
+    options: [
+      option('--old <text>', 'text to replace; it must be in the file exactly once')
+        .sets('oldText')
+        .makeOptionMandatory(),
+      option('--new <text>', 'new text').sets('newText').makeOptionMandatory(),
+      option('--all', 'replace all matches').sets('all'),
+      option('--tolerant', 'without an exact match, ignore white space at the ends and starts of lines'),
+      option('--dry-run', 'change nothing'),
+      option('--expect <hash>', 'edit only if the file has this hash (sha256:…)').sets('expectedHash'),
+    ],
+  },
+  {
+    name: 'apply',
+    does: 'apply a patch, and list its files: A added, D deleted, M modified, R renamed, C copied',
+    load: async () => (await textVerbs()).applyPatch,
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '<file>': 'unified patch, or patch in the format V4A; - for standard input',
+    },
+    options: [
+      option('--dry-run', 'change nothing'),
+      option('--strip <number>', 'leading names to remove from paths; by default 1 for a/ and b/').sets(
+        'strip',
+      ),
+      option('--fuzz <lines>', 'lines of context that may differ; by default 0').sets('fuzz'),
     ],
   },
   {
