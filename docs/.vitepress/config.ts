@@ -41,7 +41,17 @@ export default defineConfig({
         },
         {
           text: 'Workspaces',
-          items: pages('storage', 'sessions', 'sources', 'files', 'node-fs', 'history', 'commits', 'exports'),
+          items: pages(
+            'storage',
+            'sessions',
+            'sources',
+            'files',
+            'text',
+            'node-fs',
+            'history',
+            'commits',
+            'exports',
+          ),
         },
         { text: 'Collaboration', items: pages('locks', 'bus', 'review', 'cache', 'health', 'secrets') },
         { text: 'Access', items: pages('permissions', 'http', 'cli', 'security') },

@@ -116,6 +116,8 @@ export function* findPaths(
       const names = yield* loaded(() => page.names ?? loader.loadPage(page))
       const { nodes } = page
       for (const [index, name] of names.entries()) {
+        // Long globs take time for each path.
+        yield
         const entry = itemAt(nodes, index)
         const path = at === '' ? name : `${at}/${name}`
         const isDirectory = entry instanceof Dir
@@ -129,7 +131,6 @@ export function* findPaths(
           if (!found.add(`/${path}`, node)) return false
         }
         if (isInside && !(yield* visit(entry, path))) return false
-        if (index % limits.visitsPerLook === 0) yield
       }
     }
     return true
