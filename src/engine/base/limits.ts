@@ -403,6 +403,26 @@ export const limits = {
   commitsPerCompaction: 64,
   /** Events read from storage at once. */
   eventsPerRead: 1000,
+  /** First bytes of a file that decide whether it is binary. As in git. */
+  binaryCheckBytes: 8000,
+  /** A line that occurs this often on the other side counts as frequent in every diff. As in git. */
+  frequentLineCount: 1024,
+  /** Lines on each side of a frequent line that decide whether it is compared. As in git. */
+  frequentLineWindow: 100,
+  /** Edits after which a diff of two short texts takes the best path found so far. As in git. */
+  diffEditsAtLeast: 256,
+  /** Edits after which a diff looks for a path that is good enough. As in git. */
+  diffEditsBeforeSampling: 256,
+  /** Equal lines in a row that show a good path. As in git. */
+  diffLongRun: 20,
+  /** Lines for each edit that make a path good enough. As in git. */
+  diffSampleGain: 4,
+  /** Steps of one diff of lines. A diff that needs more shows the rest as replaced. */
+  diffSteps: 2 ** 28,
+  /** Lines between two conflicts of a merged text that join them into one. As in git. */
+  linesBetweenConflicts: 3,
+  /** Characters of a marker around a conflict. As in git. */
+  conflictMarkerLength: 7,
   /** Commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
 } as const

@@ -1,0 +1,57 @@
+/**
+ * Lines of text whose bytes stay exact. A text is a latin1 string: one character for each byte, in any encoding. A
+ * line keeps its ending, so joining the lines gives the text again.
+ */
+import { Buffer } from 'node:buffer'
+import { limits } from '../base/limits.js'
+
+/** The text of some bytes. `encodeText` gives the same bytes back, also for invalid UTF-8. */
+export function decodeText(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+}
+
+/** The bytes of a text from `decodeText`. */
+export function encodeText(text: string): Uint8Array {
+  return Buffer.from(text, 'latin1')
+}
+
+/** Whether bytes are not text. As in git: a NUL is among the first ones. */
+export function isBinary(bytes: Uint8Array): boolean {
+  return bytes.subarray(0, limits.binaryCheckBytes).includes(0)
+}
+
+/**
+ * Cuts a text after each LF. A CR before the LF belongs to the ending. The last line has no ending if the
+ * text has no LF at its end. An empty text has no lines.
+ */
+export function splitLines(text: string): string[] {
+  const lines: string[] = []
+  let start = 0
+  for (let end = text.indexOf('\n') + 1; end > 0; end = text.indexOf('\n', start) + 1) {
+    lines.push(text.slice(start, end))
+    start = end
+  }
+  if (start < text.length) lines.push(text.slice(start))
+  return lines
+}
+
+/** The same lines as numbers: equal lines have the same number. */
+export type LineIds = Int32Array
+
+/** Numbers lines. Lines of all texts of one comparison go through the same table. */
+export class LineTable {
+  readonly #ids = new Map<string, number>()
+
+  idsOf(lines: readonly string[]): LineIds {
+    const ids = new Int32Array(lines.length)
+    for (const [index, line] of lines.entries()) {
+      let id = this.#ids.get(line)
+      if (id === undefined) {
+        id = this.#ids.size
+        this.#ids.set(line, id)
+      }
+      ids[index] = id
+    }
+    return ids
+  }
+}
