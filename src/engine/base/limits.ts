@@ -411,6 +411,8 @@ export const limits = {
   frequentLineWindow: 100,
   /** Edits after which a diff of two short texts takes the best path found so far. As in git. */
   diffEditsAtLeast: 256,
+  /** The least edits of the same kind, when a diff has used most of its steps. */
+  diffEditsAtEnd: 16,
   /** Edits after which a diff looks for a path that is good enough. As in git. */
   diffEditsBeforeSampling: 256,
   /** Equal lines in a row that show a good path. As in git. */
@@ -418,7 +420,7 @@ export const limits = {
   /** Lines for each edit that make a path good enough. As in git. */
   diffSampleGain: 4,
   /** Steps of one diff of lines. A diff that needs more shows the rest as replaced. */
-  diffSteps: 2 ** 28,
+  diffSteps: 2 ** 25,
   /** Lines between two conflicts of a merged text that join them into one. As in git. */
   linesBetweenConflicts: 3,
   /** Characters of a marker around a conflict. As in git. */

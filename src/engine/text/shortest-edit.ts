@@ -129,6 +129,7 @@ class Search {
     const meetsForward = ((first - last) & 1) !== 0
     this.#forward.begin(first, box.aStart)
     this.#backward.begin(last, box.aEnd)
+    const mostEdits = this.#patience()
     for (let edits = 1; this.#steps > 0; edits++) {
       const forward = this.#advance(box, meetsForward)
       if (typeof forward === 'object') return { ...forward, exactBefore: true, exactAfter: true }
@@ -139,9 +140,15 @@ class Search {
         const sample = this.#sample(box, edits)
         if (sample !== undefined) return sample
       }
-      if (edits >= this.#mostEdits) return this.#furthest(box)
+      if (edits >= mostEdits) return this.#furthest(box)
     }
     return undefined
+  }
+
+  /** The edits after which a search takes what it has. They decrease in the second half of the steps. */
+  #patience(): number {
+    const share = Math.min(this.#steps / (limits.diffSteps / 2), 1)
+    return Math.max(Math.floor(this.#mostEdits * share), limits.diffEditsAtEnd)
   }
 
   /** One more edit from the start. Returns where the searches met, or whether there was a long equal run. */
@@ -149,18 +156,23 @@ class Search {
     const [from, other, a, b] = [this.#forward, this.#backward, this.#a, this.#b]
     const { reached, offset } = from
     const { aEnd, bEnd } = box
+    const longRunOver = limits.diffLongRun
     let longRun = false
+    let steps = 0
     from.widen(box, -1)
     for (let k = from.high; k >= from.low; k -= 2) {
-      const [left, right] = [itemAt(reached, k - 1 + offset), itemAt(reached, k + 1 + offset)]
+      // Read directly, because this loop is nearly all of the work of a diff.
+      const left = reached[k - 1 + offset] ?? -1
+      const right = reached[k + 1 + offset] ?? -1
       const start = left >= right ? left + 1 : right
       let at = start
       while (at < aEnd && at - k < bEnd && a[at] === b[at - k]) at++
-      if (at - start > limits.diffLongRun) longRun = true
-      this.#steps -= at - start + 1
+      if (at - start > longRunOver) longRun = true
+      steps += at - start + 1
       reached[k + offset] = at
       if (mayMeet && other.low <= k && k <= other.high && other.at(k) <= at) return { a: at, b: at - k }
     }
+    this.#steps -= steps
     return longRun
   }
 
@@ -169,18 +181,22 @@ class Search {
     const [from, other, a, b] = [this.#backward, this.#forward, this.#a, this.#b]
     const { reached, offset } = from
     const { aStart, bStart } = box
+    const longRunOver = limits.diffLongRun
     let longRun = false
+    let steps = 0
     from.widen(box, unreached)
     for (let k = from.high; k >= from.low; k -= 2) {
-      const [left, right] = [itemAt(reached, k - 1 + offset), itemAt(reached, k + 1 + offset)]
+      const left = reached[k - 1 + offset] ?? unreached
+      const right = reached[k + 1 + offset] ?? unreached
       const start = left < right ? left : right - 1
       let at = start
       while (at > aStart && at - k > bStart && a[at - 1] === b[at - k - 1]) at--
-      if (start - at > limits.diffLongRun) longRun = true
-      this.#steps -= start - at + 1
+      if (start - at > longRunOver) longRun = true
+      steps += start - at + 1
       reached[k + offset] = at
       if (mayMeet && other.low <= k && k <= other.high && at <= other.at(k)) return { a: at, b: at - k }
     }
+    this.#steps -= steps
     return longRun
   }
 
