@@ -42,6 +42,7 @@ const children = [
   'test/package/*.test.ts',
   'test/spec/main-job.test.ts',
   'test/unit/{archives,commits,errors,level-storage,links}.test.ts',
+  'test/unit/diff-patches.test.ts',
   'test/unit/text/merge-text.test.ts',
   'test/unit/git-{adapter,bundle,edges,local,packs,refresh}.test.ts',
 ]

@@ -50,12 +50,12 @@ const services = [
 /** Modules that files in other folders of the layer may import too. */
 const servicesShare = ['quota', 'host-ports', 'bundle-checks', 'bundle-facts']
 
-/** The packages that the engine loads, each with the only file that wraps it. */
-const enginePackages: Readonly<Record<string, string>> = {
-  mitt: 'engine/base/emitter.ts',
-  'async-mutex': 'engine/base/keyed-mutex.ts',
-  diff: 'engine/text/patch-parser.ts',
-  re2js: 'engine/text/regular-expression.ts',
+/** The packages that the engine loads, each with the only files that wrap it. */
+const enginePackages: Readonly<Record<string, readonly string[]>> = {
+  mitt: ['engine/base/emitter.ts'],
+  'async-mutex': ['engine/base/keyed-mutex.ts'],
+  diff: ['engine/text/patch-parser.ts', 'engine/text/git-patch.ts'],
+  re2js: ['engine/text/regular-expression.ts'],
 }
 
 /** The packages that are loaded with the engine. The others are loaded on first use. */
@@ -615,7 +615,9 @@ function allowedPackage(name: string, specifier: string): boolean {
   if (name.startsWith('adapters/')) return specifier !== 'forkspace' && !specifier.startsWith('forkspace/')
   if (!name.startsWith('engine/')) return false
   if (specifier.startsWith('node:')) return engineBuiltins.includes(specifier.slice('node:'.length))
-  return enginePackages[specifier] === name || (specifier === 'zod' && name.startsWith(schemas))
+  return (
+    enginePackages[specifier]?.includes(name) === true || (specifier === 'zod' && name.startsWith(schemas))
+  )
 }
 
 function isEngineEntryPoint(target: string): boolean {

@@ -49,6 +49,7 @@ export default defineConfig({
             'text',
             'node-fs',
             'history',
+            'diff',
             'commits',
             'exports',
           ),

@@ -209,7 +209,17 @@ export type { Caller } from './session/access/permissions.js'
 export type { Authorize, Resource } from './session/access/permissions.js'
 export { SessionStatus } from './records/session.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
-export type { Change, Diff, StateReference } from './session/states.js'
+export type { StateReference } from './session/states.js'
+export type { ChangedFile, DiffCounts, DiffStats } from './session/diffs/changed-file.js'
+export type { Diff } from './session/diffs/diff.js'
+export type {
+  DiffFilesOptions,
+  DiffPatchOptions,
+  DiffStatsOptions,
+  RenameDetection,
+} from './session/diffs/options.js'
+export type { Hunk } from './text/hunks.js'
+export type { Change } from './session/tree-changes.js'
 export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'
 export type {
   ByteRange,

@@ -98,6 +98,22 @@ const requests: {
       pageToken: '',
     }
   },
+  diffFiles: async ({ session, sessionId }) => {
+    await session.checkpoint({ checkpointLabel: 'here' })
+    await session.files.write({ path: '/new', content: 'one\n' })
+    return {
+      sessionId,
+      from: { sessionId, checkpointLabel: 'here' },
+      to: {},
+      globs: ['/**'],
+      renames: 'exact',
+      context: 3,
+      hunks: true,
+      patch: true,
+      pageSize: 1,
+      pageToken: '',
+    }
+  },
   listEvents: async ({ session, sessionId }) => {
     await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })
     await session.files.rename({ sourcePath: '/moved', destinationPath: '/file' })

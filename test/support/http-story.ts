@@ -279,6 +279,15 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     from: { checkpointLabel: 'before-review' },
     to: {},
   })
+  await step('the changed lines and a patch', 'diffFiles', {
+    sessionId,
+    from: { checkpointLabel: 'before-review' },
+    globs: ['*.md'],
+    renames: 'exact',
+    context: 1,
+    hunks: true,
+    patch: true,
+  })
   await step('all checkpoints', 'listCheckpoints', { sessionId })
   await step('a checkpoint', 'forkSession', {
     sourceSessionId: sessionId,

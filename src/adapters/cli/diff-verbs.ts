@@ -14,13 +14,14 @@ const maxLabels = 2
 export async function showDiff(
   context: Context,
   [first, second]: [string, string | undefined],
-  options: { readonly checkpoint?: readonly string[]; readonly patch?: boolean },
+  options: { readonly checkpoint?: readonly string[]; readonly patch?: boolean; readonly stat?: boolean },
 ): Promise<void> {
-  const { checkpoint: labels = [], patch = false } = options
+  const { checkpoint: labels = [], patch = false, stat = false } = options
   if (labels.length > maxLabels) throw new UsageError('--checkpoint takes one or two labels')
   if (labels.length > 0 && second !== undefined)
     throw new UsageError('--checkpoint compares states of one session: omit the second session')
   if (patch && context.out.json) throw new UsageError('--patch and --json cannot be combined')
+  if (patch && stat) throw new UsageError('--patch and --stat cannot be combined')
   const session = await context.session(first)
   const other = second === undefined ? undefined : await context.sessionId(second)
   const state = async (label: string): Promise<StateReference> => ({
@@ -32,14 +33,12 @@ export async function showDiff(
   const from =
     other !== undefined ? now : fromLabel === undefined ? { ...now, base: true } : await state(fromLabel)
   const to = other !== undefined ? { sessionId: other } : toLabel === undefined ? now : await state(toLabel)
-  const workspaces = await context.workspaces()
-  if (patch) {
-    const { printPatch } = await import('./patch.js')
-    await printPatch(context, from, to)
-    return
+  if (patch || stat) {
+    const { printPatch, printStats } = await import('./patch.js')
+    return patch ? printPatch(context, { from, to }) : printStats(context, { from, to })
   }
   const { out } = context
-  for await (const change of workspaces.diff({ from, to }))
+  for await (const change of (await context.workspaces()).diff({ from, to }))
     await out.line(
       () => out.paint(change.change, `${letters[change.change]} ${printableName(change.path)}`),
       change,

@@ -10,12 +10,6 @@ export const cliLimits = {
   closeMs: 4800,
   /** Attributes of the entries of a directory that are requested at once. */
   statsAtOnce: 32,
-  /** The contents of larger files are not shown in a patch. */
-  patchFileBytes: 2 ** 20,
-  /** All contents that one patch compares. */
-  patchBytes: 2 ** 28,
-  /** How long one file of a patch is compared. Its changes are not shown if that takes longer. */
-  patchFileMs: 2000,
   /** Characters of output that are written at once. */
   bufferedChars: 64 * 1024,
   /** Characters of the title of a progress bar. */

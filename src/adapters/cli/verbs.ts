@@ -297,9 +297,10 @@ export const verbs: readonly Verb[] = [
     },
     options: [
       option('--checkpoint <label...>', 'compare a checkpoint with the current state or a second checkpoint'),
-      option('--patch', 'print a unified diff of the contents'),
+      option('--patch', 'print a unified diff of the contents, which git apply accepts'),
+      option('--stat', 'print the numbers of added and removed lines'),
     ],
-    note: 'Put --checkpoint after the session. With --server, --patch works only for two sessions.',
+    note: 'Put --checkpoint after the session.',
   },
   {
     name: 'log',

@@ -425,6 +425,26 @@ export const limits = {
   linesBetweenConflicts: 3,
   /** Characters of a marker around a conflict. As in git. */
   conflictMarkerLength: 7,
+  /** Globs that select the files of a diff. */
+  diffGlobs: 100,
+  /** Unchanged lines around a change in a diff, by default. */
+  diffContextDefault: 3,
+  /** Unchanged lines around a change in a diff. */
+  diffContextMax: 1000,
+  /** A file whose content a diff compares. Of larger files, a diff says only that they differ. */
+  diffFileBytes: 8 * 2 ** 20,
+  /** Lines of a file that a diff compares. A patch has files with more lines in the form of binary files. */
+  diffFileLines: 500_000,
+  /** All contents that one reading of a diff compares. Further files count as truncated. */
+  diffBytes: 2 ** 30,
+  /** Removed files, or added files, among which a diff finds renamed files. */
+  diffRenames: 100_000,
+  /** Removed files, or added files, among which a diff finds similar files. */
+  diffSimilarFiles: 400,
+  /** Contents of all files among which a diff finds similar files. */
+  diffSimilarBytes: 32 * 2 ** 20,
+  /** Contents that one page of changed files compares. The page ends with the file that exceeds it. */
+  diffPageBytes: 4 * 2 ** 20,
   /** Commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
 } as const

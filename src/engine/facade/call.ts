@@ -6,7 +6,8 @@ import { Shape } from '../base/shape.js'
 import { operations, type OperationMethods, type OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import type { Checkpoint } from '../session/checkpoints.js'
-import { listChanges, stateShape, type StateReference } from '../session/states.js'
+import { listChangedFiles, listChanges, type Diff } from '../session/diffs/diff.js'
+import { stateShape, type StateReference } from '../session/states.js'
 import { openFor, type EngineScope } from './engine.js'
 import { describeHandle, type Session } from './session.js'
 
@@ -94,15 +95,17 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     const { checkpoints, nextPageToken } = await session.listCheckpoints(request)
     return { checkpoints: checkpoints.map(labelled), nextPageToken }
   }),
-  diff: (scope, { sessionId, from, to = {}, ...page }) => {
-    const side = stateShape.readPart(from as StateReference, 'from')
-    const before = { ...side, sessionId: side.sessionId ?? sessionId }
-    const after = { ...stateShape.readPart(to as StateReference, 'to'), sessionId }
-    const sides = [before, after].map((one) =>
-      [one.sessionId, one.checkpointId, one.checkpointLabel, one.base].map(String),
-    )
-    const name = `changes ${JSON.stringify(sides)}`
-    return listChanges(scope.diff({ from: before, to: after }), name, page)
+  diff: (scope, { sessionId, from, to, ...page }) => {
+    const { diff, name } = diffOf(scope, { sessionId, from, to })
+    return listChanges(diff, `changes ${name}`, page)
+  },
+  diffFiles: (scope, { sessionId, from, to, similarity, ...request }) => {
+    const { diff, name } = diffOf(scope, { sessionId, from, to })
+    if (similarity !== undefined && request.renames !== undefined)
+      throw invalid('similarity', 'cannot be combined with renames: pass one of them')
+    const renames = similarity === undefined ? request.renames : { similarity }
+    const listing = `files ${name} ${JSON.stringify([request.globs, renames])}`
+    return listChangedFiles(diff, listing, renames === undefined ? request : { ...request, renames })
   },
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
@@ -127,6 +130,24 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
   startImport: ({ sources }, { sourceId, ...request }) => sources.startImport(sourceId, request),
   refreshSource: ({ sources }, { sourceId, ...request }) => sources.refresh(sourceId, request),
   promoteSession: ({ sources }, { sourceId, ...request }) => sources.promoteSession(sourceId, request),
+}
+
+/** The diff of a request, and a name of its two states, for page tokens. */
+function diffOf(
+  scope: EngineScope,
+  {
+    sessionId,
+    from,
+    to = {},
+  }: Pick<OperationRequest<'diff'>, 'sessionId' | 'from'> & { readonly to?: unknown },
+): { readonly diff: Diff; readonly name: string } {
+  const side = stateShape.readPart(from as StateReference, 'from')
+  const before = { ...side, sessionId: side.sessionId ?? sessionId }
+  const after = { ...stateShape.readPart(to as StateReference, 'to'), sessionId }
+  const sides = [before, after].map((one) =>
+    [one.sessionId, one.checkpointId, one.checkpointLabel, one.base].map(String),
+  )
+  return { diff: scope.diff({ from: before, to: after }), name: JSON.stringify(sides) }
 }
 
 const calls: ReadonlyMap<string, unknown> = new Map<string, unknown>([

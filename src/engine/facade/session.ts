@@ -45,9 +45,9 @@ import {
   stateFields,
   stateOf,
   stateShape,
-  type Diff,
   type StateReference,
 } from '../session/states.js'
+import type { Diff } from '../session/diffs/diff.js'
 import type { Analytics } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'

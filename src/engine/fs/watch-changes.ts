@@ -1,7 +1,7 @@
 import { itemAt } from '../base/present.js'
 import type { Core } from '../session/core.js'
 import type { CommittedEvent } from '../session/history/feed.js'
-import { treeChanges } from '../session/states.js'
+import { treeChanges } from '../session/tree-changes.js'
 
 /** 'rename': a name was added, removed or moved. 'change': content or attributes changed. */
 export type WatchEventType = 'rename' | 'change'

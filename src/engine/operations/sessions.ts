@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.js'
 import { defineOperations } from './operation.js'
 
 export const sessionOperations = defineOperations({
@@ -139,6 +140,21 @@ export const sessionOperations = defineOperations({
     capabilities: ['files.read'],
     when: { checkpoint: ['history'], otherSession: ['sessions'] },
     errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
+  },
+  diffFiles: {
+    tag: 'Checkpoints',
+    summary: 'Compare the files of two states',
+    description:
+      'Lists the changed files and symlinks between two states, in the order of the manifest, with the ' +
+      'numbers of changed lines. With `hunks`, each file has its changed lines; with `patch`, the patch that ' +
+      '`git apply` accepts. A page ends early after about ' +
+      `${limits.diffPageBytes / 2 ** 20} MiB of compared contents.`,
+    method: 'POST',
+    path: '/v1/sessions/{sessionId}:diffFiles',
+    extension: true,
+    capabilities: ['files.read'],
+    when: { checkpoint: ['history'], otherSession: ['sessions'] },
+    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND', 'TOO_LARGE'],
   },
   listEvents: {
     tag: 'Sessions',

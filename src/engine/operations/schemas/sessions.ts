@@ -8,6 +8,7 @@ import {
   flag,
   hash,
   int64,
+  integer,
   labels,
   mode,
   named,
@@ -82,6 +83,50 @@ const node = named(
     contentHash: hash.describe('The hash of the whole content. Empty for a directory.'),
     mode,
     casExtents: z.array(casExtent).describe('Empty unless requested.'),
+  }),
+)
+
+const twoStates = {
+  sessionId,
+  from: z
+    .object({ sessionId: text.describe('Absent: this session.').exactOptional(), ...state })
+    .describe(oneState),
+  to: z.object(state).describe(`Of this session. ${oneState}`).exactOptional(),
+}
+
+const hunk = named(
+  'Hunk',
+  z.object({
+    oldStart: integer.describe('The first line before the change, counted from 1.'),
+    oldLines: integer,
+    newStart: integer.describe('The first line after the change, counted from 1.'),
+    newLines: integer,
+    lines: z
+      .array(text)
+      .describe(
+        'Each line without its LF, after a space, `-` or `+`. `\\ No newline at end of file` follows a last ' +
+          'line without LF. Bytes that are not UTF-8 are U+FFFD.',
+      ),
+  }),
+)
+
+const changedFile = named(
+  'ChangedFile',
+  z.object({
+    path: text.describe('In the second state, or in the first one if the file was removed.'),
+    oldPath: text.describe('The path in the first state, if the file was renamed.').exactOptional(),
+    change: z.enum(['added', 'removed', 'modified', 'renamed']),
+    kind: z.enum(['file', 'symlink']),
+    oldMode: mode.exactOptional(),
+    mode: mode.exactOptional(),
+    oldHash: hash.exactOptional(),
+    hash: hash.exactOptional(),
+    isBinary: flag.describe('Whether one of the contents has a NUL in its first 8,000 bytes.'),
+    isTruncated: flag.describe('Whether the lines were not compared, because the contents are over a limit.'),
+    additions: integer.describe('Added lines; 0 for a binary or truncated file.'),
+    deletions: integer.describe('Removed lines; 0 for a binary or truncated file.'),
+    hunks: z.array(hunk).describe('If requested.').exactOptional(),
+    patch: bytes.describe('If requested. Empty for a change that git does not store.').exactOptional(),
   }),
 )
 
@@ -167,11 +212,7 @@ export const sessionSchemas = defineSchemas({
   },
   diff: {
     request: z.object({
-      sessionId,
-      from: z
-        .object({ sessionId: text.describe('Absent: this session.').exactOptional(), ...state })
-        .describe(oneState),
-      to: z.object(state).describe(`Of this session. ${oneState}`).exactOptional(),
+      ...twoStates,
       ...pageRequest,
     }),
     response: z.object({
@@ -183,6 +224,32 @@ export const sessionSchemas = defineSchemas({
       ),
       nextPageToken,
     }),
+  },
+  diffFiles: {
+    request: z.object({
+      ...twoStates,
+      globs: z
+        .array(text)
+        .describe('Globs for paths, such as `/src/**` or `*.md`. Absent: all files.')
+        .exactOptional(),
+      renames: z
+        .enum(['exact', 'none'])
+        .describe('Whether a removed and an added file of the same content are a rename; `exact` by default.')
+        .exactOptional(),
+      similarity: integer
+        .describe('Instead of `renames`: the least share of equal lines in a rename, 1 to 100 percent.')
+        .exactOptional(),
+      context: integer
+        .describe(
+          `Unchanged lines around each change: ${limits.diffContextDefault} by default, at most ` +
+            `${limits.diffContextMax}.`,
+        )
+        .exactOptional(),
+      hunks: flag.describe('true: each file has its changed lines.').exactOptional(),
+      patch: flag.describe('true: each file has its patch.').exactOptional(),
+      ...pageRequest,
+    }),
+    response: z.object({ files: z.array(changedFile), nextPageToken }),
   },
   listEvents: {
     request: z.object({

@@ -1,7 +1,7 @@
 import { itemAt, onlyItem } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { Core } from '../../session/core.js'
-import { describeChange, treeChanges, type Change } from '../../session/states.js'
+import { describeChange, treeChanges, type Change } from '../../session/tree-changes.js'
 import type { Dir } from '../../tree/node.js'
 
 /** A description of a session's changes. Its two fields fit the `details` of a request for approval. */

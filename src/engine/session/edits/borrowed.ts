@@ -9,7 +9,7 @@ import { visitPaths } from '../../tree/cursor.js'
 import { FileNode, type Dir } from '../../tree/node.js'
 import { reading, type Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
-import { treeChanges } from '../states.js'
+import { treeChanges } from '../tree-changes.js'
 
 /**
  * Finds the blobs that a request borrows. It finds only blobs of the session's files or of its base, because

@@ -5,7 +5,7 @@ import { prunedTo, redoAfter, snapshotsOf } from '../history/prune.js'
 import type { LiveSession } from '../table/live.js'
 import { snapshotKind } from '../../records/snapshot.js'
 import { bytesOf, bytesWritten, setBytesWritten } from './session-bytes.js'
-import { treeChanges } from '../states.js'
+import { treeChanges } from '../tree-changes.js'
 
 /**
  * Counts the bytes that a session wrote: the bytes in its kept redo, plus the bytes of files in its first

@@ -1,7 +1,7 @@
 import type { Core } from '../core.js'
 import type { TreeCounts } from '../../records/baseline.js'
 import { FileNode, Symlink, type Dir, type Node } from '../../tree/node.js'
-import { treeChanges } from '../states.js'
+import { treeChanges } from '../tree-changes.js'
 import { emptyDirectory } from '../tree-builder.js'
 
 /** A tree that was counted before. */

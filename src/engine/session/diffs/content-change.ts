@@ -1,0 +1,90 @@
+import { whenLoaded } from '../../base/fault.js'
+import { limits } from '../../base/limits.js'
+import { diffLines, type LineChange } from '../../text/line-diff.js'
+import { decodeText, isBinary, LineTable, splitLines } from '../../text/lines.js'
+import { FileNode, Symlink } from '../../tree/node.js'
+import type { Core } from '../core.js'
+import type { FileChange, Leaf } from './file-changes.js'
+import { readWhole } from './read-whole.js'
+
+/** How the content of a file changed. */
+export type ContentChange =
+  | { readonly kind: 'same' }
+  /** The contents are over a limit, and were not read. */
+  | { readonly kind: 'large' }
+  | {
+      readonly kind: 'binary'
+      /** Whether the contents are text of too many lines. */
+      readonly isTruncated: boolean
+      readonly before: Uint8Array | undefined
+      readonly after: Uint8Array | undefined
+    }
+  | {
+      readonly kind: 'text'
+      readonly before: readonly string[]
+      readonly after: readonly string[]
+      readonly changes: readonly LineChange[]
+    }
+
+/** Reads and compares contents, up to limits for each file and for all files of one reading of a diff. */
+export class ContentComparison {
+  readonly #core: Core
+  #bytesLeft: number = limits.diffBytes
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** The bytes that were read so far. */
+  get bytesRead(): number {
+    return limits.diffBytes - this.#bytesLeft
+  }
+
+  async compare({ before, after }: FileChange): Promise<ContentChange> {
+    if (await this.#isSame(before, after)) return { kind: 'same' }
+    const sizes = [sizeOf(before), sizeOf(after)]
+    const bytes = sizes.reduce((sum, size) => sum + size, 0)
+    if (Math.max(...sizes) > limits.diffFileBytes || bytes > this.#bytesLeft) return { kind: 'large' }
+    this.#bytesLeft -= bytes
+    const old = before && (await readWhole(this.#core, before))
+    const current = after && (await readWhole(this.#core, after))
+    const sides = [old, current].filter((side) => side !== undefined)
+    const isTruncated = !sides.some(isBinary)
+    if (!isTruncated || sides.some(hasManyLines))
+      return { kind: 'binary', isTruncated, before: old, after: current }
+    return compareText(linesOf(old), linesOf(current))
+  }
+
+  async #isSame(before: Leaf | undefined, after: Leaf | undefined): Promise<boolean> {
+    if (before instanceof Symlink && after instanceof Symlink) return before.target === after.target
+    if (!(before instanceof FileNode) || !(after instanceof FileNode)) return false
+    if (before.size !== after.size) return false
+    const { contentIds } = this.#core
+    if (before.body === after.body) return true
+    const id = await whenLoaded(() => contentIds.contentId(before))
+    return id === (await whenLoaded(() => contentIds.contentId(after)))
+  }
+}
+
+function sizeOf(node: Leaf | undefined): number {
+  return node instanceof FileNode ? node.size : 0
+}
+
+function hasManyLines(bytes: Uint8Array): boolean {
+  let count = 0
+  for (let at = bytes.indexOf(lf); at >= 0; at = bytes.indexOf(lf, at + 1))
+    if (++count > limits.diffFileLines) return true
+  return false
+}
+
+const lf = 0x0a
+
+function linesOf(bytes: Uint8Array | undefined): string[] {
+  return bytes === undefined ? [] : splitLines(decodeText(bytes))
+}
+
+function compareText(before: readonly string[], after: readonly string[]): ContentChange {
+  const table = new LineTable()
+  const changes = diffLines(table.idsOf(before), table.idsOf(after))
+  return { kind: 'text', before, after, changes }
+}
