@@ -10,8 +10,10 @@ import type { MethodOf } from '../../src/engine/facade/call.js'
 import type { OperationMethods } from '../../src/engine/operations/index.js'
 import type {
   Change,
+  ChangedFile,
   Checkpoint,
   CheckpointPage,
+  DiffFilesOptions,
   EventPage,
   Secret,
   Session,
@@ -71,6 +73,17 @@ interface Special {
     pageSize?: number
     pageToken?: string
   }) => Promise<{ changes: Change[]; nextPageToken: string }>
+  diffFiles: (
+    request: Omit<DiffFilesOptions, 'renames'> & {
+      from: Partial<StateReference>
+      to?: Omit<StateReference, 'sessionId'>
+      renames?: 'exact' | 'none'
+      similarity?: number
+      patch?: boolean
+      pageSize?: number
+      pageToken?: string
+    },
+  ) => Promise<{ files: (ChangedFile & { patch?: Uint8Array })[]; nextPageToken: string }>
   listEvents: (...request: Parameters<Session['events']['list']>) => Promise<
     Omit<EventPage, 'events'> & {
       events: (Omit<SessionEvent, 'principal' | 'eventType'> & { eventType: string })[]
