@@ -41,6 +41,12 @@ export interface EngineOptions {
    */
   readonly memoryBudgetBytes?: number
   /**
+   * About how many bytes of changes the engine keeps in memory without a durable storage, for `session.at`,
+   * `session.undo` and `session.history`: 64 MiB by default. The oldest changes of any session are dropped first.
+   * 0 keeps none. A durable storage has its own history, and ignores this option.
+   */
+  readonly memoryHistoryBytes?: number
+  /**
    * The largest total size of contents, in bytes: of the store, of each tenant and of each session. A write over a
    * budget fails with BUDGET and changes nothing. Reads and deletions still work, and `engine.collect()` frees space on
    * a durable storage. In memory, every byte that was written counts until the engine is closed. No limit by default.
@@ -133,6 +139,7 @@ const optionsShape = new Shape<EngineOptions>({
   maxFileBytes: true,
   cacheBytes: true,
   memoryBudgetBytes: true,
+  memoryHistoryBytes: true,
   budgets: true,
   automaticCollection: true,
   sessionTtlSeconds: true,
@@ -178,6 +185,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     maxFileBytes,
     cacheBytes,
     memoryBudgetBytes,
+    memoryHistoryBytes,
     budgets,
     automaticCollection,
     sessionTtlSeconds,
@@ -201,6 +209,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(maxFileBytes !== undefined && { maxFileBytes }),
     ...(cacheBytes !== undefined && { cacheBytes }),
     ...(memoryBudgetBytes !== undefined && { memoryBudgetBytes }),
+    ...(memoryHistoryBytes !== undefined && { memoryHistoryBytes }),
     ...(budgets !== undefined && { budgets }),
     ...(automaticCollection !== undefined && { automaticCollection }),
     ...(sessionTtlSeconds !== undefined && { sessionTtlSeconds }),
@@ -313,6 +322,9 @@ export type {
   BusPublishRequest,
   BusSubscribeRequest,
   BusSubscription,
+  Blame,
+  BlameRange,
+  BlameRequest,
   ByteRange,
   CacheCompareAndSetRequest,
   CacheKeyPage,
@@ -413,6 +425,9 @@ export type {
   PatchedFile,
   PatchRequest,
   PatchSegmentsRequest,
+  PathChange,
+  PathHistoryPage,
+  PathHistoryRequest,
   PathStat,
   PosixFlockRequest,
   PosixGetRequest,
@@ -426,6 +441,8 @@ export type {
   ReadLinesResult,
   RemoveDirectoryRequest,
   RenameRequest,
+  RestoreRequest,
+  RestoreResult,
   RevisionExportRequest,
   ScanRange,
   SecretInfo,
@@ -462,10 +479,12 @@ export type {
   SessionPosixLocks,
   SessionSecrets,
   SessionText,
+  SessionView,
   SetAttributesRequest,
   SetXattrRequest,
   Source,
   PromoteRequest,
+  Preview,
   PruneRequest,
   NarrowRequest,
   NativeAction,
@@ -481,6 +500,7 @@ export type {
   SourcePage,
   Sources,
   StatRequest,
+  StateName,
   StateReference,
   StatusName,
   Storage,
@@ -498,7 +518,11 @@ export type {
   TextEditRequest,
   TextEditResult,
   TextLine,
+  UndoRequest,
+  UndoResult,
   Usage,
+  ViewDiffTarget,
+  ViewFiles,
   UsageRequest,
   SymlinkPage,
   SyncOptions,

@@ -12,6 +12,7 @@ const testShape = new Shape<TestEngineOptions>({
   maxFileBytes: true,
   cacheBytes: true,
   memoryBudgetBytes: true,
+  memoryHistoryBytes: true,
   budgets: true,
   automaticCollection: true,
   sessionTtlSeconds: true,

@@ -68,6 +68,8 @@ export interface EngineParts {
   readonly cacheBytes?: number
   /** The approximate bytes of stored data that memory caches. It applies to durable stores only. */
   readonly memoryBudgetBytes?: number
+  /** The approximate bytes of changes kept in memory without a durable store, for reads of earlier states. */
+  readonly memoryHistoryBytes?: number
   /** Decides which actions a principal may take. By default, all actions are allowed. */
   readonly authorize?: Authorize
   /** Who may grant approvals. By default, every principal may, including the requester. */
@@ -99,7 +101,7 @@ export interface EngineParts {
 /** Assembles an engine from its parts, and finishes work that an earlier process left incomplete. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
   const { environment } = parts
-  const { maxFileBytes, cacheBytes, memoryBudgetBytes } = parseSizes(parts)
+  const { maxFileBytes, cacheBytes, memoryBudgetBytes, memoryHistoryBytes } = parseSizes(parts)
   if (typeof parts.storage?.open !== 'function')
     throw invalid(
       'storage',
@@ -138,7 +140,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const byteBudgets = Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, durable)
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
-    journal: durable ? new StoredJournal() : new MemoryJournal(),
+    journal: durable ? new StoredJournal() : new MemoryJournal({ historyBytes: memoryHistoryBytes }),
     fence,
     environment,
     opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
@@ -235,6 +237,7 @@ function parseSizes(parts: EngineParts): {
   readonly maxFileBytes: number
   readonly cacheBytes: number
   readonly memoryBudgetBytes: number
+  readonly memoryHistoryBytes: number
 } {
   const { maxFileBytes = limits.fileBytes, cacheBytes = limits.cacheBytes } = parts
   if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 0)
@@ -247,7 +250,13 @@ function parseSizes(parts: EngineParts): {
       'memoryBudgetBytes',
       `must be a whole number from 2^20 to 2^53 − 1; it is ${given(memoryBudgetBytes)}`,
     )
-  return { maxFileBytes, cacheBytes, memoryBudgetBytes }
+  const { memoryHistoryBytes = limits.memoryHistoryBytes } = parts
+  if (!Number.isSafeInteger(memoryHistoryBytes) || memoryHistoryBytes < 0)
+    throw invalid(
+      'memoryHistoryBytes',
+      `must be a whole number from 0 to 2^53 − 1; it is ${given(memoryHistoryBytes)}`,
+    )
+  return { maxFileBytes, cacheBytes, memoryBudgetBytes, memoryHistoryBytes }
 }
 
 function missing(name: string): () => Promise<never> {

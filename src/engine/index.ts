@@ -209,7 +209,7 @@ export type { Caller } from './session/access/permissions.js'
 export type { Authorize, Resource } from './session/access/permissions.js'
 export { SessionStatus } from './records/session.js'
 export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
-export type { StateReference } from './session/states.js'
+export type { StateName, StateReference } from './session/states.js'
 export type { ChangedFile, DiffCounts, DiffStats } from './session/diffs/changed-file.js'
 export type { Diff } from './session/diffs/diff.js'
 export type {
@@ -220,6 +220,12 @@ export type {
 } from './session/diffs/options.js'
 export type { Hunk } from './text/hunks.js'
 export type { Change } from './session/tree-changes.js'
+export type { RestoreRequest, RestoreResult } from './session/restore.js'
+export type { Blame, BlameRange, BlameRequest } from './session/history/blame.js'
+export type { PathChange, PathHistoryPage, PathHistoryRequest } from './session/history/path-history.js'
+export type { Preview } from './session/preview.js'
+export type { UndoRequest, UndoResult } from './session/undo.js'
+export type { SessionView, ViewDiffTarget, ViewFiles } from './facade/session-view.js'
 export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'
 export type {
   ByteRange,

@@ -154,8 +154,8 @@ describe('the routes', () => {
     )
     expect(fields).toEqual(['removeDirectory recursive', 'subscribe topicPatterns'])
     const inBodies = JSON.stringify(contract.components.schemas).split('"x-extension":true').length - 1
-    // createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
-    expect(inBodies).toBe(5)
+    // forkSession.from, createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
+    expect(inBodies).toBe(6)
   })
 
   test('take every field of their requests in exactly one place', () => {

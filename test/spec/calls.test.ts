@@ -26,6 +26,7 @@ import {
   type ErrorReason,
   type Session,
   type Storage,
+  type StateName,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
 import { Refusal, transports, wireCalls, type Call, type Wire, type WireCall } from '../support/transports.js'
@@ -113,6 +114,59 @@ const requests: {
       pageSize: 1,
       pageToken: '',
     }
+  },
+  resolveState: async ({ session, sessionId }) => {
+    await session.checkpoint({ checkpointLabel: 'here' })
+    return { sessionId, checkpointLabel: 'here' }
+  },
+  restoreState: async ({ session, sessionId }) => {
+    await session.checkpoint({ checkpointLabel: 'here' })
+    await session.files.write({ path: '/new', content: '' })
+    return { sessionId, from: { checkpointLabel: 'here' }, paths: ['/new'], dryRun: false }
+  },
+  readFileAt: async ({ session, sessionId }) => {
+    await session.checkpoint({ checkpointLabel: 'here' })
+    return { sessionId, at: { checkpointLabel: 'here' }, path: '/file', offset: 1, length: 2 }
+  },
+  statPathAt: ({ sessionId }) => ({
+    sessionId,
+    at: { time: '2100-01-01T00:00:00Z' },
+    path: '/file',
+    followSymlinks: true,
+    includeContentHash: true,
+  }),
+  listDirectoryAt: ({ sessionId }) => ({
+    sessionId,
+    at: { time: '2100-01-01T00:00:00Z' },
+    path: '/',
+    recursive: true,
+    pageSize: 2,
+    pageToken: '',
+  }),
+  getManifestAt: ({ sessionId }) => ({
+    sessionId,
+    at: {},
+    pathPrefix: '/',
+    includeCasExtents: true,
+    pageSize: 2,
+    pageToken: '',
+  }),
+  listPathHistory: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/file', content: 'one' })
+    return { sessionId, path: '/file', pageSize: 1, pageToken: '' }
+  },
+  blame: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/lines', content: 'one\ntwo\n' })
+    return { sessionId, path: '/lines', at: { time: '2100-01-01T00:00:00Z' } }
+  },
+  undo: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/new', content: '' })
+    return { sessionId, count: 1, by: 'event', dryRun: false }
+  },
+  redo: async ({ session, sessionId }) => {
+    await session.files.write({ path: '/new', content: '' })
+    await session.undo()
+    return { sessionId, count: 1, by: 'group', dryRun: false }
   },
   listEvents: async ({ session, sessionId }) => {
     await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })
@@ -458,6 +512,28 @@ const requests: {
 
 const names = Object.keys(requests) as CallableOperation[]
 
+interface StateOfSession extends StateName {
+  readonly sessionId: string
+}
+
+/** Requests with states that do not exist, or are no longer kept. */
+function states<Request>(
+  request: (state: StateOfSession) => Request,
+): ((world: World) => Promise<Request>)[] {
+  return [
+    async ({ sessionId }) => request({ sessionId, checkpointLabel: 'none' }),
+    async ({ sessionId }) => request({ sessionId, time: '2001-01-01T00:00:00Z' }),
+    async ({ engine, session }) => {
+      // An imported session has the events without their effects.
+      await session.files.write({ path: '/late', content: 'late' })
+      const pieces: Uint8Array[] = []
+      for await (const piece of session.exportBundle()) pieces.push(piece)
+      const imported = await engine.sessions.importBundle(Buffer.concat(pieces))
+      return request({ sessionId: imported.id, eventId: `${imported.id}-00000001` })
+    },
+  ]
+}
+
 /** More requests, which may fail as they are. */
 const further: {
   readonly [Name in CallableOperation]?: readonly ((world: World) => Promise<OperationRequest<Name>>)[]
@@ -473,6 +549,31 @@ const further: {
       return { sessionId, label: 'here' }
     },
   ],
+  forkSession: states(({ sessionId, ...from }) => ({ sourceSessionId: sessionId, from })),
+  diff: states(({ sessionId, ...from }) => ({ sessionId, from })),
+  resolveState: states((state) => state),
+  restoreState: [
+    ...states(({ sessionId, ...from }) => ({ sessionId, from })),
+    async ({ session, sessionId }) => {
+      const { eventId } = await session.at()
+      await session.files.write({ path: '/dir', content: '' }).catch(() => undefined)
+      return { sessionId, from: { eventId }, paths: ['/none'] }
+    },
+    async ({ sessionId }) => ({ sessionId, from: { base: true }, paths: [`/${'x'.repeat(256)}`] }),
+    async ({ session, sessionId }) => {
+      await session.files.write({ path: '/parent/a', content: '' })
+      const { eventId } = await session.at()
+      await session.files.removeDirectory({ path: '/parent', recursive: true })
+      await session.files.write({ path: '/parent', content: '' })
+      return { sessionId, from: { eventId }, paths: ['/parent/a'] }
+    },
+  ],
+  readFileAt: states(({ sessionId, ...at }) => ({ sessionId, at, path: '/file' })),
+  statPathAt: states(({ sessionId, ...at }) => ({ sessionId, at, path: '/file' })),
+  listDirectoryAt: states(({ sessionId, ...at }) => ({ sessionId, at, path: '/' })),
+  getManifestAt: states(({ sessionId, ...at }) => ({ sessionId, at })),
+  blame: states(({ sessionId, ...at }) => ({ sessionId, at, path: '/file' })),
+  undo: states(({ sessionId }) => ({ sessionId })),
   restoreCheckpoint: [
     async ({ session, sessionId }) => {
       await session.checkpoint({ checkpointLabel: 'here' })
@@ -577,6 +678,8 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   listCommits: ['NO_ADAPTER'],
   getCommit: ['NO_ADAPTER'],
   readCommitFile: ['NO_ADAPTER'],
+  // Needs a collection between the undo and the redo.
+  redo: ['STATE_NOT_KEPT'],
   commit: [
     'BRANCH_MOVED',
     'NO_ADAPTER',

@@ -19,8 +19,13 @@ import type {
   Session,
   SessionEvent,
   SessionFiles,
+  Preview,
+  RestoreRequest,
+  SessionInfo,
   Sessions,
+  SessionView,
   Sources,
+  StateName,
   StateReference,
 } from '../../src/index.js'
 
@@ -32,6 +37,11 @@ type OfTable = { [Name in keyof OperationMethods]: MethodOf<Name>[0] }
 
 /** The method of each operation, with a request that lacks the session's id. */
 interface Methods extends Omit<OfTable, keyof Special>, Special {}
+
+/** A method of a view, with a request that has the state too. */
+type AtState<Method extends (request: never) => Promise<unknown>> = (
+  request: { at: StateName } & Parameters<Method>[0],
+) => ReturnType<Method>
 
 interface Special {
   commit: (request: Omit<Parameters<Session['commit']>[0], 'signal'>) => ReturnType<Session['commit']>
@@ -67,6 +77,19 @@ interface Special {
   listCheckpoints: (
     ...request: Parameters<Session['listCheckpoints']>
   ) => Promise<Omit<CheckpointPage, 'checkpoints'> & { checkpoints: Labelled[] }>
+  resolveState: (request: NonNullable<Parameters<Session['at']>[0]>) => Promise<Pick<SessionView, 'eventId'>>
+  restoreCheckpoint: (
+    request: Pick<RestoreRequest, 'checkpointId' | 'checkpointLabel'>,
+  ) => ReturnType<Session['get']>
+  restoreState: (
+    request: { from: StateName } & Pick<RestoreRequest, 'paths' | 'dryRun'>,
+  ) => Promise<{ session: SessionInfo } & Preview>
+  readFileAt: AtState<SessionFiles['readWithHash']>
+  statPathAt: AtState<SessionFiles['stat']>
+  listDirectoryAt: AtState<SessionFiles['list']>
+  getManifestAt: (
+    request: { at: StateName } & NonNullable<Parameters<SessionView['manifest']>[0]>,
+  ) => ReturnType<SessionView['manifest']>
   diff: (request: {
     from: Partial<StateReference>
     to?: Omit<StateReference, 'sessionId'>

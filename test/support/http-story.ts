@@ -302,6 +302,23 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     checkpointLabel: 'before-review',
   })
 
+  // Earlier states.
+  const here = { checkpointLabel: 'before-review' }
+  const { eventId } = await step('a checkpoint', 'resolveState', { sessionId, ...here })
+  await step('a file', 'readFileAt', { sessionId, at: here, path: '/docs/guide.md' })
+  await step('a file', 'statPathAt', { sessionId, at: { eventId }, path: '/docs/guide.md' })
+  await step('a directory', 'listDirectoryAt', { sessionId, at: { eventId }, path: '/docs' })
+  await step('a page', 'getManifestAt', { sessionId, at: { base: true }, pageSize: 10 })
+  await step('a change', 'undo', { sessionId })
+  await step('a preview', 'redo', { sessionId, dryRun: true })
+  await step('a change', 'redo', { sessionId })
+  await step('a file', 'restoreState', { sessionId, from: { eventId }, paths: ['/docs/draft.md'] })
+  await step('a preview', 'restoreState', { sessionId, from: { base: true }, dryRun: true })
+  await step('an event', 'forkSession', { sourceSessionId: sessionId, from: { eventId } })
+  await step('a file', 'listPathHistory', { sessionId, path: '/docs/guide.md' })
+  await step('a file', 'blame', { sessionId, path: '/docs/guide.md' })
+  await step('an event that does not exist', 'resolveState', { sessionId, eventId: 'none' }, 400)
+
   await step('a checkpoint by its label', 'deleteCheckpoint', {
     sessionId,
     checkpointLabel: 'before-review',

@@ -80,6 +80,9 @@ export const sourcesCalls: Calls<main.Sources> = {
   onJob: [[onProgress]],
 }
 
+/** A state by one of its names; the others are only read. */
+const stateName = { time: '2026-01-01T00:00:00Z' }
+
 export const usageCalls: Calls<main.TenantUsage> = {
   get: [[{ windowStart: '2026-01-01T00:00:00Z', windowEnd: '2026-01-02T00:00:00Z', granularity: 'day' }]],
   metrics: [[]],
@@ -102,12 +105,22 @@ export const sessionCalls: Calls<main.Session> = {
   get: [[]],
   analytics: [[]],
   delete: [],
-  fork: [[{ checkpointLabel: '', newTags: {} }]],
+  fork: [[{ checkpointLabel: '', newTags: {} }], [{ from: stateName }]],
+  at: [[stateName]],
+  undo: [[{ count: 1, by: 'event', dryRun: true }]],
+  redo: [[{ count: 1, by: 'group', dryRun: true }]],
+  group: [['a']],
+  history: [[{ path: '/a', ...page }]],
+  blame: [[{ path: '/a', at: stateName }]],
   checkpoint: [[{ checkpointLabel: '' }]],
   listCheckpoints: [[page]],
   deleteCheckpoint: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
   pruneCheckpoints: [[{ keepLast: 10 }]],
-  restore: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
+  restore: [
+    [{ checkpointId: id }],
+    [{ checkpointLabel: 'a' }],
+    [{ from: stateName, paths: ['/a'], dryRun: true }],
+  ],
   manifest: [[{ pathPrefix: '', includeCasExtents: false, ...page }]],
   diff: [[{ ...state, base: false }]],
   exportTar: [[{ checkpointId: id, path: '/' }]],

@@ -129,6 +129,34 @@ const rows: Row[] = [
     details: { checkpointId: unknownId },
   },
   {
+    reason: 'EVENT_NOT_FOUND',
+    when: 'the session did not exist at the time',
+    provoke: ({ session }) => session.at({ time: '2001-01-01T00:00:00Z' }),
+    details: { time: '2001-01-01T00:00:00.000Z' },
+  },
+  {
+    reason: 'STATE_NOT_KEPT',
+    when: 'the effects of an imported event are missing',
+    provoke: async ({ engine, session }) => {
+      const pieces: Uint8Array[] = []
+      for await (const piece of session.exportBundle()) pieces.push(piece)
+      const imported = await engine.sessions.importBundle(Buffer.concat(pieces))
+      return imported.at({ eventId: `${imported.id}-00000001` })
+    },
+    details: { eventId: expect.stringMatching(/-0{7}1$/) as string },
+  },
+  {
+    reason: 'READ_ONLY',
+    when: 'a view is changed',
+    provoke: async ({ session }) => {
+      using view = await session.at()
+      await view.fs.promises.writeFile('/a', '').catch(({ cause }: Error) => {
+        throw cause
+      })
+    },
+    details: { action: 'fs.write' },
+  },
+  {
     reason: 'SOURCE_NOT_FOUND',
     when: 'no source has the id',
     provoke: ({ engine }) => engine.sources.get(unknownId),

@@ -13,7 +13,7 @@ import {
   type EngineScope,
   type Session,
 } from '../../src/index.js'
-import { operations } from '../../src/engine/contract.js'
+import { callOperation, operations } from '../../src/engine/contract.js'
 import { nativeActions } from '../../src/engine/operations/native.js'
 import { capabilities, type Condition, type Needs } from '../../src/engine/operations/operation.js'
 import { formatted } from '../support/http-examples.js'
@@ -139,6 +139,15 @@ const conditional: Readonly<Record<string, (handle: Session, scope: EngineScope)
     const other = await engine.sessions.create({ files: { '/other': '' } })
     return handle.diff({ sessionId: other.id }).paths()
   },
+  'resolveState checkpoint': (handle) => handle.at({ checkpointLabel: 'one' }),
+  'readFileAt checkpoint': ({ id }, scope) =>
+    callOperation(scope, 'readFileAt', { sessionId: id, at: { checkpointLabel: 'one' }, path: '/a' }),
+  'statPathAt checkpoint': ({ id }, scope) =>
+    callOperation(scope, 'statPathAt', { sessionId: id, at: { checkpointLabel: 'one' }, path: '/a' }),
+  'listDirectoryAt checkpoint': ({ id }, scope) =>
+    callOperation(scope, 'listDirectoryAt', { sessionId: id, at: { checkpointLabel: 'one' }, path: '/' }),
+  'getManifestAt checkpoint': ({ id }, scope) =>
+    callOperation(scope, 'getManifestAt', { sessionId: id, at: { checkpointLabel: 'one' } }),
   'exportTar checkpoint': (handle) => drain(handle.exportTar({ checkpointLabel: 'one' })),
   'applyBatch borrowed': async ({ files }) => {
     const borrowed = { offset: 0, length: 6, hash: await hashOf('/a') }

@@ -1,8 +1,10 @@
 import type {
   Checkpoint,
   CheckpointCreateRequest,
-  CheckpointReference,
   ForkRequest,
+  RestoreRequest,
+  RestoreResult,
+  StateName,
   PruneRequest,
   Session,
   SessionApi,
@@ -22,9 +24,24 @@ import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import { RemoteText } from './text.js'
 import type { Transport } from './transport.js'
+import { RemoteView } from './view.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
 
-const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
+const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, from: true, newTags: true })
+const restoreShape = new Shape<RestoreRequest>({
+  checkpointId: true,
+  checkpointLabel: true,
+  from: true,
+  paths: true,
+  dryRun: true,
+})
+const stateNameShape = new Shape<StateName>({
+  checkpointId: true,
+  checkpointLabel: true,
+  eventId: true,
+  time: true,
+  base: true,
+})
 const checkpointShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
 const pruneShape = new Shape<PruneRequest>({ keepLast: true })
 const commitShape = new Shape<SessionCommitRequest>({
@@ -38,6 +55,8 @@ export const stateShape = new Shape<StateReference>({
   sessionId: true,
   checkpointId: true,
   checkpointLabel: true,
+  eventId: true,
+  time: true,
   base: true,
 })
 
@@ -45,7 +64,7 @@ export const stateShape = new Shape<StateReference>({
  * The state to which `session.diff` compares: another session, a reference to a state, a checkpoint of this
  * session, or `'base'`, the state that the session started from.
  */
-export type RemoteDiffTarget = RemoteSession | StateReference | CheckpointReference | 'base'
+export type RemoteDiffTarget = RemoteSession | StateReference | StateName | 'base'
 
 /**
  * A handle for one session on a server. Like the session of a local engine, with the differences below. Each
@@ -234,6 +253,49 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
+   * Changes the files back to an earlier state, or some of them. Like `session.restore` of a local engine.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when no checkpoint has this id or label
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept
+   * @throws {EngineError} PATH_NOT_FOUND when neither state has one of the paths
+   *
+   * @example
+   * const { changes } = await session.restore({ from: { checkpointLabel: 'before' }, dryRun: true })
+   */
+  async restore(request: RestoreRequest): Promise<RestoreResult> {
+    const { from, paths, dryRun, ...checkpoint } = restoreShape.read(request)
+    if (from === undefined && paths === undefined && dryRun === undefined)
+      return { ...(await callsOf(this).call('restoreCheckpoint', checkpoint)), changes: [], isComplete: true }
+    if (from !== undefined && Object.keys(checkpoint).length > 0)
+      throw invalid('from', 'cannot be combined with checkpointId or checkpointLabel: pass one of them')
+    const { session, ...preview } = await callsOf(this).call('restoreState', {
+      from: from ?? checkpoint,
+      ...(paths !== undefined && { paths: [...paths] }),
+      ...(dryRun !== undefined && { dryRun }),
+    })
+    return { ...session, ...preview }
+  }
+
+  /**
+   * A read-only view of one state. Each read is a request that names the event of the state. The server does not keep
+   * the state for the view, so a read fails with `STATE_NOT_KEPT` once it was collected.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no such checkpoint
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept
+   *
+   * @example
+   * using view = await session.at({ checkpointLabel: 'before' })
+   * const { content } = await view.files.readWithHash({ path: '/src/a.ts' })
+   */
+  async at(reference: StateName = {}): Promise<RemoteView> {
+    const copy = stateNameShape.read(reference, 'reference')
+    const { eventId } = await callsOf(this).call('resolveState', copy)
+    return new RemoteView(callsOf(this), eventId)
+  }
+
+  /**
    * The changes from another state to the current state of this session. The default is the state that the
    * session started from. The server compares the states when the changes are read, and errors are thrown at
    * that time.
@@ -273,7 +335,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
     if (Object.keys(reference).length === 0)
       throw invalid(
         'against',
-        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel or base",
+        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel, eventId, time or base",
       )
     reference.sessionId ??= this.id
     return reference

@@ -72,6 +72,20 @@ const registry = {
     code: 'NOT_FOUND',
     meaning: 'The session has no checkpoint with this id or label.',
   },
+  EVENT_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The session has no event with this id, or did not exist at this time.',
+  },
+  STATE_NOT_KEPT: {
+    code: 'FAILED_PRECONDITION',
+    meaning:
+      'The state existed, but is no longer kept. A collection with `keepRedo` or a checkpoint keeps states; without a durable store, `memoryHistoryBytes` bounds them.',
+  },
+  READ_ONLY: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'EROFS',
+    meaning: 'A view of an earlier state cannot be changed: change the session, or a fork of that state.',
+  },
   SOURCE_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'No source has this id.' },
   REVISION_NOT_FOUND: { code: 'NOT_FOUND', meaning: 'The source has no revision with this id or label.' },
   COMMIT_NOT_FOUND: {

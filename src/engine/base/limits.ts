@@ -295,6 +295,38 @@ export const limits = {
   eventsPerSnapshot: 2000,
   /** Roots of checkpoints kept in memory per session. Replay finds older ones again. */
   pinnedRoots: 4096,
+  /**
+   * Default of `memoryHistoryBytes`: the changes that are kept without a durable store, so that earlier states can be
+   * read and restored. The count is approximate.
+   */
+  memoryHistoryBytes: 64 * 2 ** 20,
+  /** Events, and effects, between two kept roots of that history. A read of a state replays at most as many. */
+  historyRootEvents: 256,
+  historyRootEffects: 1000,
+  /** The changes between two kept roots take at most `memoryHistoryBytes` divided by this. */
+  historyRootShare: 16,
+  /** Ended items of that history at which they are first removed. */
+  historyEndedItems: 1024,
+  /** Changes, or groups of changes, that one undo or redo covers at most. */
+  undoCount: 10_000,
+  /** Paths that a preview of an undo, redo or restore lists. */
+  previewChanges: 10_000,
+  /** Paths of one partial restore. */
+  restorePaths: 1000,
+  /** Effects of one partial restore, with the pieces of contents. */
+  restoreEffects: 100_000,
+  /** Events whose states are computed together, for the history of a path. */
+  historyWindowEvents: 256,
+  /** States before a window that a restore in it leads to, kept in memory. */
+  historyHeldStates: 16,
+  /** Events that one page of the history of a path looks at. A page that needs more ends early. */
+  pathHistoryEvents: 4096,
+  /** Events that a blame looks at. Lines from before them have no event. */
+  blameEvents: 100_000,
+  /** The size of a file, in bytes, whose lines a blame attributes. */
+  blameBytes: 16 * 2 ** 20,
+  /** Events that a walk through the history reads at once. */
+  eventsPerWalk: 128,
   /** Pins at which those of freed owners are first looked for. */
   pinsPerSweep: 1024,
   /**

@@ -7,9 +7,10 @@ import { operations, type OperationMethods, type OperationName } from '../operat
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import type { Checkpoint } from '../session/checkpoints.js'
 import { listChangedFiles, listChanges, type Diff } from '../session/diffs/diff.js'
-import { stateShape, type StateReference } from '../session/states.js'
-import { openFor, type EngineScope } from './engine.js'
-import { describeHandle, type Session } from './session.js'
+import { stateShape, type StateName, type StateReference } from '../session/states.js'
+import { diffFor, openFor, type EngineScope } from './engine.js'
+import { describeHandle, viewOf, type Session } from './session.js'
+import type { SessionView } from './session-view.js'
 
 export interface CallOptions {
   /** Ends the waiting for a lock, with the signal's reason; other operations run to their end. */
@@ -83,6 +84,10 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
   },
   getSession: ({ sessions }, { sessionId }) => sessions.get(sessionId),
   deleteSession: async ({ sessions }, { sessionId }) => toResponse(await sessions.delete(sessionId)),
+  restoreCheckpoint: inSession(async (session, request) => {
+    const { changes: _, isComplete: __, ...info } = await session.restore(request)
+    return info
+  }),
   forkSession: async ({ sessions }, { sourceSessionId, sourceCheckpointLabel, ...request }, { action }) => {
     const session = await openFor(sessions, action, sourceSessionId)
     const from = sourceCheckpointLabel === undefined ? {} : { checkpointLabel: sourceCheckpointLabel }
@@ -96,17 +101,28 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     return { checkpoints: checkpoints.map(labelled), nextPageToken }
   }),
   diff: (scope, { sessionId, from, to, ...page }) => {
-    const { diff, name } = diffOf(scope, { sessionId, from, to })
+    const { diff, name } = diffOf(scope, 'diff', { sessionId, from, to })
     return listChanges(diff, `changes ${name}`, page)
   },
   diffFiles: (scope, { sessionId, from, to, similarity, ...request }) => {
-    const { diff, name } = diffOf(scope, { sessionId, from, to })
+    const { diff, name } = diffOf(scope, 'diffFiles', { sessionId, from, to })
     if (similarity !== undefined && request.renames !== undefined)
       throw invalid('similarity', 'cannot be combined with renames: pass one of them')
     const renames = similarity === undefined ? request.renames : { similarity }
-    const listing = `files ${name} ${JSON.stringify([request.globs, renames])}`
-    return listChangedFiles(diff, listing, renames === undefined ? request : { ...request, renames })
+    return listChangedFiles(diff, name, renames === undefined ? request : { ...request, renames })
   },
+  resolveState: inSession(async (session, reference) => {
+    using view = await session.at(reference)
+    return { eventId: view.eventId }
+  }),
+  restoreState: inSession(async (session, request) => {
+    const { changes, isComplete, ...info } = await session.restore(request)
+    return { session: info, changes, isComplete }
+  }),
+  readFileAt: inState(({ files }, request) => files.readWithHash(request)),
+  statPathAt: inState(({ files }, request) => files.stat(request)),
+  listDirectoryAt: inState(({ files }, request) => files.list(request)),
+  getManifestAt: inState((view, request) => view.manifest(request)),
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
     return {
@@ -135,6 +151,7 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
 /** The diff of a request, and a name of its two states, for page tokens. */
 function diffOf(
   scope: EngineScope,
+  action: 'diff' | 'diffFiles',
   {
     sessionId,
     from,
@@ -145,9 +162,9 @@ function diffOf(
   const before = { ...side, sessionId: side.sessionId ?? sessionId }
   const after = { ...stateShape.readPart(to as StateReference, 'to'), sessionId }
   const sides = [before, after].map((one) =>
-    [one.sessionId, one.checkpointId, one.checkpointLabel, one.base].map(String),
+    [one.sessionId, one.checkpointId, one.checkpointLabel, one.base, one.eventId, one.time].map(String),
   )
-  return { diff: scope.diff({ from: before, to: after }), name: JSON.stringify(sides) }
+  return { diff: diffFor(scope, action, { from: before, to: after }), name: JSON.stringify(sides) }
 }
 
 const calls: ReadonlyMap<string, unknown> = new Map<string, unknown>([
@@ -227,6 +244,17 @@ function inSession<Request extends { readonly sessionId: string }, Result>(
 ): (scope: EngineScope, request: Request, context: CallContext) => Promise<ResponseOf<Result>> {
   return async ({ sessions }, { sessionId, ...request }, context) =>
     toResponse(await act(await openFor(sessions, context.action, sessionId), request, context))
+}
+
+function inState<Request extends { readonly sessionId: string; readonly at: StateName }, Result>(
+  read: (view: SessionView, request: Omit<Request, 'sessionId' | 'at'>) => Promise<Result>,
+): (scope: EngineScope, request: Request, context: CallContext) => Promise<Result> {
+  return async ({ sessions }, { sessionId, at, ...request }, { action }) => {
+    const session = await openFor(sessions, action, sessionId)
+    if (at === undefined) throw invalid('at', 'must be an object that names a state, such as { time }')
+    using view = await viewOf(session, action, at)
+    return await read(view, request)
+  }
 }
 
 /** A checkpoint under the names of the interface. */

@@ -44,7 +44,7 @@ import {
 } from '../session/sessions.js'
 import { ScopeAccess } from '../session/access/scope-access.js'
 import { writeSnapshot } from '../session/history/snapshot.js'
-import { diffOf, refersToCheckpoint, stateShape, type StateReference } from '../session/states.js'
+import { diffOf, refersToHistory, stateShape, type StateReference } from '../session/states.js'
 import type { Diff } from '../session/diffs/diff.js'
 import type { DiffRequest, EngineApi, SessionCreateRequest } from './engine-api.js'
 import { endSession, Session, type SessionServices } from './session.js'
@@ -96,6 +96,16 @@ let reach: (sessions: Sessions, action: Action, sessionId: string) => Promise<Se
  */
 export function openFor(sessions: Sessions, action: Action, sessionId: string): Promise<Session> {
   return reach(sessions, action, sessionId)
+}
+
+/** The operations that compare two states. They need the same capabilities. */
+type ComparingAction = 'diff' | 'diffFiles'
+
+let compare: (scope: EngineScope, action: ComparingAction, request: DiffRequest) => Diff
+
+/** {@link EngineScope.diff} for one operation, which needs the right to that operation only. */
+export function diffFor(scope: EngineScope, action: ComparingAction, request: DiffRequest): Diff {
+  return compare(scope, action, request)
 }
 
 /** The sessions of an engine, of one tenant. */
@@ -295,6 +305,10 @@ export class EngineScope implements EngineApi {
   readonly #access: ScopeAccess
   readonly #services: EngineServices
 
+  static {
+    compare = (scope, action, request) => scope.#diff(action, request)
+  }
+
   /** @internal */
   constructor(core: Core, services: EngineServices, permissions?: Permissions) {
     this.#access = new ScopeAccess(core, permissions)
@@ -331,14 +345,18 @@ export class EngineScope implements EngineApi {
    * for await (const { change, path } of changes) console.log(change, path)
    */
   diff(request: DiffRequest): Diff {
+    return this.#diff('diff', request)
+  }
+
+  #diff(action: ComparingAction, request: DiffRequest): Diff {
     let copy: DiffRequest | undefined
     const side = (name: 'from' | 'to') => (): StateReference => {
       copy ??= diffShape.read(request)
       const reference = stateShape.readPart(copy[name], name)
       const { sessionId } = reference
       const { permissions } = this.#access
-      permissions.check('diff', sessionId === undefined ? {} : { sessionId })
-      if (refersToCheckpoint(reference)) permissions.checkWhen('diff', 'checkpoint')
+      permissions.check(action, sessionId === undefined ? {} : { sessionId })
+      if (refersToHistory(reference)) permissions.checkWhen(action, 'checkpoint')
       return reference
     }
     return diffOf(this.#access.core, side('from'), side('to'))

@@ -13,10 +13,14 @@ import type {
   PruneRequest,
 } from '../session/checkpoints.js'
 import type { SessionEvent } from '../session/history/event-log.js'
+import type { Blame, BlameRequest } from '../session/history/blame.js'
+import type { PathHistoryPage, PathHistoryRequest } from '../session/history/path-history.js'
 import type { ManifestPage, ManifestRequest } from '../session/reads/manifest.js'
 import type { ForkRequest, SessionInfo } from '../session/sessions.js'
 import type { Diff } from '../session/diffs/diff.js'
-import type { StateReference } from '../session/states.js'
+import type { RestoreRequest, RestoreResult } from '../session/restore.js'
+import type { StateName, StateReference } from '../session/states.js'
+import type { UndoRequest, UndoResult } from '../session/undo.js'
 import type { SessionAnnotations } from './annotations.js'
 import type { SessionApprovals } from './approvals.js'
 import type { SessionCache } from './cache.js'
@@ -27,6 +31,7 @@ import type { SessionHealth } from './health.js'
 import type { SessionPosixLocks } from './posix-locks.js'
 import type { SessionSecrets } from './secrets.js'
 import type { SessionText } from './text.js'
+import type { SessionView, ViewFiles } from './session-view.js'
 
 /** The public members of a class, which another class can implement too. */
 export type PublicOf<Class> = Pick<Class, keyof Class>
@@ -48,6 +53,12 @@ export interface EventPageOfApi {
   readonly events: readonly EventOfApi[]
   /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
   readonly nextPageToken: string
+}
+
+/** A view of one state: the members that views of an engine in this process and of a server both have. */
+export interface SessionViewApi extends Pick<SessionView, 'sessionId' | 'eventId' | 'manifest'>, Disposable {
+  /** The files of the state. */
+  readonly files: Pick<ViewFiles, 'contentHash' | 'list' | 'read' | 'readWithHash' | 'stat'>
 }
 
 /**
@@ -176,12 +187,49 @@ export interface SessionApi {
     deletedCount: number
   }>
   /**
-   * Changes the files back to their state at a checkpoint. Errors are those of {@link Session.restore}.
+   * Changes the files back to an earlier state, or some of them. Errors are those of {@link Session.restore}.
    *
    * @example
    * await session.restore({ checkpointLabel: 'before' })
    */
-  restore(request: CheckpointReference): Promise<SessionInfo>
+  restore(request: RestoreRequest): Promise<RestoreResult>
+  /**
+   * A read-only view of one state. Errors are those of {@link Session.at}.
+   *
+   * @example
+   * using view = await session.at({ checkpointLabel: 'before' })
+   * const { entries } = await view.files.list({ path: '/' })
+   */
+  at(reference?: StateName): Promise<SessionViewApi>
+  /**
+   * Undoes the newest changes of files. Errors are those of {@link Session.undo}.
+   *
+   * @example
+   * const { count } = await session.undo()
+   */
+  undo(request?: UndoRequest): Promise<UndoResult>
+  /**
+   * Repeats the changes that were undone last. Errors are those of {@link Session.redo}.
+   *
+   * @example
+   * await session.undo()
+   * const { count } = await session.redo()
+   */
+  redo(request?: UndoRequest): Promise<UndoResult>
+  /**
+   * A page of the events that changed a path, newest first. Errors are those of {@link Session.history}.
+   *
+   * @example
+   * const { changes } = await session.history({ path: '/src/a.ts' })
+   */
+  history(request: PathHistoryRequest): Promise<PathHistoryPage>
+  /**
+   * The events that last changed each line of a text file. Errors are those of {@link Session.blame}.
+   *
+   * @example
+   * const { ranges } = await session.blame({ path: '/src/a.ts' })
+   */
+  blame(request: BlameRequest): Promise<Blame>
   /**
    * A page of the tree, with a hash of the whole tree. Errors are those of {@link Session.manifest}.
    *
@@ -196,7 +244,7 @@ export interface SessionApi {
    * @example
    * for await (const { change, path } of session.diff()) console.log(change, path)
    */
-  diff(against?: StateReference | 'base'): PublicOf<Diff>
+  diff(against?: StateReference | StateName | 'base'): PublicOf<Diff>
   /**
    * Writes the current state as a git commit, and pushes it to a branch. Errors are those of {@link Session.commit}.
    *

@@ -1,11 +1,14 @@
 import { invalid } from '../base/errors.js'
 import { pageShape, type PageRequest } from '../base/paging.js'
 import { parseAtCall, Shape } from '../base/shape.js'
+import { limits } from '../base/limits.js'
+import { parseText } from '../base/input.js'
 import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
 import { SessionAccess } from '../session/access/session-access.js'
+import { ViewAccess } from '../session/access/view-access.js'
 import type { NarrowRequest, Permissions } from '../session/access/permissions.js'
 import {
   checkpointCreateShape,
@@ -15,7 +18,6 @@ import {
   listCheckpoints,
   parsePrune,
   pruneCheckpoints,
-  restoreCheckpoint,
   type Checkpoint,
   type CheckpointCreateRequest,
   type CheckpointPage,
@@ -23,6 +25,13 @@ import {
   type PruneRequest,
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
+import { blameFile, parseBlame, type Blame, type BlameRequest } from '../session/history/blame.js'
+import {
+  listPathHistory,
+  pathHistoryShape,
+  type PathHistoryPage,
+  type PathHistoryRequest,
+} from '../session/history/path-history.js'
 import type { SessionSlot } from '../session/table/live.js'
 import {
   manifestShape,
@@ -34,20 +43,32 @@ import {
   deleteSession,
   describeSession,
   forkSession,
-  isOfCheckpoint,
+  isOfEarlierState,
   parseFork,
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
 import {
   diffOf,
-  refersToCheckpoint,
+  positionedState,
+  stateIdOf,
+  stateNameShape,
+  refersToHistory,
   stateFields,
   stateOf,
   stateShape,
+  type StateName,
   type StateReference,
 } from '../session/states.js'
 import type { Diff } from '../session/diffs/diff.js'
+import { parseUndo, undoOrRedo, type UndoRequest, type UndoResult } from '../session/undo.js'
+import {
+  parseRestore,
+  restoreActionOf,
+  restoreState,
+  type RestoreRequest,
+  type RestoreResult,
+} from '../session/restore.js'
 import type { Analytics } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
@@ -77,6 +98,7 @@ import { SessionPosixLocks } from './posix-locks.js'
 import type { SessionAnalytics, SessionApi } from './session-api.js'
 import { SessionText } from './text.js'
 import { SessionSecrets } from './secrets.js'
+import { SessionView } from './session-view.js'
 
 /** The services that a session's handle calls. */
 export interface SessionServices {
@@ -113,13 +135,19 @@ export interface SessionExportRequest extends Omit<StateReference, 'sessionId'> 
 const exportShape = new Shape<SessionExportRequest>({ ...stateFields, path: true })
 
 /** The other side of `session.diff`: another session's handle, a state by name, or the base of this session. */
-export type DiffTarget = Session | StateReference | CheckpointReference | 'base'
+export type DiffTarget = Session | StateReference | StateName | 'base'
 
 let describe: (session: Session) => Promise<SessionInfo>
+let open: (session: Session, action: Action, reference: StateName) => Promise<SessionView>
 
 /** Information about a handle's session, for the caller that just created it and may lack the right to read it. */
 export function describeHandle(session: Session): Promise<SessionInfo> {
   return describe(session)
+}
+
+/** Opens a view as a part of another operation, with its permissions. */
+export function viewOf(session: Session, action: Action, reference: StateName): Promise<SessionView> {
+  return open(session, action, reference)
 }
 
 /**
@@ -135,6 +163,7 @@ export class Session implements SessionApi {
   readonly #permissions: Permissions
 
   static {
+    open = (session, action, reference) => session.#view(action, reference)
     describe = async (session) => describeSession(await session.#access.known(), session.#permissions)
   }
 
@@ -295,10 +324,12 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Creates a session on the current state, or on a checkpoint. It takes microseconds for a tree of any size. Neither
+   * Creates a session on the current state, or on an earlier one. It takes microseconds for a tree of any size. Neither
    * session sees later changes of the other.
    *
-   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this label.
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this id or label.
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time.
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
    * @throws {EngineError} INVALID_ARGUMENT when a tag has the wrong form.
    * @throws {EngineError} TOO_LARGE when there would be over 64 tags, or one is too long.
    *
@@ -309,7 +340,7 @@ export class Session implements SessionApi {
     const copy = parseFork(request)
     const { core } = this.#access
     const live = await this.#access.run('forkSession', (parent) => {
-      if (isOfCheckpoint(copy)) this.#access.permitWhen('forkSession', 'checkpoint')
+      if (isOfEarlierState(copy)) this.#access.permitWhen('forkSession', 'checkpoint')
       return forkSession(core, parent, copy)
     })
     return new Session(core, live.slot, this.#services, this.#permissions)
@@ -379,22 +410,152 @@ export class Session implements SessionApi {
   }
 
   /**
-   * Changes the files back to their state at a checkpoint. The history continues, so that another restore can undo
-   * it.
+   * Changes the files back to an earlier state, or with `paths` some of them. The history continues, so that another
+   * restore, or an undo, can undo it. `dryRun` changes nothing, and lists the paths that would change.
+   *
+   * A restore of the whole tree costs the same for a tree of any size, and brings back inode numbers. A restore of
+   * paths costs as much as the differences, and creates missing files anew.
    *
    * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no checkpoint with this id or label.
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time.
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
+   * @throws {EngineError} PATH_NOT_FOUND when neither state has one of the paths.
+   * @throws {EngineError} NOT_A_DIRECTORY when a file is in the place of a parent of a path.
+   * @throws {EngineError} TOO_LARGE when a restore of paths has over 100,000 effects.
    *
    * @example
    * await session.checkpoint({ checkpointLabel: 'before' })
    * await session.files.write({ path: '/a.txt', content: 'two' })
    * await session.restore({ checkpointLabel: 'before' })
+   * await session.restore({ from: { checkpointLabel: 'before' }, paths: ['/a.txt'] })
    */
-  async restore(request: CheckpointReference): Promise<SessionInfo> {
-    const reference = checkpointShape.read(request)
-    return this.#access.run('restoreCheckpoint', async (live) => {
-      await restoreCheckpoint(this.#access.core, live, reference)
-      return describeSession(live, this.#permissions)
+  async restore(request: RestoreRequest): Promise<RestoreResult> {
+    const parsed = parseRestore(request)
+    return this.#access.run(restoreActionOf(parsed), async (live) => {
+      const preview = await restoreState(this.#access.core, live, parsed)
+      return { ...describeSession(live, this.#permissions), ...preview }
     })
+  }
+
+  /**
+   * A read-only view of one state: after an event, at a time, or at a checkpoint; without a reference, the current
+   * state. It costs the same for a tree of any size.
+   *
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the session has no such checkpoint.
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time.
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
+   *
+   * @example
+   * using view = await session.at({ time: '2026-01-31T08:00:00Z' })
+   * const { entries } = await view.files.list({ path: '/src' })
+   */
+  async at(reference: StateName = {}): Promise<SessionView> {
+    return this.#view('resolveState', stateNameShape.read(reference, 'reference'))
+  }
+
+  #view(action: Action, reference: StateName): Promise<SessionView> {
+    const copy = stateNameShape.read(reference, 'at')
+    const { core } = this.#access
+    const permissions = this.#permissions.open ? undefined : this.#permissions
+    return this.#access.look(action, async (live) => {
+      if (refersToHistory(copy)) this.#access.permitWhen(action, 'checkpoint')
+      const state = await positionedState(core, live, copy)
+      const access = new ViewAccess(core, live, state.root, permissions)
+      return new SessionView({
+        access,
+        sessionId: this.id,
+        eventId: stateIdOf(live, state),
+        compared: (against) => this.#compared(against as DiffTarget),
+        pin: core.pins.pin({ roots: [state.root], owner: access }),
+      })
+    })
+  }
+
+  /**
+   * Undoes the newest changes of files, as one event, by whichever interface they were made. Events without changes
+   * of files, such as checkpoints and annotations, are skipped. The changes before a fork are those of its parent, and
+   * are not undone. If there is nothing to undo, the count is 0 and there is no event.
+   *
+   * @throws {EngineError} STATE_NOT_KEPT when the state before the changes is no longer kept.
+   *
+   * @example
+   * session.fs.writeFileSync('/a.txt', 'one')
+   * const { count } = await session.undo() // 1: the file is gone
+   * await session.redo()
+   */
+  async undo(request: UndoRequest = {}): Promise<UndoResult> {
+    const parsed = parseUndo(request)
+    return this.#access.run('undo', (live) => undoOrRedo(this.#access.core, live, 'undo', parsed))
+  }
+
+  /**
+   * Repeats the changes that were undone last, as one event. A new change of files after an undo ends this: the count
+   * is then 0.
+   *
+   * @throws {EngineError} STATE_NOT_KEPT when the state after the changes is no longer kept.
+   *
+   * @example
+   * await session.files.write({ path: '/a.txt', content: 'one' })
+   * await session.undo()
+   * const { changes } = await session.redo({ dryRun: true })
+   */
+  async redo(request: UndoRequest = {}): Promise<UndoResult> {
+    const parsed = parseUndo(request)
+    return this.#access.run('redo', (live) => undoOrRedo(this.#access.core, live, 'redo', parsed))
+  }
+
+  /**
+   * A page of the events that changed a path, newest first: its content, mode, attributes or existence. The history
+   * follows renames, also of directories above the path.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { changes } = await session.history({ path: '/src/a.ts' })
+   * for (const { timestamp, principal, change } of changes) console.log(timestamp, principal, change)
+   */
+  async history(request: PathHistoryRequest): Promise<PathHistoryPage> {
+    const copy = pathHistoryShape.read(request)
+    return this.#access.look('listPathHistory', (live) => listPathHistory(this.#access.core, live, copy))
+  }
+
+  /**
+   * The event, time and principal that last changed each line of a text file. Lines that an undo or restore brought
+   * back keep their original event. The lines that the session started with have none.
+   *
+   * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
+   * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} INVALID_ARGUMENT when the file is binary.
+   * @throws {EngineError} TOO_LARGE when the file is over 16 MiB.
+   * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
+   *
+   * @example
+   * const { ranges } = await session.blame({ path: '/src/a.ts' })
+   * for (const { startLine, lineCount, principal } of ranges) console.log(startLine, lineCount, principal)
+   */
+  async blame(request: BlameRequest): Promise<Blame> {
+    const parsed = parseBlame(request)
+    return this.#access.look('blame', (live) => blameFile(this.#access.core, live, parsed))
+  }
+
+  /**
+   * A handle on the same session whose changes belong to a group, such as one turn of a conversation. Their events
+   * have the name as `details.group`, and `undo({ by: 'group' })` undoes them together.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the name is empty.
+   * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes.
+   *
+   * @example
+   * const turn = session.group('turn 7')
+   * await turn.files.write({ path: '/a.txt', content: 'one' })
+   * turn.fs.writeFileSync('/b.txt', 'two')
+   * await session.undo({ by: 'group' }) // both files are gone
+   */
+  group(name: string): Session {
+    const group = parseText('name', name, limits.labelBytes)
+    if (group === '') throw invalid('name', 'must not be empty')
+    const { core, slot } = this.#access
+    return new Session({ ...core, group }, slot, this.#services, this.#permissions)
   }
 
   /**
@@ -423,18 +584,7 @@ export class Session implements SessionApi {
     const { core } = this.#access
     return diffOf(
       core,
-      () => {
-        // Both sides are looked at.
-        this.#access.permit('diff')
-        const reference = this.#reference(against)
-        if (refersToCheckpoint(reference)) this.#access.permitWhen('diff', 'checkpoint')
-        if (reference.sessionId === this.id) return reference
-        this.#permissions.check('diff', { sessionId: reference.sessionId })
-        // A handle is a right of its own, and no more than that.
-        if (against instanceof Session) against.#permissions.mustHave('files.read', 'diff')
-        else this.#access.permitWhen('diff', 'otherSession')
-        return reference
-      },
+      () => this.#compared(against),
       () => ({ sessionId: this.id }),
     )
   }
@@ -467,7 +617,7 @@ export class Session implements SessionApi {
       const { path, ...reference } = exportShape.read(request)
       directory = path
       return this.#access.look('exportTar', async (live) => {
-        if (refersToCheckpoint(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
+        if (refersToHistory(reference)) this.#access.permitWhen('exportTar', 'checkpoint')
         return stateOf(core, live, reference)
       })
     }
@@ -580,6 +730,20 @@ export class Session implements SessionApi {
     )
   }
 
+  /** The other side of a diff, if this handle may compare with it. */
+  #compared(against: DiffTarget): StateReference {
+    // Both sides are looked at.
+    this.#access.permit('diff')
+    const reference = this.#reference(against)
+    if (refersToHistory(reference)) this.#access.permitWhen('diff', 'checkpoint')
+    if (reference.sessionId === this.id) return reference
+    this.#permissions.check('diff', { sessionId: reference.sessionId })
+    // A handle is a right of its own, and no more than that.
+    if (against instanceof Session) against.#permissions.mustHave('files.read', 'diff')
+    else this.#access.permitWhen('diff', 'otherSession')
+    return reference
+  }
+
   #reference(target: DiffTarget): StateReference {
     if (target === 'base') return { sessionId: this.id, base: true }
     if (target instanceof Session) return { sessionId: target.id }
@@ -587,7 +751,7 @@ export class Session implements SessionApi {
     if (Object.keys(reference).length === 0)
       throw invalid(
         'against',
-        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel or base",
+        "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel, eventId, time or base",
       )
     reference.sessionId ??= this.id
     return reference

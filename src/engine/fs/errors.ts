@@ -18,6 +18,7 @@ const systemErrors: Readonly<Record<string, readonly [errno: number, message: st
   EINVAL: [-22, 'invalid argument'],
   EFBIG: [-27, 'file too large'],
   ENOSPC: [-28, 'no space left on device'],
+  EROFS: [-30, 'read-only file system'],
   EMLINK: [-31, 'too many links'],
   ENAMETOOLONG: [-36, 'name too long'],
   ENOTEMPTY: [-39, 'directory not empty'],

@@ -1,6 +1,7 @@
 import { busOperations } from './bus.js'
 import { cacheOperations } from './cache.js'
 import { fileOperations } from './files.js'
+import { historyOperations } from './history.js'
 import { lockOperations } from './locks.js'
 import { nativeActions, type NativeAction } from './native.js'
 import type { Capability, Condition, Needs, Operation } from './operation.js'
@@ -13,6 +14,7 @@ import { visibilityOperations } from './visibility.js'
 
 const table = {
   ...sessionOperations,
+  ...historyOperations,
   ...fileOperations,
   ...textOperations,
   ...lockOperations,

@@ -75,7 +75,7 @@ export const sessionOperations = defineOperations({
     capabilities: ['fork'],
     when: { checkpoint: ['history'] },
     event: 'v1.SessionService.ForkSession',
-    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
+    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND', 'EVENT_NOT_FOUND', 'STATE_NOT_KEPT'],
   },
   createCheckpoint: {
     tag: 'Checkpoints',
@@ -96,7 +96,6 @@ export const sessionOperations = defineOperations({
       'unchanged. Later checkpoints stay usable.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}/restore',
-    implementedBy: 'session.restore',
     capabilities: ['history', 'files.write'],
     event: 'v1.PersistenceService.RestoreCheckpoint',
     errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
@@ -132,14 +131,14 @@ export const sessionOperations = defineOperations({
     summary: 'Compare two states',
     description:
       'Lists the paths that differ between two states, in the order of the manifest. A state is the ' +
-      'current state of a session, one of its checkpoints, or its base. The cost depends on the ' +
+      'current state of a session, that of a checkpoint, event or time, or its base. The cost depends on the ' +
       'differences: equal directories are not read.',
     method: 'POST',
     path: '/v1/sessions/{sessionId}:diff',
     extension: true,
     capabilities: ['files.read'],
     when: { checkpoint: ['history'], otherSession: ['sessions'] },
-    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND'],
+    errors: ['SESSION_NOT_FOUND', 'CHECKPOINT_NOT_FOUND', 'EVENT_NOT_FOUND', 'STATE_NOT_KEPT'],
   },
   diffFiles: {
     tag: 'Checkpoints',

@@ -11,6 +11,9 @@ export const eventTypes = {
   commit: 'v1.PersistenceService.Commit',
   /** Replaces lost events in a repaired store, and carries the newest state that remains. */
   repair: 'v1.PersistenceService.Repair',
+  restoreState: 'v1.PersistenceService.RestoreState',
+  undo: 'v1.PersistenceService.Undo',
+  redo: 'v1.PersistenceService.Redo',
   createDirectory: 'v1.FileSystemService.CreateDirectory',
   removeDirectory: 'v1.FileSystemService.RemoveDirectory',
   rename: 'v1.FileSystemService.Rename',

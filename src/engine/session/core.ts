@@ -64,6 +64,8 @@ export interface EngineContext {
 export interface TenantScope extends Caller {
   /** The form of the tenant in keys. It has a fixed width. */
   readonly tenantKey: string
+  /** The group of changes that the events belong to. */
+  readonly group?: string
   /** The store as the tenant uses it. */
   readonly store: MeteredStore
 }

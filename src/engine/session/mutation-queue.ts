@@ -5,6 +5,7 @@ import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
+import type { Dir } from '../tree/node.js'
 import { apply } from './apply.js'
 import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
@@ -157,6 +158,8 @@ export interface NewEvent {
   readonly del?: StoreCommit['del']
   /** The new record of the session. */
   readonly session?: SessionRecord | undefined
+  /** The state that an effect `R` restores, unless a checkpoint pins it. */
+  readonly root?: Dir
 }
 
 /**
@@ -172,7 +175,7 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
   const pin =
     before !== undefined && live.followers !== undefined ? core.pins.pin({ roots: [before] }) : undefined
   try {
-    for (const redo of event.redo) applyLive(core, live, redo, at)
+    for (const redo of event.redo) applyLive(core, live, redo, at, event.root)
   } catch (thrown) {
     pin?.[Symbol.dispose]()
     // If a read fails halfway, no event explains the state of the tree. The session is then read again from
@@ -188,9 +191,9 @@ export function record(core: Core, live: LiveSession, event: NewEvent | undefine
   return committed
 }
 
-export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number): void {
+export function applyLive(core: Core, live: LiveSession, redo: Redo, at: number, root?: Dir): void {
   beforeEffect(live, redo)
-  if (redo[0] === 'R') live.tree.reset(present(live.pins?.get(redo[1]), 'the state to restore'))
+  if (redo[0] === 'R') live.tree.reset(present(root ?? live.pins?.get(redo[1]), 'the state to restore'))
   else apply(live.tree, redo, at, core)
 }
 
@@ -202,7 +205,8 @@ export function commitEvent(
   at: number,
   restored?: CommittedEvent['restored'],
 ): Promise<void> {
-  const { type, details, redo, blobs, put, del } = event
+  const { type, redo, blobs, put, del } = event
+  const details = core.group === undefined ? event.details : { ...event.details, group: core.group }
   let { session } = event
   afterEvent(live, redo, restored)
   const isSetBack = at < live.lastEventAt

@@ -1,7 +1,8 @@
 import { itemAt, present } from '../base/present.js'
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
-import { parseStringMap, type StringMap } from '../base/input.js'
+import { invalid } from '../base/errors.js'
+import { parseFlag, parseStringMap, type StringMap } from '../base/input.js'
 import { parseFilter } from '../base/tag-filter.js'
 import {
   encodePageToken,
@@ -25,9 +26,10 @@ import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
 import { isExpired } from './table/unused.js'
-import { openSession, rootAt } from './history/replay.js'
+import { openSession } from './history/replay.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
+import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
 import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
 
 /** The public facts about a session. */
@@ -111,16 +113,18 @@ export async function createSession(
 export interface ForkRequest {
   /** The label of the checkpoint to fork; absent or '' forks the current state. */
   readonly checkpointLabel?: string
+  /** The state to fork: after an event, at a time, or of a checkpoint; instead of `checkpointLabel`. */
+  readonly from?: StateName
   /** Tags to add to those of the parent. They replace tags with the same key. */
   readonly newTags?: StringMap
 }
 
 /** Whether the request forks an earlier state. */
-export function isOfCheckpoint({ checkpointLabel = '' }: ForkRequest): boolean {
-  return checkpointLabel !== ''
+export function isOfEarlierState({ from }: ForkRequest): boolean {
+  return from !== undefined && refersToHistory(from)
 }
 
-const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true })
+const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, from: true, newTags: true })
 
 /**
  * Copies a request, so that later changes to the caller's objects have no effect.
@@ -129,12 +133,22 @@ const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, newTags: true 
  */
 export function parseFork(request: ForkRequest): ForkRequest {
   const copy = forkShape.read(request)
+  const { checkpointLabel = '', from } = copy
+  if (from !== undefined && checkpointLabel !== '')
+    throw invalid('from', 'cannot be combined with checkpointLabel: pass one of them')
   if (copy.newTags !== undefined) copy.newTags = parseStringMap('newTags', copy.newTags)
+  copy.from = from === undefined ? labelledState(checkpointLabel) : stateNameShape.readPart(from, 'from')
+  if (parseFlag('from.base', copy.from.base, false))
+    throw invalid('from.base', 'must be false: fork a state of the session itself')
   return copy
 }
 
+function labelledState(checkpointLabel: string): StateName {
+  return checkpointLabel === '' ? newestState : stateNameShape.read({ checkpointLabel })
+}
+
 /**
- * Creates a session from the parent's current state or from one of its checkpoints. The cost is one small
+ * Creates a session from the parent's current state or from an earlier one. The cost is one small
  * record and one pointer copy, for a tree of any size. Afterwards, neither session sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
@@ -143,7 +157,7 @@ export function forkSession(core: Core, parent: LiveSession, request: ForkReques
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  const { checkpointLabel, newTags } = request
+  const { from = newestState, newTags } = request
   // The fork includes all changes that were called before it.
   if (parent.tail !== undefined) await parent.tail
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
@@ -151,15 +165,16 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   let root: Dir
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
-  if (checkpointLabel === undefined || checkpointLabel === '') root = parent.tree.freeze()
+  if (!refersToHistory(from)) root = parent.tree.freeze()
   else {
-    const checkpoint = await findCheckpoint(core, parent, { checkpointLabel })
-    checkpointId = checkpoint.id
-    seq = checkpoint.seq
-    root = await rootAt(core, parent, seq)
-    // The checkpoint may have been deleted meanwhile. Then nothing keeps its state, so this throws.
-    await findCheckpoint(core, parent, { checkpointId })
-    pin(core, parent, seq, root)
+    const state = await positionedState(core, parent, from)
+    root = state.root
+    seq = present(state.seq, 'the event of an earlier state')
+    if (from.checkpointId !== undefined || from.checkpointLabel !== undefined) {
+      // The checkpoint may have been deleted meanwhile. Then nothing keeps its state, so this throws.
+      checkpointId = (await findCheckpoint(core, parent, from)).id
+      pin(core, parent, seq, root)
+    }
     // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }

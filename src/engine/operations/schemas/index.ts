@@ -3,6 +3,7 @@ import type { OperationName } from '../index.js'
 import { busSchemas } from './bus.js'
 import { cacheSchemas } from './cache.js'
 import { fileSchemas } from './files.js'
+import { historySchemas } from './history.js'
 import { lockSchemas } from './locks.js'
 import type { OperationSchemas } from './operation-schemas.js'
 import { reviewSchemas } from './review.js'
@@ -19,6 +20,7 @@ import { visibilitySchemas } from './visibility.js'
  */
 export const schemas = {
   ...sessionSchemas,
+  ...historySchemas,
   ...fileSchemas,
   ...textSchemas,
   ...lockSchemas,

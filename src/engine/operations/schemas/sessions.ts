@@ -13,7 +13,6 @@ import {
   mode,
   named,
   nextPageToken,
-  nodeKind,
   nothing,
   pageRequest,
   path,
@@ -24,8 +23,9 @@ import {
   time,
 } from './wire-types.js'
 import { defineSchemas } from './operation-schemas.js'
+import { change, oneState, state } from './state-types.js'
 
-const session = named(
+export const session = named(
   'Session',
   z.object({
     id: text,
@@ -58,21 +58,6 @@ export const casExtent = z.object({ offset: int64, length: int64, hash, casOffse
 })
 
 const checkpoint = named('Checkpoint', z.object({ id: text, sessionId: text, label: text, createdAt: time }))
-
-/** At most one of these fields is set. Without any, it is the current state. */
-const state = {
-  checkpointId: text.exactOptional(),
-  checkpointLabel: text.exactOptional(),
-  base: flag
-    .meta({
-      default: false,
-      description:
-        'true: the files that the session started from. For a fork, the files that its first ancestor started from.',
-    })
-    .exactOptional(),
-}
-const oneState =
-  'At most one of `checkpointId`, `checkpointLabel` and `base`. Without any: the current state.'
 
 const node = named(
   'ManifestNode',
@@ -175,6 +160,9 @@ export const sessionSchemas = defineSchemas({
       sourceCheckpointLabel: text
         .describe('A checkpoint to start from. Absent or empty: the current state.')
         .exactOptional(),
+      from: extension(
+        z.object(state).describe(`The state to start from. ${oneState} The base is refused.`).exactOptional(),
+      ),
       newTags: labels
         .describe('Added to the tags of the source session. They replace tags with the same key.')
         .exactOptional(),
@@ -216,12 +204,7 @@ export const sessionSchemas = defineSchemas({
       ...pageRequest,
     }),
     response: z.object({
-      changes: z.array(
-        named(
-          'Change',
-          z.object({ path: text, change: z.enum(['added', 'removed', 'modified']), kind: nodeKind }),
-        ),
-      ),
+      changes: z.array(change),
       nextPageToken,
     }),
   },

@@ -80,6 +80,8 @@ export class Diff implements AsyncIterable<Change>, Disposable {
    * disposed of.
    * @throws {EngineError} SESSION_NOT_FOUND when a session does not exist.
    * @throws {EngineError} CHECKPOINT_NOT_FOUND when a session has no such checkpoint.
+   * @throws {EngineError} EVENT_NOT_FOUND when a session has no such event, or did not exist at that time.
+   * @throws {EngineError} STATE_NOT_KEPT when a state is no longer kept.
    *
    * @example
    * for await (const { change, path } of fork.diff(session)) console.log(change, path)
@@ -258,7 +260,8 @@ export async function listChangedFiles(
     const rules = parseDiffFiles(options)
     const withPatch = parseFlag('patch', patch, false)
     const pageSize = parsePageSize(size)
-    const start = Number(parsePageToken(name, pageToken) ?? 0)
+    const listing = `files ${name} ${JSON.stringify([options.globs, options.renames])}`
+    const start = Number(parsePageToken(listing, pageToken) ?? 0)
     const core = coreOf(diff)
     const contents = new ContentComparison(core)
     const files: ChangedFilePage['files'] = []
@@ -266,7 +269,7 @@ export async function listChangedFiles(
     for await (const change of fileChangesOf(diff, rules)) {
       if (index++ < start) continue
       if (files.length === pageSize || contents.bytesRead > limits.diffPageBytes)
-        return { files, nextPageToken: encodePageToken(name, String(start + files.length)) }
+        return { files, nextPageToken: encodePageToken(listing, String(start + files.length)) }
       const content = await contents.compare(change)
       const file = await describeFile(core, change, { content, rules })
       files.push(withPatch ? { ...file, patch: await patchOf(change, content, rules.context) } : file)

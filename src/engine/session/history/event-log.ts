@@ -1,6 +1,5 @@
-import { given } from '../../base/input.js'
 import { formatTime } from '../../base/environment.js'
-import { EngineError, invalid, eventMissing, logChanged } from '../../base/errors.js'
+import { EngineError, logChanged } from '../../base/errors.js'
 import { checkSignal } from '../../base/abort.js'
 import {
   encodePageToken,
@@ -11,11 +10,13 @@ import {
 } from '../../base/paging.js'
 import { Shape } from '../../base/shape.js'
 import { parseTime } from '../../base/time.js'
-import { decodeSeq, encodeSeq, seqWidth } from '../../storage/keys.js'
+import { encodeSeq } from '../../storage/keys.js'
 import { chainStart, expectedLink } from './chain.js'
 import { sessionNotFound, type Core } from '../core.js'
 import { shownTime } from './event-times.js'
 import { detailsFor, type EventReader } from './event-details.js'
+import { eventIdOf, parseEventId, parseSeq } from './event-ids.js'
+import { firstSince } from './stored-events.js'
 import type { EventBody, EventType } from '../../records/event.js'
 import { follow } from './feed.js'
 import type { LiveSession } from '../table/live.js'
@@ -121,26 +122,6 @@ export async function listEvents(
   }
   const reached = from + events.length - 1
   return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
-}
-
-/** The number of the first event at or after a time; one past the last event when there is none. */
-async function firstSince(core: Core, live: LiveSession, last: number, time: number): Promise<number> {
-  let low = 1
-  let high = last + 1
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const [at] = await bodyOf(core, live.id, middle)
-    if (shownTime(live.record, middle, at) < time) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {
-  for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
-    if (event !== undefined) return event.body as unknown as EventBody
-  }
-  throw eventMissing(sessionId, seq)
 }
 
 /**
@@ -258,20 +239,4 @@ function describe(
     principal,
     details: detailsFor(handle, eventType, details),
   }
-}
-
-function eventIdOf(sessionId: string, seq: number): string {
-  return `${sessionId}-${encodeSeq(seq)}`
-}
-
-function parseEventId(field: string, sessionId: string, eventId: unknown): number {
-  if (typeof eventId !== 'string' || !eventId.startsWith(`${sessionId}-`))
-    throw invalid(field, `must be the eventId of an event of this session; it is ${given(eventId)}`)
-  return parseSeq(field, eventId.slice(sessionId.length + 1))
-}
-
-function parseSeq(field: string, text: string): number {
-  if (!/^[0-9a-z]+$/.test(text) || text.length !== seqWidth)
-    throw invalid(field, `must be the eventId of an event; it is ${given(text)}`)
-  return decodeSeq(text)
 }

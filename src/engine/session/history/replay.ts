@@ -13,6 +13,7 @@ import { apply } from '../apply.js'
 import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
+import { stateNotKept } from './event-ids.js'
 import type { EventBody } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
@@ -78,7 +79,23 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
   const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
   if (live.seq === seq && (live.discarded ?? 'deleted') === 'deleted') return live.tree.freeze()
-  return (await stateAt(core, live.id, seq)).root
+  return core.journal.remembered(core, live, seq) ?? (await stateAt(core, live.id, seq)).root
+}
+
+/**
+ * Like {@link rootAt}, for a state that a caller named.
+ *
+ * @throws {EngineError} STATE_NOT_KEPT when its redo was collected, or was never stored.
+ */
+export async function namedRoot(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  try {
+    return await rootAt(core, live, seq)
+  } catch (error) {
+    if (!(error instanceof UnreachableState)) throw error
+    throw stateNotKept(live.id, seq, 'its changes were collected, or are not part of an imported bundle', {
+      cause: error,
+    })
+  }
 }
 
 /**
@@ -237,12 +254,9 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
   await storedEvents(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined)
-    throw new EngineError(
-      'DATA_LOSS',
+    throw new UnreachableState(
       `the stored record of the session ${sessionId}, which a fork needs, is missing`,
-      {
-        sessionId,
-      },
+      { sessionId },
     )
   const newestFirst: (readonly StoredEvent[])[] = []
   let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
@@ -293,9 +307,15 @@ function restoreTarget(event: StoredEvent): number | undefined {
   return only?.[0] === 'R' ? only[1] : undefined
 }
 
+/** A state whose redo is not stored, with no snapshot after the gap. */
+class UnreachableState extends EngineError {
+  constructor(message: string, details: Readonly<Record<string, string>>) {
+    super('DATA_LOSS', message, details)
+  }
+}
+
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {
-  return new EngineError(
-    'DATA_LOSS',
+  return new UnreachableState(
     `session ${sessionId}: the changes of event ${seq} and a snapshot after it are missing`,
     { sessionId, seq: String(seq) },
   )

@@ -1,9 +1,17 @@
 import type { BlobRef } from '../../cas/blob.js'
-import type { PublicPart, Redo } from '../../records/event.js'
+import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 import type { SessionRecord } from '../../records/session.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
+import type { Dir } from '../../tree/node.js'
+import type { NodeLoader } from '../../tree/node-loader.js'
+import type { ApplyContext } from '../apply.js'
 import type { LiveSession } from '../table/live.js'
+
+/** The inputs of a replay in memory. */
+export interface ReplayContext extends ApplyContext {
+  readonly loader: NodeLoader
+}
 
 /** Records that change in one commit. */
 export type RecordChanges = Pick<StoreCommit, 'put' | 'del'>
@@ -38,4 +46,12 @@ export interface Journal {
   /** The blobs that a commit must contain. Undefined if their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
+  /**
+   * The root after an event, if memory is the only copy. Undefined if the store has what is needed to compute it.
+   *
+   * @throws {EngineError} STATE_NOT_KEPT when memory no longer has it.
+   */
+  remembered(context: ReplayContext, live: LiveSession, seq: number): Dir | undefined
+  /** The effects of an event. Undefined if they are no longer kept. */
+  redoOf(live: LiveSession, seq: number, body: EventBody): readonly Redo[] | undefined
 }

@@ -1,16 +1,25 @@
 import type { BlobRef } from '../../cas/blob.js'
-import type { PublicPart } from '../../records/event.js'
+import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { StoreCommit } from '../../storage/store.js'
+import type { Dir } from '../../tree/node.js'
 import type { LiveSession } from '../table/live.js'
-import type { Deletion, Journal } from './journal.js'
+import type { Deletion, Journal, ReplayContext } from './journal.js'
+import { MemoryHistory } from './memory-history.js'
 
 /**
  * The journal of a store that is not durable. Memory is the only copy of the state, for as long as the engine
  * is open.
  */
 export class MemoryJournal implements Journal {
+  readonly #history: MemoryHistory
+
+  /** `historyBytes` bounds the changes that are kept, so that earlier states can be read. 0: none are kept. */
+  constructor({ historyBytes }: { readonly historyBytes: number }) {
+    this.#history = new MemoryHistory(historyBytes)
+  }
+
   kept(): undefined {
     return undefined
   }
@@ -19,7 +28,8 @@ export class MemoryJournal implements Journal {
     // Records missing from memory do not exist.
   }
 
-  nextBody(_live: LiveSession, event: PublicPart): PublicPart {
+  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): PublicPart {
+    this.#history.add(live, event[0], redo)
     return event
   }
 
@@ -36,7 +46,18 @@ export class MemoryJournal implements Journal {
 
   /** Also deletes the checkpoints. A durable store leaves them to the next collection. */
   deletion(live: LiveSession, { key, record }: Deletion): StoreCommit {
+    this.#history.forget(live.id)
     const checkpoints = [...(live.checkpoints?.values() ?? [])].map(({ id }) => keys.checkpoint(live.id, id))
     return { put: [[key, { ...record, tags: {} }]], del: checkpoints }
+  }
+
+  remembered(context: ReplayContext, live: LiveSession, seq: number): Dir {
+    return this.#history.rootAt(context, live, seq)
+  }
+
+  redoOf(live: LiveSession, seq: number, body: EventBody): readonly Redo[] | undefined {
+    const redo = body[5]
+    // An imported event has its hash, and its effects only if they were part of the bundle.
+    return this.#history.redoOf(live.id, seq) ?? (typeof redo === 'string' ? undefined : redo)
   }
 }

@@ -1,10 +1,10 @@
 import { present } from '../../base/present.js'
 import { Fault } from '../../base/fault.js'
 import type { BlobRef } from '../../cas/blob.js'
-import type { PublicPart, Redo } from '../../records/event.js'
+import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { StoreCommit } from '../../storage/store.js'
-import { chainEvent } from '../history/chain.js'
+import { chainEvent, redoHash } from '../history/chain.js'
 import type { LiveSession } from '../table/live.js'
 import type { Deletion, Journal } from './journal.js'
 
@@ -36,5 +36,16 @@ export class StoredJournal implements Journal {
   deletion(live: LiveSession, { key, record, event }: Deletion): StoreCommit {
     const body = chainEvent(event, live.chain, []).text
     return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, record]] }
+  }
+
+  remembered(): undefined {
+    return undefined
+  }
+
+  /** A hash in place of the effects is that of no effects, or of effects that were collected. */
+  redoOf(_live: LiveSession, _seq: number, body: EventBody): readonly Redo[] | undefined {
+    const redo = body[5]
+    if (typeof redo !== 'string') return redo ?? []
+    return redo === redoHash([]) ? [] : undefined
   }
 }

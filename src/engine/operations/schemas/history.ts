@@ -1,0 +1,113 @@
+import * as z from 'zod'
+import { limits } from '../../base/limits.js'
+import { defineSchemas } from './operation-schemas.js'
+import { fileSchemas } from './files.js'
+import { session, sessionSchemas } from './sessions.js'
+import { change, oneState, state } from './state-types.js'
+import { flag, named, nextPageToken, pageRequest, path, sessionId, text, time } from './wire-types.js'
+
+const dryRun = flag
+  .meta({ default: false, description: 'true: changes nothing, and lists the paths that would change.' })
+  .exactOptional()
+
+const preview = {
+  changes: z.array(change).describe('With `dryRun`, the paths that would change. Empty otherwise.'),
+  isComplete: flag.describe(`false: more than ${limits.previewChanges} paths would change.`),
+}
+
+const step = {
+  request: z.object({
+    sessionId,
+    count: z.int().meta({ default: 1, minimum: 1, maximum: limits.undoCount }).exactOptional(),
+    by: z
+      .enum(['event', 'group'])
+      .meta({ default: 'event' })
+      .describe('What `count` counts: changes, or runs of changes of one group.')
+      .exactOptional(),
+    dryRun,
+  }),
+  response: z.object({
+    count: z.int().describe('The number of changes; fewer than requested if there were not as many.'),
+    eventId: text.describe('The new event. Empty if nothing was changed.'),
+    ...preview,
+  }),
+}
+
+const at = { at: z.object(state).describe(oneState) }
+
+export const historySchemas = defineSchemas({
+  resolveState: {
+    request: z.object({ sessionId, ...state }),
+    response: z.object({ eventId: text.describe('Empty for the base.') }),
+  },
+  restoreState: {
+    request: z.object({
+      sessionId,
+      from: z.object(state).describe(`${oneState} One is required.`),
+      paths: z
+        .array(path)
+        .describe(`Only these files, directories and symlinks, up to ${limits.restorePaths}. Absent: all.`)
+        .exactOptional(),
+      dryRun,
+    }),
+    response: z.object({ session, ...preview }),
+  },
+  readFileAt: {
+    request: fileSchemas.readFile.request.extend(at),
+    response: fileSchemas.readFile.response,
+  },
+  statPathAt: {
+    request: fileSchemas.statPath.request.extend(at),
+    response: fileSchemas.statPath.response,
+  },
+  listDirectoryAt: {
+    request: fileSchemas.listDirectory.request.extend(at),
+    response: fileSchemas.listDirectory.response,
+  },
+  getManifestAt: {
+    request: sessionSchemas.getManifest.request.extend(at),
+    response: sessionSchemas.getManifest.response,
+  },
+  listPathHistory: {
+    request: z.object({ sessionId, path, ...pageRequest }),
+    response: z.object({
+      changes: z.array(
+        named(
+          'PathChange',
+          z.object({
+            eventId: text,
+            timestamp: time,
+            eventType: text.describe('`v1.<ServiceName>.<Operation>`'),
+            principal: text,
+            change: z.enum(['added', 'removed', 'modified', 'renamed']),
+            path: text.describe('The path after the event.'),
+            previousPath: text.describe('The path before the event; the same unless it was renamed.'),
+          }),
+        ),
+      ),
+      nextPageToken,
+      isComplete: flag.describe('false, on the last page: earlier changes are no longer kept.'),
+    }),
+  },
+  blame: {
+    request: z.object({ sessionId, path, at: at.at.exactOptional() }),
+    response: z.object({
+      ranges: z.array(
+        named(
+          'BlameRange',
+          z.object({
+            startLine: z.int().describe('The first line, from 1.'),
+            lineCount: z.int(),
+            eventId: text.describe('Empty for lines that the session started with.'),
+            timestamp: text.describe('RFC 3339. Empty without an event.'),
+            principal: text,
+          }),
+        ),
+      ),
+      lineCount: z.int().describe('The number of lines of the file.'),
+      isComplete: flag.describe('false: lines without an event may be from changes that are no longer kept.'),
+    }),
+  },
+  undo: step,
+  redo: step,
+})

@@ -1,0 +1,25 @@
+import { eventMissing } from '../../base/errors.js'
+import type { EventBody } from '../../records/event.js'
+import type { Core } from '../core.js'
+import type { LiveSession } from '../table/live.js'
+import { shownTime } from './event-times.js'
+
+/** The number of the first event at or after a time; one past the last event when there is none. */
+export async function firstSince(core: Core, live: LiveSession, last: number, time: number): Promise<number> {
+  let low = 1
+  let high = last + 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const [at] = await bodyOf(core, live.id, middle)
+    if (shownTime(live.record, middle, at) < time) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {
+  for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
+    if (event !== undefined) return event.body as unknown as EventBody
+  }
+  throw eventMissing(sessionId, seq)
+}

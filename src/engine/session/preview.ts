@@ -1,0 +1,28 @@
+import { limits } from '../base/limits.js'
+import type { TreeChange } from '../tree/diff.js'
+import type { Dir } from '../tree/node.js'
+import { reading, type Core } from './core.js'
+import { describeChange, treeChanges, type Change } from './tree-changes.js'
+
+/** The changes that a call would make. */
+export interface Preview {
+  /** With `dryRun`, the paths that would change, in the order of the manifest; otherwise empty. */
+  readonly changes: Change[]
+  /** false: more than 10,000 paths would change, and only the first ones are listed. */
+  readonly isComplete: boolean
+}
+
+/** The changes from one tree to another, up to a bound. */
+export function previewOf(core: Core, before: Dir, after: Dir): Promise<Preview> {
+  return reading(core, [before, after], () => collectPreview(treeChanges(core, before, after)))
+}
+
+/** Describes changes, up to a bound. */
+export async function collectPreview(found: AsyncIterable<TreeChange>): Promise<Preview> {
+  const changes: Change[] = []
+  for await (const change of found) {
+    if (changes.length === limits.previewChanges) return { changes, isComplete: false }
+    changes.push(describeChange(change))
+  }
+  return { changes, isComplete: true }
+}

@@ -1,0 +1,139 @@
+import { invalid } from '../base/errors.js'
+import { Fault } from '../base/fault.js'
+import { parseFlag, readList } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { parsePath } from '../base/path.js'
+import { Shape } from '../base/shape.js'
+import { eventTypes, type Redo } from '../records/event.js'
+import type { Dir } from '../tree/node.js'
+import { checkpointFields, restoreCheckpoint, type CheckpointReference } from './checkpoints.js'
+import { reading, type Core } from './core.js'
+import { restoredChanges, restoredEffects } from './edits/restored.js'
+import { mutate, record } from './mutation-queue.js'
+import { collectPreview, type Preview } from './preview.js'
+import type { SessionInfo } from './sessions.js'
+import { positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
+import { settled } from './status.js'
+import type { LiveSession } from './table/live.js'
+
+/** The request of `session.restore`: a checkpoint, or another state as `from`. */
+export interface RestoreRequest extends CheckpointReference {
+  /** The state to restore: after an event, at a time, of a checkpoint, or the base. */
+  readonly from?: StateName
+  /**
+   * Absolute paths of files, directories and symlinks, up to 1,000: only these are restored, with everything below
+   * them. A path that the earlier state does not have is removed. Absent: the whole tree.
+   */
+  readonly paths?: readonly string[]
+  /** true: changes nothing, and lists the paths that would change; false by default. */
+  readonly dryRun?: boolean
+}
+
+/** The session after a restore, and with `dryRun` the changes that the restore would make. */
+export interface RestoreResult extends SessionInfo, Preview {}
+
+/** A checked restore. */
+export interface ParsedRestore {
+  readonly from: StateName
+  readonly paths: readonly string[] | undefined
+  readonly dryRun: boolean
+  /** Whether the request names a checkpoint, and nothing else. */
+  readonly isOfCheckpoint: boolean
+}
+
+const restoreShape = new Shape<RestoreRequest>({ ...checkpointFields, from: true, paths: true, dryRun: true })
+
+export function parseRestore(request: RestoreRequest): ParsedRestore {
+  const { from, paths, dryRun, checkpointId, checkpointLabel } = restoreShape.read(request)
+  const checkpoint: StateName = {
+    ...(checkpointId !== undefined && { checkpointId }),
+    ...(checkpointLabel !== undefined && { checkpointLabel }),
+  }
+  if (from !== undefined && Object.keys(checkpoint).length > 0)
+    throw invalid('from', 'cannot be combined with checkpointId or checkpointLabel: pass one of them')
+  const state = stateNameShape.readPart(from ?? checkpoint, 'from')
+  if (Object.keys(state).length === 0)
+    throw from === undefined
+      ? invalid(
+          'checkpointId',
+          'pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
+        )
+      : invalid('from', 'must name a state, such as { checkpointLabel: "before" }')
+  return {
+    from: state,
+    paths: paths === undefined ? undefined : parsePaths(paths),
+    dryRun: parseFlag('dryRun', dryRun, false),
+    isOfCheckpoint: from === undefined && paths === undefined && dryRun === undefined,
+  }
+}
+
+function parsePaths(paths: readonly string[]): readonly string[] {
+  const list = readList('paths', paths, limits.restorePaths, 'paths')
+  if (list.length === 0) throw invalid('paths', 'must not be empty; without it, the whole tree is restored')
+  for (const path of list) parsePath(path as string)
+  return list as readonly string[]
+}
+
+/** The action of a restore. Only a restore of the whole tree at a checkpoint tells nothing about the files. */
+export function restoreActionOf(request: ParsedRestore): 'restoreCheckpoint' | 'restoreState' {
+  return request.isOfCheckpoint ? 'restoreCheckpoint' : 'restoreState'
+}
+
+/** What a restore does, found for one newest event. */
+interface Found {
+  readonly seq: number
+  readonly before: Dir
+  readonly after: Dir
+  readonly stateId: string
+  readonly redo: readonly Redo[]
+}
+
+/** Restores a state, or some paths of it, as one event. With `dryRun`, lists the changes instead. */
+export async function restoreState(core: Core, live: LiveSession, request: ParsedRestore): Promise<Preview> {
+  const { from, paths, dryRun } = request
+  const none: Preview = { changes: [], isComplete: true }
+  if (request.isOfCheckpoint) {
+    await restoreCheckpoint(core, live, from)
+    return none
+  }
+  let found: Found | undefined
+  return mutate(core, live, () => {
+    if (found?.seq !== live.seq)
+      throw new Fault(async () => {
+        found = await findRestore(core, live, request)
+      })
+    const { before, after, redo, stateId } = found
+    if (dryRun)
+      return reading(core, [before, after], () =>
+        collectPreview(restoredChanges(core, { before, after, paths })),
+      )
+    if (redo.length === 0) return live.acknowledged.then(() => none)
+    const committed = record(core, live, {
+      type: eventTypes.restoreState,
+      details: { eventId: stateId, ...(paths !== undefined && { paths }) },
+      redo,
+      root: after,
+      session: paths === undefined ? settled(live) : undefined,
+    })
+    return committed.then(() => none)
+  })
+}
+
+async function findRestore(
+  core: Core,
+  live: LiveSession,
+  { from, paths, dryRun }: ParsedRestore,
+): Promise<Found> {
+  const before = live.tree.freeze()
+  const { seq } = live
+  const state = await positionedState(core, live, from)
+  const after = state.root
+  // Contents of the earlier state may not be referenced otherwise until the event is stored.
+  core.pins.pin({ roots: [after], owner: after })
+  const position = state.seq ?? (live.record.base === undefined ? 0 : undefined)
+  const stateId = stateIdOf(live, state)
+  if (dryRun) return { seq, before, after, stateId, redo: [] }
+  if (paths === undefined && position !== undefined)
+    return { seq, before, after, stateId, redo: [['R', position]] }
+  return { seq, before, after, stateId, redo: await restoredEffects(core, { before, after, paths }) }
+}

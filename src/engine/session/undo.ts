@@ -1,0 +1,137 @@
+import { present } from '../base/present.js'
+import { invalid } from '../base/errors.js'
+import { Fault } from '../base/fault.js'
+import { given, parseFlag } from '../base/input.js'
+import { limits } from '../base/limits.js'
+import { Shape } from '../base/shape.js'
+import { eventTypes } from '../records/event.js'
+import type { Dir } from '../tree/node.js'
+import type { Core } from './core.js'
+import { eventIdOf } from './history/event-ids.js'
+import { EventWalk } from './history/event-walk.js'
+import { namedRoot } from './history/replay.js'
+import { redoItems, undoItems, type RedoItem, type StepDetails, type UndoItem } from './history/undo-stack.js'
+import { mutate, record } from './mutation-queue.js'
+import { previewOf, type Preview } from './preview.js'
+import type { LiveSession } from './table/live.js'
+
+/** The request of `session.undo` and `session.redo`. */
+export interface UndoRequest {
+  /** The number of changes, or of groups; 1 by default, at most 10,000. */
+  readonly count?: number
+  /**
+   * `'event'`, the default: each change of files counts. `'group'`: changes one after the other of one group count
+   * as one.
+   */
+  readonly by?: 'event' | 'group'
+  /** true: changes nothing, and lists the paths that would change; false by default. */
+  readonly dryRun?: boolean
+}
+
+/** The result of an undo or redo. */
+export interface UndoResult extends Preview {
+  /** The number of changes; fewer than requested if there were not as many, and 0 if there were none. */
+  readonly count: number
+  /** The id of the new event; '' if nothing was changed. */
+  readonly eventId: string
+}
+
+const undoShape = new Shape<UndoRequest>({ count: true, by: true, dryRun: true })
+
+export function parseUndo(request: UndoRequest): Required<UndoRequest> {
+  const { count = 1, by = 'event', dryRun } = undoShape.read(request)
+  if (!Number.isSafeInteger(count) || count < 1 || count > limits.undoCount)
+    throw invalid('count', `must be a whole number from 1 to ${limits.undoCount}; it is ${given(count)}`)
+  if (by !== 'event' && by !== 'group') throw invalid('by', `must be 'event' or 'group'; it is ${given(by)}`)
+  return { count, by, dryRun: parseFlag('dryRun', dryRun, false) }
+}
+
+export type Direction = 'undo' | 'redo'
+
+/** The state that an undo or redo leads to, found for one newest event. */
+interface Step {
+  readonly seq: number
+  readonly details: StepDetails
+  readonly root: Dir
+}
+
+/** Undoes the newest changes of files, or redoes undone ones, as one event. */
+export function undoOrRedo(
+  core: Core,
+  live: LiveSession,
+  direction: Direction,
+  request: Required<UndoRequest>,
+): Promise<UndoResult> {
+  let found: Step | undefined
+  return mutate(core, live, () => {
+    if (found?.seq !== live.seq)
+      throw new Fault(async () => {
+        found = await findStep(core, live, direction, request)
+      })
+    const { details, root } = found
+    const { count, position } = details
+    if (count === 0)
+      return live.acknowledged.then(() => ({ count, eventId: '', changes: [], isComplete: true }))
+    if (request.dryRun)
+      return previewOf(core, live.tree.freeze(), root).then((preview) => ({ count, eventId: '', ...preview }))
+    const type = eventTypes[direction]
+    const committed = record(core, live, { type, details, redo: [['R', position]], root })
+    const eventId = eventIdOf(live.id, live.seq)
+    return committed.then(() => ({ count, eventId, changes: [], isComplete: true }))
+  })
+}
+
+async function findStep(
+  core: Core,
+  live: LiveSession,
+  direction: Direction,
+  request: Required<UndoRequest>,
+): Promise<Step> {
+  // Queued events are read from the store.
+  await live.acknowledged
+  const { seq } = live
+  const walk = new EventWalk(core, live)
+  const details =
+    direction === 'undo' ? await undoDetails(walk, seq, request) : await redoDetails(walk, seq, request)
+  if (details.count === 0) return { seq, details, root: live.tree.freeze() }
+  const root = await namedRoot(core, live, details.position)
+  core.pins.pin({ roots: [root], owner: root })
+  return { seq, details, root }
+}
+
+async function undoDetails(
+  walk: EventWalk,
+  seq: number,
+  request: Required<UndoRequest>,
+): Promise<StepDetails> {
+  const { count, last } = await take(undoItems(walk, seq), request)
+  return { count, position: last === undefined ? seq : last.seq - 1 }
+}
+
+async function redoDetails(
+  walk: EventWalk,
+  seq: number,
+  request: Required<UndoRequest>,
+): Promise<StepDetails> {
+  const { count, last } = await take<RedoItem>(redoItems(walk, seq), request)
+  if (last === undefined) return { count, position: seq }
+  return { count, position: last.seq, redoEvent: last.undo, redoSkip: last.index + 1 }
+}
+
+/** Counts the changes of a request, and finds the last of them. */
+async function take<Item extends UndoItem>(
+  items: AsyncIterable<Item>,
+  request: Required<UndoRequest>,
+): Promise<{ readonly count: number; readonly last: Item | undefined }> {
+  let count = 0
+  let units = 0
+  let last: Item | undefined
+  for await (const item of items) {
+    const isSame =
+      request.by === 'group' && last !== undefined && item.group !== undefined && item.group === last.group
+    if (!isSame && ++units > request.count) break
+    count++
+    last = item
+  }
+  return { count, last: count === 0 ? undefined : present(last, 'the last change') }
+}
