@@ -50,6 +50,7 @@ export default defineConfig({
             'node-fs',
             'history',
             'diff',
+            'time-travel',
             'commits',
             'exports',
           ),

@@ -321,7 +321,18 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const taken = await run(['checkpoint', session, 'one'])
       expect(taken).toMatchObject({ code: 1, stdout: '' })
       expect(taken.stderr).toContain('ALREADY_EXISTS')
+      expect(await output(['restore', session, 'one', '--dry-run'])).not.toBe('')
       expect(await output(['restore', session, 'one'])).toBe('')
+      expect(await output(['undo', session, '--dry-run'])).not.toBe('')
+      expect(await output(['undo', session])).toBe('1')
+      expect(await output(['redo', session])).toBe('1')
+      expect(await output(['at', session, 'one', 'ls'])).toBe(await output(['ls', session]))
+      expect(await output(['at', session, 'one', 'cat', '/a'])).toBe(await output(['cat', `${session}:/a`]))
+      expect(await output(['at', session, 'base', 'manifest'])).not.toContain('/nothing')
+      expect(await run(['at', session, 'one', 'stat'])).toMatchObject({ code: 2 })
+      expect(await output(['log', session, '--path', '/a'])).toMatch(/^\S+Z {2}\S+ +\w+ +\/a/)
+      expect(await output(['blame', session, '/a'])).toMatch(/^1/)
+      expect(await run(['undo', session, '--count', '0'])).toMatchObject({ code: 2 })
       expect(await output(['ls', session])).toBe('a')
       expect(await json(['restore', session, second.id])).toMatchObject({ id: session })
       expect(await run(['restore', session, ''])).toMatchObject({ code: 2 })
@@ -355,6 +366,8 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         'WriteFile',
         'WriteFile',
         'RestoreCheckpoint',
+        'Undo',
+        'Redo',
         'RestoreCheckpoint',
       ])
       expect((await output(['log', session])).split('\n')[2]).toMatch(

@@ -2,7 +2,7 @@ import type { StateReference } from '../../engine/index.js'
 import type { Context } from './context.js'
 import { UsageError } from './failure.js'
 import { printableName } from './printable.js'
-import { findCheckpoint } from './session-verbs.js'
+import { findCheckpoint } from './checkpoints.js'
 
 const letters = { added: 'A', removed: 'D', modified: 'M' } as const
 const maxLabels = 2

@@ -1,8 +1,8 @@
-import type { Checkpoint, SessionApi, SessionInfo } from '../../engine/index.js'
-import { parseAuthor, parseId, parsePairs } from './arguments.js'
+import type { SessionInfo } from '../../engine/index.js'
+import { parseAuthor, parsePairs } from './arguments.js'
 import type { Context } from './context.js'
-import { Failure, UsageError } from './failure.js'
-import { completeId } from './ids.js'
+import { checkpointsOf } from './checkpoints.js'
+import { UsageError } from './failure.js'
 import { printableName } from './printable.js'
 import { pairs } from './source-verbs.js'
 
@@ -93,7 +93,6 @@ export async function removeSessions(context: Context, [prefixes]: [string[]]): 
   }
 }
 
-/** Prints the event log, oldest first: time, principal (not with a server), operation, details. */
 export async function showCommits(
   context: Context,
   [prefix]: [string],
@@ -122,9 +121,18 @@ export async function showCommits(
   }
 }
 
-export async function showLog(context: Context, [prefix]: [string]): Promise<void> {
+/**
+ * Prints the event log, oldest first: time, principal (not with a server), operation, details. With a path, prints
+ * its changes, newest first.
+ */
+export async function showLog(
+  context: Context,
+  [prefix]: [string],
+  { path }: { readonly path?: string },
+): Promise<void> {
   const { out } = context
   const session = await context.session(prefix)
+  if (path !== undefined) return (await import('./history-verbs.js')).showPathLog(context, session, path)
   for (let pageToken = ''; ;) {
     const page = await session.events.list({ pageToken })
     for (const event of page.events) {
@@ -159,13 +167,6 @@ export async function makeCheckpoint(
   await context.out.line(checkpoint.id, checkpoint)
 }
 
-export async function restoreSession(context: Context, [prefix, which]: [string, string]): Promise<void> {
-  const session = await context.session(prefix)
-  const checkpointId = await findCheckpoint(session, parseId(which, 'checkpoint'))
-  const info = await session.restore({ checkpointId })
-  if (context.out.json) await context.out.line('', info)
-}
-
 export async function commitSession(
   context: Context,
   [prefix]: [string],
@@ -186,33 +187,6 @@ export async function commitSession(
     ...(allowEmpty && { allowEmpty }),
   })
   await context.out.line(commit.commitId, commit)
-}
-
-/**
- * Returns the id of the checkpoint with this label, or otherwise of the checkpoint whose id begins with the
- * text.
- */
-export async function findCheckpoint(session: SessionApi, which: string): Promise<string> {
-  const ids: string[] = []
-  for (const { id, checkpointLabel } of await checkpointsOf(session)) {
-    if (checkpointLabel !== '' && checkpointLabel === which) return id
-    ids.push(id)
-  }
-  if (!ids.some((id) => id.startsWith(which)))
-    throw new Failure(
-      `the session has no checkpoint with the label or id ${printableName(which)}; "forkspace session show" lists them`,
-    )
-  return completeId('checkpoint', which, () => Promise.resolve({ ids, nextPageToken: '' }))
-}
-
-async function checkpointsOf(session: SessionApi): Promise<readonly Checkpoint[]> {
-  const found: Checkpoint[] = []
-  for (let pageToken = ''; ;) {
-    const page = await session.listCheckpoints({ pageToken })
-    found.push(...page.checkpoints)
-    pageToken = page.nextPageToken
-    if (pageToken === '') return found
-  }
 }
 
 /** Returns the operation of an event type: `writeFile` for `v1.FileSystemService.WriteFile`. */

@@ -39,8 +39,11 @@ const sessionVerbs = () => import('./session-verbs.js')
 const fileVerbs = () => import('./file-verbs.js')
 const textVerbs = () => import('./text-verbs.js')
 const diffVerbs = () => import('./diff-verbs.js')
+const historyVerbs = () => import('./history-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const storeVerbs = () => import('./store-verbs.js')
+
+const stateForms = 'label or id of a checkpoint, id of an event, time in RFC 3339, or base'
 
 /** All verbs for sources, sessions and files, in the order of the help. */
 export const verbs: readonly Verb[] = [
@@ -307,6 +310,7 @@ export const verbs: readonly Verb[] = [
     does: 'list the events of a session, oldest first',
     load: async () => (await sessionVerbs()).showLog,
     takes: { '<session>': 'id, or the beginning of it' },
+    options: [option('--path <path>', 'list the changes of one path, newest first, through renames')],
   },
   {
     name: 'checkpoint',
@@ -316,12 +320,45 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: 'restore',
-    does: 'restore the files to a checkpoint',
-    load: async () => (await sessionVerbs()).restoreSession,
+    does: 'restore the files to an earlier state',
+    load: async () => (await historyVerbs()).restoreSession,
+    takes: { '<session>': 'id, or the beginning of it', '<state>': stateForms },
+    options: [
+      repeated('--path <path>', 'restore only this file or directory; can be repeated').sets('paths'),
+      dryRun(),
+    ],
+  },
+  {
+    name: 'undo',
+    does: 'undo the newest changes of files, and print their number',
+    load: async () => (await historyVerbs()).undoChanges,
+    takes: { '<session>': 'id, or the beginning of it' },
+    options: stepOptions(),
+  },
+  {
+    name: 'redo',
+    does: 'repeat the changes that were undone last, and print their number',
+    load: async () => (await historyVerbs()).redoChanges,
+    takes: { '<session>': 'id, or the beginning of it' },
+    options: stepOptions(),
+  },
+  {
+    name: 'at',
+    does: 'read an earlier state of a session',
+    load: async () => (await historyVerbs()).showState,
     takes: {
       '<session>': 'id, or the beginning of it',
-      '<checkpoint>': 'label, id, or the beginning of an id',
+      '<state>': stateForms,
+      '<action>': 'ls, cat or manifest',
+      '[path]': 'directory of ls, file of cat, or prefix of the paths of manifest',
     },
+  },
+  {
+    name: 'blame',
+    does: 'list the events that last changed the lines of a file',
+    load: async () => (await historyVerbs()).showBlame,
+    takes: { '<session>': 'id, or the beginning of it', '<path>': 'text file' },
+    options: [option('--at <state>', `state of the file: ${stateForms}`)],
   },
   {
     name: 'commit',
@@ -426,6 +463,18 @@ export function repeated(flags: string, description: string): Flag {
   return new Flag(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
     previous === undefined ? [value] : [...previous, value],
   )
+}
+
+function dryRun(): Option {
+  return option('--dry-run', 'change nothing, and list the paths that would change').sets('dryRun')
+}
+
+function stepOptions(): Option[] {
+  return [
+    option('--count <number>', 'number of changes or groups; by default 1').sets('count'),
+    option('--group', 'count changes of one group as one').sets('by'),
+    dryRun(),
+  ]
 }
 
 /** The option of every verb that reads an archive, or reads or writes a checkout. */
