@@ -39,6 +39,7 @@ const services = [
   'commits',
   'file-locks',
   'health',
+  'merges',
   'posix-locks',
   'repair',
   'secrets',

@@ -51,6 +51,7 @@ export default defineConfig({
             'history',
             'diff',
             'time-travel',
+            'merge',
             'commits',
             'exports',
           ),

@@ -32,6 +32,7 @@ import type { CommitReader, Committer, GitRemote, Importer } from './services/so
 import type { Host } from './services/sources/host-ports.js'
 import type { Archives } from './services/sources/source-ports.js'
 import { UsageMeter } from './services/usage.js'
+import { Merges } from './services/merge/merges.js'
 import { PosixLocks } from './services/locks/posix-locks.js'
 import type { ReportReader } from './services/report-ports.js'
 import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secrets/secret-keys.js'
@@ -216,6 +217,9 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
+    merges: new Merges({
+      revision: (caller, sourceId, revisionId) => sources.baseline(caller, sourceId, revisionId),
+    }),
     posixLocks: new PosixLocks(),
     usage: new UsageMeter(),
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),

@@ -124,6 +124,26 @@ export type {
   SessionCommit,
 } from './services/sources/kept-commits.js'
 export type { SessionHealth } from './facade/health.js'
+export type { SessionConflicts } from './facade/conflicts.js'
+export { ConflictKind, type SideNames } from './records/merge.js'
+export { MergePolicy, type Merger, type MergerInput } from './services/merge/merge-policies.js'
+export type {
+  ConflictReadRequest,
+  ConflictResolveAllRequest,
+  ConflictResolveRequest,
+  ConflictSideName,
+  MergeOptions,
+  MergePolicyRule,
+  MergerRule,
+  RebaseOptions,
+} from './services/merge/merge-requests.js'
+export type {
+  ConflictContents,
+  ConflictHunk,
+  ConflictSide,
+  MergeConflict,
+} from './services/merge/conflict-sides.js'
+export type { ConflictPage, MergeResult } from './services/merge/merges.js'
 export { Secret } from './services/secrets/secret.js'
 export type { MasterKey, SecretOptions } from './services/secrets/secret-keys.js'
 export { SecretScope } from './records/secret.js'

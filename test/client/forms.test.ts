@@ -54,10 +54,10 @@ test('of a session', () => {
     'narrow' | 'group' | 'checkout' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
-  // These contain or return handles; events have no principal, published messages have no id, and a bundle of commits
-  // is a stream.
+  // These contain or return handles; mergers are functions; events have no principal, published messages have no id,
+  // and a bundle of commits is a stream.
   expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<
-    'fs' | 'fork' | 'diff' | 'at' | 'commits' | 'events' | 'bus'
+    'fs' | 'fork' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
   >()
 })
 

@@ -51,11 +51,17 @@ export async function findGarbage(
       for (const hash of hashesIn(nodes.get(address), 64)) mentioned.add(hash)
     for (const [, json] of await all(store, 'r')) for (const hash of hashesIn(json, 64)) mentioned.add(hash)
   }
+  // The states that forks started from and that were merged, and the trees of merges with conflicts.
+  for (const address of await reachedFrom(['L', 'C']))
+    for (const hash of hashesIn(nodes.get(address), 64)) mentioned.add(hash)
+  for (const prefix of ['L', 'C'])
+    for (const [, json] of await all(store, prefix))
+      for (const hash of hashesIn(json, 64)) mentioned.add(hash)
   const blobs = new Set((await store.listBlobs!('', Number.MAX_SAFE_INTEGER)).map(({ hash }) => hash))
-  const reached = await reachedFrom(['r', 's'])
+  const reached = await reachedFrom(['r', 's', 'L', 'C'])
   const ids = new Set(sessions.map(({ id }) => id))
   const records: string[] = []
-  for (const prefix of ['r', 'k', 'c', 'a', 'p', 'u', 'h', 'x', 't', 'q', 'l', 'v'])
+  for (const prefix of ['r', 'k', 'c', 'a', 'p', 'u', 'h', 'x', 't', 'q', 'l', 'v', 'L', 'C'])
     for (const [key] of await all(store, prefix)) if (!ids.has(key.slice(1, 37))) records.push(key)
   return {
     missingContents: [...contents].filter((hash) => !blobs.has(hash)),

@@ -88,6 +88,45 @@ const requests: {
     const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'here' })
     return { sessionId, checkpointId }
   },
+  mergeSession: async ({ session, sessionId }) => ({
+    sessionId,
+    source: { sessionId: await changedFork(session) },
+    policies: [{ glob: '**', policy: 'ours' }],
+    dryRun: false,
+    expectedEventId: (await session.events.list()).events.at(-1)!.eventId,
+    names: { base: 'base', ours: 'ours', theirs: 'theirs' },
+  }),
+  rebaseSession: async ({ engine }) => {
+    const sourceId = await newSource(engine)
+    await engine.sources.waitForJob(
+      await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/file': 'one' } } }),
+    )
+    const { id } = await engine.sessions.create({ sourceRef: { sourceId } })
+    await engine.sources.waitForJob(
+      await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/file': 'two' } } }),
+    )
+    return { sessionId: id, revisionId: '', dryRun: false }
+  },
+  listConflicts: async ({ session, sessionId }) => {
+    await conflict(session)
+    return { sessionId, pageSize: 1, pageToken: '' }
+  },
+  readConflict: async ({ session, sessionId }) => {
+    await conflict(session)
+    return { sessionId, path: '/file' }
+  },
+  resolveConflict: async ({ session, sessionId }) => {
+    await conflict(session)
+    return { sessionId, path: '/file', use: 'theirs' }
+  },
+  resolveConflicts: async ({ session, sessionId }) => {
+    await conflict(session)
+    return { sessionId, use: 'base' }
+  },
+  abortMerge: async ({ session, sessionId }) => {
+    await conflict(session)
+    return { sessionId }
+  },
   diff: async ({ session, sessionId }) => {
     await session.checkpoint({ checkpointLabel: 'here' })
     await session.files.write({ path: '/new', content: '' })
@@ -658,6 +697,13 @@ const further: {
   ],
 }
 
+const mergeStates = [
+  'UNRESOLVED_CONFLICTS',
+  'MERGE_CONFLICT',
+  'MERGE_TARGET_MOVED',
+  'LIMIT_EXCEEDED',
+] as const
+
 /** Reasons that need a faulty git repository, thousands of records, waiting, or other engine options. */
 const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly ErrorReason[] } = {
   everywhere: ['QUOTA', 'NO_MASTER_KEY'],
@@ -680,7 +726,13 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   readCommitFile: ['NO_ADAPTER'],
   // Needs a collection between the undo and the redo.
   redo: ['STATE_NOT_KEPT'],
+  mergeSession: [...mergeStates, 'NO_COMMON_ANCESTOR', 'MERGE_BASE_GONE', 'CHECKPOINT_NOT_FOUND'],
+  rebaseSession: [...mergeStates, 'SOURCE_NOT_FOUND', 'SOURCE_WITHOUT_REVISION', 'REVISION_NOT_FOUND'],
+  resolveConflict: ['NOT_A_DIRECTORY', 'MERGE_TARGET_MOVED'],
+  resolveConflicts: ['NOT_A_DIRECTORY', 'MERGE_TARGET_MOVED'],
+  abortMerge: ['CONFLICT_NOT_FOUND'],
   commit: [
+    'UNRESOLVED_CONFLICTS',
     'BRANCH_MOVED',
     'NO_ADAPTER',
     'GIT_ADDRESS_REFUSED',
@@ -818,6 +870,18 @@ function hiding<Request>(make: (world: World) => Request): (world: World) => Pro
     await world.session.secrets.put({ secretName: 's', secretValue: 'hidden' })
     return make(world)
   }
+}
+
+async function changedFork(session: Session): Promise<string> {
+  const fork = await session.fork()
+  await fork.files.write({ path: '/file', content: 'theirs' })
+  return fork.id
+}
+
+async function conflict(session: Session): Promise<void> {
+  const sessionId = await changedFork(session)
+  await session.files.write({ path: '/file', content: 'ours' })
+  await session.merge({ sessionId })
 }
 
 async function newSource(engine: Engine): Promise<string> {

@@ -90,6 +90,12 @@ interface Special {
   getManifestAt: (
     request: { at: StateName } & NonNullable<Parameters<SessionView['manifest']>[0]>,
   ) => ReturnType<SessionView['manifest']>
+  mergeSession: (
+    request: { source: StateReference } & Omit<NonNullable<Parameters<Session['merge']>[1]>, 'mergers'>,
+  ) => ReturnType<Session['merge']>
+  rebaseSession: (
+    request: Omit<NonNullable<Parameters<Session['rebase']>[0]>, 'mergers'>,
+  ) => ReturnType<Session['rebase']>
   diff: (request: {
     from: Partial<StateReference>
     to?: Omit<StateReference, 'sessionId'>

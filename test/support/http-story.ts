@@ -324,6 +324,34 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     checkpointLabel: 'before-review',
   })
 
+  // Merges.
+  const draft = await step('for a merge', 'createSession', {
+    files: [{ path: '/a.txt', content: base64('one\n') }],
+  })
+  const attempt = await step('for an attempt', 'forkSession', { sourceSessionId: draft['id'] })
+  const change = (name: string, id: unknown, content: string): Promise<unknown> =>
+    step(name, 'applyBatch', {
+      sessionId: id,
+      operations: [{ write: { path: '/a.txt', content: base64(content) } }],
+    })
+  await change('of the target of a merge', draft['id'], 'ours\n')
+  await change('of its source', attempt['id'], 'theirs\n')
+  const merge = { sessionId: draft['id'], source: { sessionId: attempt['id'] } }
+  await step('a preview', 'mergeSession', { ...merge, dryRun: true })
+  await step('a policy', 'mergeSession', { ...merge, policies: [{ glob: '**', policy: 'fail' }] }, 409)
+  await step('with a conflict', 'mergeSession', merge)
+  await step('of a merge', 'listConflicts', { sessionId: draft['id'] })
+  await step('its sides', 'readConflict', { sessionId: draft['id'], path: '/a.txt' })
+  await step('a merge', 'abortMerge', { sessionId: draft['id'] })
+  await step('with a conflict again', 'mergeSession', merge)
+  await step('with new content', 'resolveConflict', {
+    sessionId: draft['id'],
+    path: '/a.txt',
+    content: base64('both\n'),
+  })
+  await step('with one side', 'resolveConflicts', { sessionId: draft['id'], use: 'ours' })
+  await step('onto the latest revision', 'rebaseSession', { sessionId })
+
   // Locks.
   const owner = { ownerId: 'coder-1', pid: 4711, clientId: 'worker-a' }
   const range = { start: '0', length: '100' }

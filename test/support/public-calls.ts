@@ -99,6 +99,14 @@ export const engineCalls: Calls<main.Engine> = {
   close: [],
 }
 
+const mergeOptions: main.MergeOptions = {
+  policies: [{ glob: '**', policy: 'ours' }],
+  mergers: [{ glob: '*.json', merge: () => undefined }],
+  dryRun: true,
+  expectedEventId: `${id}-00000001`,
+  names: { base: 'a', ours: 'b', theirs: 'c' },
+}
+
 export const sessionCalls: Calls<main.Session> = {
   flush: [[]],
   narrow: [[{ without: ['commit'] }]],
@@ -128,6 +136,16 @@ export const sessionCalls: Calls<main.Session> = {
   exportBundle: [[{ signal }]],
   commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
   generateCommitSummary: [[]],
+  merge: [[{ ...state, base: false }, mergeOptions]],
+  rebase: [[{ revisionId: '', ...mergeOptions }]],
+}
+
+export const conflictsCalls: Calls<main.SessionConflicts> = {
+  list: [[page]],
+  read: [[{ path: '/a' }]],
+  resolve: [[{ path: '/a', use: 'ours' }], [{ path: '/a', content }], [{ path: '/a', deleted: true }]],
+  resolveAll: [[{ use: 'ours' }]],
+  abort: [],
 }
 
 export const textCalls: Calls<main.SessionText> = {

@@ -78,6 +78,39 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same fi
     })
   })
 
+  test('refreshes, rebases and commits after the branch moved', async () => {
+    await session.files.write({ path: '/mine', content: 'mine' })
+    const moved = repository.commitFiles([['100644', 'a', 'theirs']], 'refs/heads/main', 'other')
+    await expect(session.commit({ message: 'second', gitBranch })).rejects.toMatchObject({
+      reason: 'BRANCH_MOVED',
+    })
+    const [source] = (await engine.sources.list()).sources
+    const job = await engine.sources.refresh(source!.sourceId, { gitRef: 'main' })
+    await engine.sources.waitForJob(job)
+    const { conflicts } = await session.rebase()
+    expect(conflicts).toEqual([])
+    expect((await session.get()).status).toBe(SessionStatus.ACTIVE)
+    const { commitId } = await session.commit({ message: 'second', gitBranch })
+    expect(repository.git(['rev-parse', `${commitId}^`])).toBe(moved)
+    expect(repository.git(['show', 'main:a'])).toBe('theirs')
+    expect(repository.git(['show', 'main:mine'])).toBe('mine')
+    expect((await session.rebase()).merged).toBe(false)
+  })
+
+  test('builds on the last commit of the session that was forked', async () => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    await session.files.write({ path: '/a', content: 'two' })
+    const first = await session.commit({ message: 'first', gitBranch })
+    const fork = await session.fork()
+    const earlier = await session.fork({ checkpointLabel: 'before' })
+    await fork.files.write({ path: '/a', content: 'three' })
+    const { commitId } = await fork.commit({ message: 'second', gitBranch })
+    expect(repository.git(['rev-parse', `${commitId}^`])).toBe(first.commitId)
+    await expect(earlier.commit({ message: 'third', gitBranch })).rejects.toMatchObject({
+      reason: 'BRANCH_MOVED',
+    })
+  })
+
   test('makes a commit on another branch', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const { commitId } = await session.commit({ message: 'x', gitBranch })

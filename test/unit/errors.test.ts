@@ -397,6 +397,47 @@ const rows: Row[] = [
     details: { branch: 'main', expectedOid: anyText, actualOid: anyText },
   },
   {
+    reason: 'MERGE_CONFLICT',
+    when: 'a policy rejects a conflict',
+    provoke: async ({ session }) => {
+      const [target, source] = await conflicting(session)
+      await target.merge(source, { policies: [{ glob: '**', policy: 'fail' }] })
+    },
+    details: { paths: '["/file"]', conflictCount: '1' },
+  },
+  {
+    reason: 'MERGE_TARGET_MOVED',
+    when: 'the target is at another event',
+    provoke: async ({ session }) => {
+      await session.merge(await session.fork(), { expectedEventId: `${session.id}-00000000` })
+    },
+    details: { sessionId: anyText, eventId: anyText },
+  },
+  {
+    reason: 'UNRESOLVED_CONFLICTS',
+    when: 'an earlier merge has conflicts',
+    provoke: async ({ session }) => {
+      const [target, source] = await conflicting(session)
+      await target.merge(source)
+      await target.merge(source)
+    },
+    details: { sessionId: anyText, conflictCount: '1' },
+  },
+  {
+    reason: 'CONFLICT_NOT_FOUND',
+    when: 'the path has no conflict',
+    provoke: ({ session }) => session.conflicts.resolve({ path: '/none', use: 'ours' }),
+    details: { path: '/none' },
+  },
+  {
+    reason: 'NO_COMMON_ANCESTOR',
+    when: 'the sessions started from different files',
+    provoke: async ({ session, engine }) => {
+      await session.merge(await engine.sessions.create({ files: { '/stranger': '' } }))
+    },
+    details: {},
+  },
+  {
     reason: 'LOCK_HELD',
     when: 'another owner has locked the range',
     provoke: async ({ session }) => {
@@ -880,7 +921,7 @@ rows.push(
 )
 
 /** A defect of this library cannot be provoked while none is known. */
-const notProvoked: readonly ErrorReason[] = ['INTERNAL']
+const notProvoked: readonly ErrorReason[] = ['MERGE_BASE_GONE', 'INTERNAL']
 
 let context: Context
 let resources: { close(): Promise<void> }[]
@@ -1024,6 +1065,13 @@ function filled(repository: GitRepository): GitRepository {
   repository.stage([['100644', 'file', 'content']])
   repository.commit()
   return repository
+}
+
+/** Two forks that changed the same file. */
+async function conflicting(session: Session): Promise<readonly [Session, Session]> {
+  const forks = [await session.fork(), await session.fork()] as const
+  for (const fork of forks) await fork.files.write({ path: '/file', content: fork.id })
+  return forks
 }
 
 async function importedSession(context: Context): Promise<{ repository: GitRepository; imported: Session }> {

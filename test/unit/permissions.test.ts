@@ -148,6 +148,11 @@ const conditional: Readonly<Record<string, (handle: Session, scope: EngineScope)
     callOperation(scope, 'listDirectoryAt', { sessionId: id, at: { checkpointLabel: 'one' }, path: '/' }),
   'getManifestAt checkpoint': ({ id }, scope) =>
     callOperation(scope, 'getManifestAt', { sessionId: id, at: { checkpointLabel: 'one' } }),
+  'mergeSession checkpoint': (handle) => handle.merge({ sessionId: handle.id, checkpointLabel: 'one' }),
+  'mergeSession otherSession': async (handle) => {
+    const { id } = await (await engine.sessions.open(handle.id)).fork()
+    return handle.merge({ sessionId: id })
+  },
   'exportTar checkpoint': (handle) => drain(handle.exportTar({ checkpointLabel: 'one' })),
   'applyBatch borrowed': async ({ files }) => {
     const borrowed = { offset: 0, length: 6, hash: await hashOf('/a') }

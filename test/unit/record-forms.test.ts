@@ -24,6 +24,8 @@ import { healthReportKind, HealthStatus } from '../../src/engine/records/health-
 import { importJobKind, ImportJobState } from '../../src/engine/records/import-job.js'
 import { recordKinds } from '../../src/engine/records/index.js'
 import { knownCommitsKind } from '../../src/engine/records/known-commits.js'
+import { lineageKind } from '../../src/engine/records/lineage.js'
+import { ConflictKind, mergeKind } from '../../src/engine/records/merge.js'
 import { lastReadKind } from '../../src/engine/records/last-read.js'
 import { usageRollupKind } from '../../src/engine/records/usage-rollup.js'
 import { RecordKind, type RecordScope } from '../../src/engine/records/record-kind.js'
@@ -197,6 +199,7 @@ const rows: readonly Row[] = [
     status: oneOf(SessionStatus),
     tags: texts,
     createdAt: number,
+    conflicts: optional(count),
     pendingApprovals: optional(count),
     ttlSeconds: optional(number),
     setBacks: optional(listOf(tupleOf(count, number))),
@@ -204,7 +207,7 @@ const rows: readonly Row[] = [
   }),
   object(snapshotKind, 'session', { seq: count, at: number, chain: text, root, pruned: optional(onlyTrue) }),
   object(checkpointKind, 'session', { id: text, seq: count, label: text, createdAt: number }),
-  object(branchTipKind, 'session', { commitId: text }),
+  object(branchTipKind, 'session', { commitId: text, seq: optional(count) }),
   object(fileLockKind, 'session', {
     path: text,
     lockId: text,
@@ -272,6 +275,30 @@ const rows: readonly Row[] = [
     value: text,
   }),
   value(lastReadKind, 'session', number),
+  object(lineageKind, 'session', {
+    seq: count,
+    restored: optional(count),
+    merged: optional(tupleOf(text, count)),
+    rebased: optional(tupleOf(text, text)),
+    root: optional(root),
+  }),
+  object(mergeKind, 'session', {
+    seq: count,
+    names: objectOf({ base: text, ours: text, theirs: text }),
+    base: root,
+    ours: root,
+    theirs: root,
+    conflicts: listOf(
+      objectOf({
+        path: text,
+        kind: oneOf(ConflictKind),
+        base: optional(text),
+        ours: optional(text),
+        theirs: optional(text),
+      }),
+    ),
+    rebased: optional(objectOf({ baseline: objectOf(baseline), tips: listOf(tupleOf(text, text)) })),
+  }),
   object(
     sessionCountsKind,
     'session',

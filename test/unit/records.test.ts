@@ -132,7 +132,17 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
       }
     }
     expect([...named].sort()).toEqual(
-      ['cache entry', 'checkout', 'git object', 'git tree', 'revision', 'session', 'snapshot'].sort(),
+      [
+        'cache entry',
+        'checkout',
+        'git object',
+        'git tree',
+        'lineage',
+        'merge',
+        'revision',
+        'session',
+        'snapshot',
+      ].sort(),
     )
   })
 
@@ -296,4 +306,8 @@ async function useEverything(
   environment.advance(1000)
   await gone.delete()
   await engine.collect()
+  const fork = await session.fork()
+  await fork.files.write({ path: '/many', content: 'theirs' })
+  await session.files.write({ path: '/many', content: 'ours' })
+  await session.merge(fork)
 }

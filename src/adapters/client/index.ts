@@ -24,7 +24,7 @@ export function connect(options: ClientOptions): RemoteEngine {
 export type { ClientOptions } from './options.js'
 export { RemoteEngine, type RemoteSessions, type RemoteUsage } from './engine.js'
 export { RemoteSession, type RemoteDiffTarget } from './session.js'
-export type { RemoteAnnotations, RemoteApprovals, RemoteCommits } from './review.js'
+export type { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts } from './review.js'
 export type { RemoteBus } from './bus.js'
 export type { RemoteCache } from './cache.js'
 export type { RemoteDiff } from './diff.js'

@@ -1,4 +1,10 @@
-import type { PublicOf, SessionAnnotations, SessionApprovals, SessionCommits } from '../../engine/index.js'
+import type {
+  PublicOf,
+  SessionAnnotations,
+  SessionApprovals,
+  SessionCommits,
+  SessionConflicts,
+} from '../../engine/index.js'
 import { remoteService } from './remote-service.js'
 
 /** Review notes on files. Like `session.annotations` of a local engine. */
@@ -15,3 +21,8 @@ export class RemoteApprovals
 export class RemoteCommits
   extends remoteService('session.commits', 'exportBundle')
   implements Omit<PublicOf<SessionCommits>, 'exportBundle'> {}
+
+/** Unresolved conflicts of a merge or rebase. Like `session.conflicts` of a local engine. */
+export class RemoteConflicts
+  extends remoteService('session.conflicts')
+  implements PublicOf<SessionConflicts> {}

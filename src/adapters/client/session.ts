@@ -2,10 +2,13 @@ import type {
   Checkpoint,
   CheckpointCreateRequest,
   ForkRequest,
+  MergeOptions,
+  MergeResult,
   RestoreRequest,
   RestoreResult,
   StateName,
   PruneRequest,
+  RebaseOptions,
   Session,
   SessionApi,
   SessionCommitRequest,
@@ -19,7 +22,7 @@ import { RemoteDiff } from './diff.js'
 import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
 import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
-import { RemoteAnnotations, RemoteApprovals, RemoteCommits } from './review.js'
+import { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts } from './review.js'
 import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import { RemoteText } from './text.js'
@@ -51,6 +54,9 @@ const commitShape = new Shape<SessionCommitRequest>({
   allowEmpty: true,
   signal: true,
 })
+const mergeNames = { policies: true, dryRun: true, expectedEventId: true, names: true } as const
+const mergeShape = new Shape<RemoteMergeOptions>(mergeNames)
+const rebaseShape = new Shape<RemoteRebaseOptions>({ ...mergeNames, revisionId: true })
 export const stateShape = new Shape<StateReference>({
   sessionId: true,
   checkpointId: true,
@@ -65,6 +71,12 @@ export const stateShape = new Shape<StateReference>({
  * session, or `'base'`, the state that the session started from.
  */
 export type RemoteDiffTarget = RemoteSession | StateReference | StateName | 'base'
+
+/** Options of `session.merge`. Mergers are functions, which exist only in process. */
+export type RemoteMergeOptions = Omit<MergeOptions, 'mergers'>
+
+/** Options of `session.rebase`. */
+export type RemoteRebaseOptions = Omit<RebaseOptions, 'mergers'>
 
 /**
  * A handle for one session on a server. Like the session of a local engine, with the differences below. Each
@@ -108,6 +120,11 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   /** Review comments on files. */
   get annotations(): RemoteAnnotations {
     return new RemoteAnnotations(callsOf(this))
+  }
+
+  /** The unresolved conflicts of a merge or rebase. */
+  get conflicts(): RemoteConflicts {
+    return new RemoteConflicts(callsOf(this))
   }
 
   /** Requests for approval. */
@@ -311,6 +328,45 @@ export class RemoteSession extends remoteService('session', 'commit') implements
       sessionId: this.id,
       from: this.#reference(against),
     }))
+  }
+
+  /**
+   * Merges the changes of another session into this one, as one event. A conflict keeps the content of this session
+   * and is listed in `conflicts`, unless a policy decides it.
+   *
+   * @throws {EngineError} NO_COMMON_ANCESTOR when the sessions did not start from a common state
+   * @throws {EngineError} MERGE_CONFLICT when a path with the policy `fail` has a conflict
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when this session has conflicts of an earlier merge
+   *
+   * @example
+   * const attempt = await session.fork()
+   * await attempt.files.write({ path: '/b.txt', content: 'two' })
+   * const { changes } = await session.merge(attempt)
+   */
+  async merge(
+    source: RemoteSession | StateReference,
+    options: RemoteMergeOptions = {},
+  ): Promise<MergeResult> {
+    const reference =
+      source instanceof RemoteSession ? { sessionId: source.id } : stateShape.readPart(source, 'source')
+    return callsOf(this).call('mergeSession', {
+      source: reference,
+      ...mergeShape.read(options, 'options'),
+    })
+  }
+
+  /**
+   * Moves the session onto another revision of its source, by default the latest, as one event.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when the session did not start from a source
+   * @throws {EngineError} MERGE_CONFLICT when a path with the policy `fail` has a conflict
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when the session has conflicts of an earlier merge
+   *
+   * @example
+   * const { conflicts } = await session.rebase({ dryRun: true })
+   */
+  async rebase(options: RemoteRebaseOptions = {}): Promise<MergeResult> {
+    return callsOf(this).call('rebaseSession', rebaseShape.read(options, 'options'))
   }
 
   /**

@@ -228,6 +228,32 @@ const registry = {
     code: 'ABORTED',
     meaning: 'The branch has a commit that this session does not build on. Nothing was pushed.',
   },
+  MERGE_CONFLICT: {
+    code: 'ABORTED',
+    meaning:
+      'A path whose merge policy is `fail` has a conflict; `details.paths` has the first ones. Nothing changed.',
+  },
+  MERGE_TARGET_MOVED: {
+    code: 'ABORTED',
+    meaning:
+      'The session is not at `expectedEventId`, or it kept changing during the merge. Nothing changed.',
+  },
+  UNRESOLVED_CONFLICTS: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The session has unresolved conflicts of a merge. Resolve them, or abort the merge.',
+  },
+  CONFLICT_NOT_FOUND: {
+    code: 'NOT_FOUND',
+    meaning: 'The session has no unresolved conflict at this path, or no merge to abort.',
+  },
+  NO_COMMON_ANCESTOR: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The two sides of a merge did not start from a common state.',
+  },
+  MERGE_BASE_GONE: {
+    code: 'FAILED_PRECONDITION',
+    meaning: 'The common ancestor of the two sides of a merge is no longer stored.',
+  },
   LOCK_HELD: { code: 'ABORTED', errno: 'EAGAIN', meaning: 'Another owner holds the lock.' },
   DEADLOCK: {
     code: 'ABORTED',

@@ -479,4 +479,23 @@ export const limits = {
   diffPageBytes: 4 * 2 ** 20,
   /** Commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
+  /** Sessions whose ancestry a merge reads. Beyond them, only their base is known. */
+  mergeSessions: 10_000,
+  /** Common ancestors that a merge combines into one base, and the depth to which their own ancestors count. */
+  mergeBases: 16,
+  mergeBaseDepth: 16,
+  /** Paths that the two sides of a merge may have changed together. */
+  mergePaths: 1_000_000,
+  /** Unresolved conflicts of one merge. */
+  mergeConflicts: 2000,
+  /** Bytes of the versions of one file that a merge compares by lines. A larger file conflicts as a whole. */
+  mergeFileBytes: 64 * 2 ** 20,
+  /** Bytes of merged contents of one merge. Further files that both sides changed conflict as a whole. */
+  mergeTextBytes: 256 * 2 ** 20,
+  /** Changed paths that a merge returns. */
+  mergeListedPaths: 10_000,
+  /** Policies, and mergers, of one merge. */
+  mergeRules: 1000,
+  /** How often a merge is computed again because the target changed meanwhile. */
+  mergeAttempts: 16,
 } as const

@@ -100,6 +100,8 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     const { checkpoints, nextPageToken } = await session.listCheckpoints(request)
     return { checkpoints: checkpoints.map(labelled), nextPageToken }
   }),
+  mergeSession: inSession((session, { source, ...options }) => session.merge(source, options)),
+  rebaseSession: inSession((session, request) => session.rebase(request)),
   diff: (scope, { sessionId, from, to, ...page }) => {
     const { diff, name } = diffOf(scope, 'diff', { sessionId, from, to })
     return listChanges(diff, `changes ${name}`, page)

@@ -32,6 +32,7 @@ import {
   type PathHistoryPage,
   type PathHistoryRequest,
 } from '../session/history/path-history.js'
+import { openUsed } from '../session/table/expiry.js'
 import type { SessionSlot } from '../session/table/live.js'
 import {
   manifestShape,
@@ -81,6 +82,13 @@ import type { CacheService } from '../services/cache/cache.js'
 import { parseCommit, type Commits, type SessionCommitRequest } from '../services/sources/commits.js'
 import type { FileLocks } from '../services/locks/file-locks.js'
 import type { HealthReports } from '../services/health.js'
+import {
+  parseMerge,
+  parseRebase,
+  type MergeOptions,
+  type RebaseOptions,
+} from '../services/merge/merge-requests.js'
+import type { MergeResult, Merges } from '../services/merge/merges.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
 import type { Secrets } from '../services/secrets/secrets.js'
 import type { TreeExports } from '../services/sources/tree-exports.js'
@@ -90,6 +98,7 @@ import { SessionCache } from './cache.js'
 import { SessionBus } from './bus.js'
 import { SessionCommits } from './commits.js'
 import { checkOut, type Checkout } from './checkout.js'
+import { SessionConflicts } from './conflicts.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -114,6 +123,7 @@ export interface SessionServices {
   readonly exports: TreeExports
   readonly fileLocks: FileLocks
   readonly health: HealthReports
+  readonly merges: Merges
   readonly posixLocks: PosixLocks
   readonly secrets: Secrets
 }
@@ -172,6 +182,7 @@ export class Session implements SessionApi {
   #cache: SessionCache | undefined
   #bus: SessionBus | undefined
   #commits: SessionCommits | undefined
+  #conflicts: SessionConflicts | undefined
   #events: SessionEvents | undefined
   #files: SessionFiles | undefined
   #fileLocks: SessionFileLocks | undefined
@@ -228,6 +239,11 @@ export class Session implements SessionApi {
   /** Notes on files, for review. */
   get annotations(): SessionAnnotations {
     return (this.#annotations ??= new SessionAnnotations(this.#access, this.#services.annotations))
+  }
+
+  /** The unresolved conflicts of a merge or rebase. */
+  get conflicts(): SessionConflicts {
+    return (this.#conflicts ??= new SessionConflicts(this.#access, this.#services.merges))
   }
 
   /** Requests for a decision. */
@@ -728,6 +744,87 @@ export class Session implements SessionApi {
     return this.#access.look('generateCommitSummary', ({ baseline, tree }) =>
       summarize(this.#access.core, baseline, tree.freeze()),
     )
+  }
+
+  /**
+   * Merges the changes of another session into this one, as one event: those since the newest common ancestor of both.
+   * Files that only one side changed are taken whole, without reading or copying them. Text that both changed is merged
+   * by lines, as in git. Permission bits, symlinks, extended attributes and renames of unchanged files merge too.
+   *
+   * A conflict keeps our content and is listed in `session.conflicts` until it is resolved, unless one of the `policies`
+   * decides it. The time is proportional to the changes of both sides.
+   *
+   * @throws {EngineError} NO_COMMON_ANCESTOR when neither session is a fork of the other, they are not forks of one
+   * session, and did not start from the same files.
+   * @throws {EngineError} MERGE_BASE_GONE when the common ancestor is no longer stored.
+   * @throws {EngineError} MERGE_CONFLICT when a path with the policy `fail` has a conflict. Nothing changed.
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when this session has conflicts of an earlier merge.
+   * @throws {EngineError} MERGE_TARGET_MOVED when this session is not at `expectedEventId`, or kept changing.
+   * @throws {EngineError} CHECKPOINT_NOT_FOUND when the source has no checkpoint with this id or label.
+   * @throws {EngineError} LIMIT_EXCEEDED when both sides changed over 1,000,000 paths, or over 2,000 conflict.
+   *
+   * @example
+   * const attempt = await session.fork()
+   * await attempt.files.write({ path: '/b.txt', content: 'two' })
+   * const { changes, conflicts } = await session.merge(attempt)
+   */
+  merge(source: Session | StateReference, options: MergeOptions = {}): Promise<MergeResult> {
+    const { core } = this.#access
+    const parsed = parseAtCall(() => ({
+      reference: this.#mergeReference(source),
+      request: parseMerge(options),
+    }))
+    return this.#access.run('mergeSession', async (live) => {
+      const { reference, request } = parsed()
+      const { sessionId, ...state } = reference
+      if (refersToHistory(state)) this.#access.permitWhen('mergeSession', 'checkpoint')
+      if (sessionId !== this.id) {
+        this.#permissions.check('mergeSession', { sessionId })
+        if (source instanceof Session) source.#permissions.mustHave('files.read', 'mergeSession')
+        else this.#access.permitWhen('mergeSession', 'otherSession')
+      }
+      const other = sessionId === this.id ? live : await openUsed(core, sessionId)
+      const { fingerprint } = other.record.baseline
+      // Without a reference, the state is that after the changes called before.
+      if (!refersToHistory(state) && other.tail !== undefined) await other.tail
+      const position = await positionedState(core, other, state)
+      return this.#services.merges.merge(core, live, { sessionId, fingerprint, ...position }, request)
+    })
+  }
+
+  /**
+   * Moves the session onto another revision of its source, by default the latest: merges the changes between its base
+   * and that revision, as one event. The revision becomes the base of the session, and the next commit builds on it.
+   * After BRANCH_MOVED, refresh the source, rebase, and commit again. Options and conflicts are those of `merge`.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when the session did not start from a source.
+   * @throws {EngineError} REVISION_NOT_FOUND when the source has no revision with this id or label.
+   * @throws {EngineError} SOURCE_WITHOUT_REVISION when the source has no revision.
+   * @throws {EngineError} MERGE_CONFLICT when a path with the policy `fail` has a conflict. Nothing changed.
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when the session has conflicts of an earlier merge.
+   * @throws {EngineError} MERGE_TARGET_MOVED when the session is not at `expectedEventId`, or kept changing.
+   * @throws {EngineError} LIMIT_EXCEEDED when both sides changed over 1,000,000 paths, or over 2,000 conflict.
+   *
+   * @example
+   * const { sourceId } = await engine.sources.create({ displayName: 'docs' })
+   * await engine.sources.waitForJob(await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a.txt': 'one' } } }))
+   * const draft = await engine.sessions.create({ sourceRef: { sourceId } })
+   * await engine.sources.waitForJob(await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a.txt': 'two' } } }))
+   * const { changes } = await draft.rebase()
+   */
+  async rebase(options: RebaseOptions = {}): Promise<MergeResult> {
+    const request = parseRebase(options)
+    return this.#access.run('rebaseSession', (live) =>
+      this.#services.merges.rebase(this.#access.core, live, request),
+    )
+  }
+
+  #mergeReference(source: Session | StateReference): StateReference {
+    if (source instanceof Session) return { sessionId: source.id }
+    const reference = stateShape.readPart(source, 'source')
+    if (typeof reference.sessionId !== 'string')
+      throw invalid('source', 'must be a session, or an object with the sessionId of one')
+    return reference
   }
 
   /** The other side of a diff, if this handle may compare with it. */

@@ -3,6 +3,7 @@ import { cacheOperations } from './cache.js'
 import { fileOperations } from './files.js'
 import { historyOperations } from './history.js'
 import { lockOperations } from './locks.js'
+import { mergeOperations } from './merges.js'
 import { nativeActions, type NativeAction } from './native.js'
 import type { Capability, Condition, Needs, Operation } from './operation.js'
 import { reviewOperations } from './review.js'
@@ -15,6 +16,7 @@ import { visibilityOperations } from './visibility.js'
 const table = {
   ...sessionOperations,
   ...historyOperations,
+  ...mergeOperations,
   ...fileOperations,
   ...textOperations,
   ...lockOperations,

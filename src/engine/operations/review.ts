@@ -116,6 +116,7 @@ export const reviewOperations = defineOperations({
     errors: [
       'SESSION_NOT_FOUND',
       'BRANCH_MOVED',
+      'UNRESOLVED_CONFLICTS',
       'NO_ADAPTER',
       'GIT_UNREACHABLE',
       'GIT_TIMEOUT',

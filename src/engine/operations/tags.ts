@@ -3,6 +3,7 @@ export const tags = {
   Sessions: 'Isolated workspaces with a file system of their own.',
   Checkpoints: 'Saved states of a session, and the differences between states.',
   History: 'Earlier states of a session: reading them, undo and redo, and the changes of a file.',
+  Merges: 'The changes of one session merged into another, and conflicts.',
   Files:
     'Reads and changes of a session’s files. Each change is atomic. Changes take effect in the order of the requests, ' +
     'and are durable once the response is sent.',

@@ -9,6 +9,10 @@ export const eventTypes = {
   restoreCheckpoint: 'v1.PersistenceService.RestoreCheckpoint',
   deleteCheckpoint: 'v1.PersistenceService.DeleteCheckpoint',
   commit: 'v1.PersistenceService.Commit',
+  mergeSession: 'v1.PersistenceService.MergeSession',
+  rebaseSession: 'v1.PersistenceService.RebaseSession',
+  resolveConflicts: 'v1.PersistenceService.ResolveConflicts',
+  abortMerge: 'v1.PersistenceService.AbortMerge',
   /** Replaces lost events in a repaired store, and carries the newest state that remains. */
   repair: 'v1.PersistenceService.Repair',
   restoreState: 'v1.PersistenceService.RestoreState',

@@ -13,7 +13,9 @@ import { gitTreeKind } from './git-tree.js'
 import { healthReportKind } from './health-report.js'
 import { importJobKind } from './import-job.js'
 import { knownCommitsKind } from './known-commits.js'
+import { lineageKind } from './lineage.js'
 import { lastReadKind } from './last-read.js'
+import { mergeKind } from './merge.js'
 import { usageRollupKind } from './usage-rollup.js'
 import type { RecordKind } from './record-kind.js'
 import { revisionKind, revisionLabelKind } from './revision.js'
@@ -41,6 +43,8 @@ export const recordKinds: readonly AnyRecordKind[] = [
   healthReportKind,
   secretKind,
   lastReadKind,
+  lineageKind,
+  mergeKind,
   sessionCountsKind,
   sourceKind,
   importJobKind,

@@ -16,7 +16,7 @@ import { RecordKind } from './record-kind.js'
 
 /** The values of a session's status. No status prevents reads or changes. */
 export const SessionStatus = {
-  /** No approval is pending, and the last commit met no conflict. */
+  /** No approval is pending, no conflict is unresolved, and the last commit met none. */
   ACTIVE: 'SESSION_STATUS_ACTIVE',
   /** At least one approval is pending. */
   PENDING_APPROVAL: 'SESSION_STATUS_PENDING_APPROVAL',
@@ -29,8 +29,8 @@ export const SessionStatus = {
   /** The contract reserves this value. This engine does not set it. */
   PENDING_REVIEW: 'SESSION_STATUS_PENDING_REVIEW',
   /**
-   * The last commit failed with `BRANCH_MOVED`. The next successful commit ends this status, and so does a request for
-   * approval.
+   * A merge has unresolved conflicts, or the last commit failed with `BRANCH_MOVED`. The status ends with the last
+   * conflict, or with the next successful commit. A request for approval also ends it, unless there are conflicts.
    */
   CONFLICT: 'SESSION_STATUS_CONFLICT',
 } as const
@@ -54,6 +54,8 @@ export interface SessionRecord {
   readonly status: SessionStatus
   readonly tags: StringMap
   readonly createdAt: number
+  /** The number of unresolved conflicts of the last merge; absent if there are none. */
+  readonly conflicts?: number
   /** The number of undecided approvals; absent if there are none. */
   readonly pendingApprovals?: number
   /** The time without use after which the session is deleted. If absent, the engine's setting applies. */
@@ -75,6 +77,7 @@ export const sessionKind = new RecordKind<SessionRecord>({
     status: isOneOf(SessionStatus),
     tags: isTexts,
     createdAt: isNumber,
+    conflicts: isOptional(isCount),
     pendingApprovals: isOptional(isCount),
     ttlSeconds: isOptional(isNumber),
     setBacks: isOptional(isListOf(isTupleOf(isCount, isNumber))),

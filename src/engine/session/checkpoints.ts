@@ -13,7 +13,7 @@ import { eventTypes } from '../records/event.js'
 import { CheckpointIndex, type LiveSession } from './table/live.js'
 import { rootAt } from './history/replay.js'
 import { checkpointKind, type CheckpointRecord } from '../records/checkpoint.js'
-import { settled } from './status.js'
+import { withoutMerge } from './status.js'
 import { mutate, record } from './mutation-queue.js'
 
 /** A saved state of a session. */
@@ -145,7 +145,7 @@ export function restoreCheckpoint(
       type: eventTypes.restoreCheckpoint,
       details: { checkpointId: id, label },
       redo: [['R', seq]],
-      session: settled(live),
+      ...withoutMerge(live),
     })
   })
 }

@@ -12,6 +12,8 @@ import type { EventType, Redo } from '../records/event.js'
 import { notifyFollowers, type CommittedEvent } from './history/feed.js'
 import { afterEvent, beforeEffect } from './file-references.js'
 import { evictWhenDue } from './table/eviction.js'
+import { addStep, restoreStep } from './history/lineage.js'
+import type { LineageStep } from './history/lineage-step.js'
 import { nextEventTime, withSetBack } from './history/event-times.js'
 import { noteUse } from './table/unused.js'
 import type { LiveSession } from './table/live.js'
@@ -156,6 +158,8 @@ export interface NewEvent {
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
+  /** The step in the session's ancestry, of a merge or rebase. A restore needs none. */
+  readonly step?: Omit<LineageStep, 'seq'>
   /** The new record of the session. */
   readonly session?: SessionRecord | undefined
   /** The state that an effect `R` restores, unless a checkpoint pins it. */
@@ -205,7 +209,8 @@ export function commitEvent(
   at: number,
   restored?: CommittedEvent['restored'],
 ): Promise<void> {
-  const { type, redo, blobs, put, del } = event
+  const { type, redo, blobs, del } = event
+  let { put } = event
   const details = core.group === undefined ? event.details : { ...event.details, group: core.group }
   let { session } = event
   afterEvent(live, redo, restored)
@@ -223,6 +228,8 @@ export function commitEvent(
   noteUse(core, live.record, live.lastActivityAt)
   if (core.store.admit !== undefined) countChange(core, live, redo)
   const seq = ++live.seq
+  const step = event.step === undefined ? restoreStep(seq, redo) : { seq, ...event.step }
+  if (step !== undefined) put = [...(put ?? []), addStep(live, step)]
   const body = core.journal.nextBody(live, [at, type, details, core.principal], redo)
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }

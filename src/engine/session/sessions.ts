@@ -18,6 +18,7 @@ import type { StoreCommit } from '../storage/store.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
+import { branchTipsOf, tipsForFork, type BranchTips } from './branch-tips.js'
 import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { type Core } from './core.js'
@@ -178,6 +179,9 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }
+  const isNewest = checkpointId === ''
+  const known = parent.branchTips ?? (await branchTipsOf(core, parent))
+  const tips = known.size === 0 ? known : tipsForFork(known, isNewest ? undefined : seq)
   if (parent.discarded === 'failed') throw readAgain()
   const session: SessionRecord = {
     id: core.ids.newId(),
@@ -191,7 +195,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   core.pins.forked(parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
-  return start(core, session, { baseline: parent.baseline, root, inheritedEvents }, event)
+  return start(core, session, { baseline: parent.baseline, root, inheritedEvents, tips }, event)
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
@@ -200,7 +204,12 @@ const forkEvents = 8
 async function start(
   core: Core,
   session: SessionRecord,
-  { baseline, root, inheritedEvents = 0 }: { baseline: Dir; root: Dir; inheritedEvents?: number },
+  {
+    baseline,
+    root,
+    inheritedEvents = 0,
+    tips,
+  }: { baseline: Dir; root: Dir; inheritedEvents?: number; tips?: BranchTips },
   event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
 ): Promise<LiveSession> {
   core.fence.check()
@@ -212,8 +221,14 @@ async function start(
     inheritedEvents,
   })
   live.checkpoints = new CheckpointIndex()
+  live.lineage = []
+  live.branchTips = new Map(tips)
+  // A merge needs this state later. A durable store can read it again.
+  if (session.base !== undefined && core.journal.kept(() => true) === undefined) live.forkRoot = root
   core.table.residency.enter(live)
-  await record(core, live, { ...event, redo: [], put: [[keys.session(core.tenantKey, live.id), session]] })
+  const put: [string, object][] = [[keys.session(core.tenantKey, live.id), session]]
+  for (const [branch, tip] of live.branchTips) put.push([keys.branchTip(live.id, branch), tip])
+  await record(core, live, { ...event, redo: [], put })
   // A fast loop of forks would otherwise create sessions faster than a collection processes them.
   if (core.table.isCollecting) await nextTurn()
   return live

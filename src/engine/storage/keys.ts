@@ -55,6 +55,8 @@ export const keyPrefixes = {
   lastRead: 't',
   analytics: 'q',
   blob: 'b',
+  lineage: 'L',
+  merge: 'C',
 } as const
 
 export const keys = {
@@ -145,6 +147,11 @@ export const keys = {
   lastRead: (sessionId: string): string => `${keyPrefixes.lastRead}${sessionId}`,
   /** The counts of a session's events. */
   analytics: (sessionId: string): string => `${keyPrefixes.analytics}${sessionId}`,
+  /** A step of a session's ancestry, by the event that made it; 0 for the state that a fork started from. */
+  lineage: (sessionId: string, seq: number): string => `${keyPrefixes.lineage}${sessionId}${encodeSeq(seq)}`,
+  lineages: (sessionId: string): string => `${keyPrefixes.lineage}${sessionId}`,
+  /** The merge of a session that has unresolved conflicts. */
+  merge: (sessionId: string): string => `${keyPrefixes.merge}${sessionId}`,
   node: (address: string): string => `${keyPrefixes.node}${address}`,
   blob: (hash: string): string => `${keyPrefixes.blob}${hash}`,
 } as const

@@ -5,6 +5,7 @@ import { cacheSchemas } from './cache.js'
 import { fileSchemas } from './files.js'
 import { historySchemas } from './history.js'
 import { lockSchemas } from './locks.js'
+import { mergeSchemas } from './merges.js'
 import type { OperationSchemas } from './operation-schemas.js'
 import { reviewSchemas } from './review.js'
 import { secretSchemas } from './secrets.js'
@@ -21,6 +22,7 @@ import { visibilitySchemas } from './visibility.js'
 export const schemas = {
   ...sessionSchemas,
   ...historySchemas,
+  ...mergeSchemas,
   ...fileSchemas,
   ...textSchemas,
   ...lockSchemas,

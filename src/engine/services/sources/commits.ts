@@ -13,7 +13,7 @@ import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { SessionRecord } from '../../records/session.js'
-import { conflicting, settled } from '../../session/status.js'
+import { checkNoConflicts, conflicting, settled } from '../../session/status.js'
 import { treeChanges } from '../../session/tree-changes.js'
 import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
@@ -166,6 +166,7 @@ export class Commits {
     root: Dir,
     request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
+    checkNoConflicts(live)
     const { message, branchName, author, allowEmpty, signal } = request
     const { revision } = live.record.baseline
     const remote =
@@ -193,9 +194,7 @@ export class Commits {
         await onCurrent(core, live.id, (current) => storeStatus(core, current, settled(current)))
         return { commitId }
       }
-      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, [
-        [tipKey, { commitId } satisfies BranchTip],
-      ])
+      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } })
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
@@ -232,12 +231,18 @@ function storeStatus(core: Core, live: LiveSession, session: SessionRecord | und
 function settle(
   core: Core,
   sessionId: string,
-  event: { type: typeof eventTypes.commit; details: object },
-  put: [string, object][],
+  event: {
+    readonly type: typeof eventTypes.commit
+    readonly details: { readonly commitId: string; readonly branchName: string }
+  },
 ): Promise<void> {
-  return onCurrent(core, sessionId, (live) =>
-    record(core, live, { ...event, redo: [], put, session: settled(live) }),
-  )
+  const { commitId, branchName } = event.details
+  return onCurrent(core, sessionId, (live) => {
+    const tip: BranchTip = { commitId, seq: live.seq + 1 }
+    live.branchTips?.set(branchName, tip)
+    const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
+    return record(core, live, { ...event, redo: [], put, session: settled(live) })
+  })
 }
 
 async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<PathChange> {

@@ -1,13 +1,17 @@
 import { onlyItem } from '../../base/present.js'
+import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { redoHash } from './chain.js'
+import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
 import { stateAt } from './replay.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
+import type { LineageRecord } from '../../records/lineage.js'
+import { mergeKind } from '../../records/merge.js'
 import { checkpointKind } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 import { planHistory, type HistoryFacts, type HistoryPlan } from './retention.js'
@@ -99,6 +103,9 @@ async function factsOf(
   }
   for await (const page of scanAll(core, keys.checkpoints(sessionId), { reverse: true }))
     for (const [, json] of page) facts.referenced.push(checkpointKind.parse(json).seq)
+  // The state before a merge with conflicts can be restored by aborting the merge.
+  const merge = await core.store.get(keys.merge(sessionId))
+  if (merge !== undefined) facts.referenced.push(mergeKind.parse(merge).seq - 1)
   // A checkpoint may have been restored and deleted since `last` was read. The session then depends on its
   // state.
   const newest = await newestSeq(core, sessionId)
@@ -131,6 +138,7 @@ export async function prepareHistory(
   session: SessionRecord,
   { keepRedo }: { readonly keepRedo: boolean },
 ): Promise<SettledHistory> {
+  await keepForkBase(core, session)
   const snapshots = await snapshotsOf(core, session.id)
   const last = await newestSeq(core, session.id)
   // Most sessions have not changed since the last collection.
@@ -139,6 +147,28 @@ export async function prepareHistory(
   const plan = planHistory(facts, { keepRedo, spacing: limits.eventsPerSnapshot })
   for (const seq of plan.write) await storeState(core, session.id, seq)
   return { sessionId: session.id, plan, prunedTo: facts.prunedTo }
+}
+
+/**
+ * Stores the state that a fork started from, once. A merge needs it after the history of the parent or of the
+ * fork was pruned.
+ */
+async function keepForkBase(core: Core, { id, base }: SessionRecord): Promise<void> {
+  if (base === undefined) return
+  const key = keys.lineage(id, 0)
+  if ((await core.store.get(key)) !== undefined) return
+  using _ = core.pins.pin({ writesSince: 'now' })
+  let root: Dir
+  try {
+    root = (await stateAt(core, id, 0)).root
+  } catch (error) {
+    // An earlier version pruned it.
+    if (error instanceof EngineError && error.reason === 'DATA_LOSS') return
+    throw error
+  }
+  const record: LineageRecord = { seq: 0, root: await core.roots.save(root) }
+  await core.store.commit({ put: [[key, record]] })
+  core.table.live.get(id)?.lineage?.unshift(record)
 }
 
 /** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */

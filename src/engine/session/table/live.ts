@@ -2,6 +2,8 @@ import type { Dir } from '../../tree/node.js'
 import type { Tree } from '../../tree/tree.js'
 import type { Follower } from '../history/feed.js'
 import type { FileReference } from '../file-references.js'
+import type { LineageStep } from '../history/lineage-step.js'
+import type { BranchTip } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 
@@ -43,8 +45,8 @@ export class LiveSession {
   readonly tenantKey: string
   readonly slot: SessionSlot
   record: SessionRecord
-  /** The root of `record.baseline`, shared with all forks. */
-  readonly baseline: Dir
+  /** The root of `record.baseline`, shared with all forks. A rebase replaces both. */
+  baseline: Dir
   readonly tree: Tree
   seq: number
   /** The link of the newest event; '' before the first, and always on stores that are not durable. */
@@ -80,6 +82,12 @@ export class LiveSession {
   storedBytes = 0
   /** The checkpoints. Undefined until they are loaded. */
   checkpoints: CheckpointIndex | undefined
+  /** Restores, merges and rebases, oldest first. Undefined until they are loaded. */
+  lineage: LineageStep[] | undefined = undefined
+  /** The last commits by branch. Undefined until they are loaded. */
+  branchTips: Map<string, BranchTip> | undefined = undefined
+  /** The state that a fork started from, if memory is the only copy of it. */
+  forkRoot: Dir | undefined = undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */
   acknowledged: Promise<void> = nothingPending
   /** References to files that are open or locked. */

@@ -91,6 +91,8 @@ export class Residency {
     live.pins = undefined
     live.pinnedBytes = 0
     live.checkpoints = undefined
+    live.lineage = undefined
+    live.branchTips = undefined
     live.revive = () => {
       live.revive = undefined
       if (live.discarded !== undefined) return

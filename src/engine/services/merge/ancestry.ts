@@ -1,0 +1,214 @@
+import { limits } from '../../base/limits.js'
+import type { EncodedNode } from '../../tree/encoded.js'
+import type { Dir } from '../../tree/node.js'
+import type { Core } from '../../session/core.js'
+import { lineageOf } from '../../session/history/lineage.js'
+import type { LineageStep } from '../../session/history/lineage-step.js'
+import { findSession } from '../../session/history/replay.js'
+import type { Baseline } from '../../records/baseline.js'
+
+/** A state in the fork graph: one of a session, or the tree that sessions start from. */
+export type GraphState =
+  | { readonly sessionId: string; readonly seq: number }
+  /** The fingerprint of the tree. Two equal trees are one state. */
+  | { readonly baseline: string }
+
+/** A tree from which the ancestry knows a state. */
+export interface KnownTree {
+  readonly tree: Dir | undefined
+  readonly root: EncodedNode | undefined
+}
+
+/** States of one session from `from` to `to`, both included, without a restore between them. */
+interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+/** A session in the fork graph. */
+interface Member {
+  readonly base: readonly [sessionId: string, seq: number] | undefined
+  readonly baseline: Baseline
+  readonly steps: readonly LineageStep[]
+}
+
+/** The ancestors of a state, itself included. */
+export class Ancestors {
+  /** In the order in which they were found: those of the nearest session first. */
+  readonly spans = new Map<string, Span[]>()
+  readonly baselines = new Set<string>()
+
+  has(state: GraphState): boolean {
+    if ('baseline' in state) return this.baselines.has(state.baseline)
+    const { seq } = state
+    return (this.spans.get(state.sessionId) ?? []).some(({ from, to }) => from <= seq && seq <= to)
+  }
+
+  /** Adds the ancestors of another state. */
+  addAll(other: Ancestors): void {
+    for (const [sessionId, spans] of other.spans)
+      this.spans.set(sessionId, [...(this.spans.get(sessionId) ?? []), ...spans])
+    for (const baseline of other.baselines) this.baselines.add(baseline)
+  }
+}
+
+/**
+ * Finds common ancestors of states. A state has these parents: the state before it in its session, the restored
+ * state after a restore, the state that its session was forked from, and the merged state after a merge. It
+ * reads one record for each session, and one for each of its restores and merges, but no events.
+ */
+export class Ancestry {
+  readonly #core: Core
+  readonly #members = new Map<string, Member | undefined>()
+  readonly #trees = new Map<string, KnownTree[]>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Places where the tree of a state may be found, besides the history of its session. */
+  treesOf(state: GraphState): readonly KnownTree[] {
+    return this.#trees.get(keyOf(state)) ?? []
+  }
+
+  async ancestorsOf(state: GraphState): Promise<Ancestors> {
+    const ancestors = new Ancestors()
+    const waiting: GraphState[] = [state]
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      if (ancestors.has(next)) continue
+      if ('baseline' in next) ancestors.baselines.add(next.baseline)
+      else waiting.push(...(await this.#visit(ancestors, next.sessionId, next.seq)))
+    }
+    return ancestors
+  }
+
+  /** Adds the ancestors of a state in its own session. Returns their parents elsewhere. */
+  async #visit(ancestors: Ancestors, sessionId: string, seq: number): Promise<readonly GraphState[]> {
+    const member = await this.#member(sessionId)
+    const spans = ancestors.spans.get(sessionId) ?? []
+    ancestors.spans.set(sessionId, spans)
+    if (member === undefined) {
+      // The session was deleted and collected. All its states up to this one count as ancestors, and the tree
+      // that its forks started from.
+      spans.push({ from: 0, to: seq })
+      const start = this.#starts.get(sessionId)
+      return start === undefined ? [] : [{ baseline: start }]
+    }
+    const parents: GraphState[] = []
+    for (let to = seq; ;) {
+      const restore = member.steps.findLast((step) => step.restored !== undefined && step.seq <= to)
+      const from = restore?.seq ?? 0
+      const merges = member.steps.filter((step) => step.seq >= from && step.seq <= to)
+      for (const { merged, rebased } of merges.toReversed()) {
+        if (merged !== undefined) parents.push({ sessionId: merged[0], seq: merged[1] })
+        // The new base comes after the old one.
+        if (rebased !== undefined) for (const baseline of rebased.toReversed()) parents.push({ baseline })
+      }
+      const wasKnown = ancestors.has({ sessionId, seq: from })
+      spans.push({ from, to })
+      if (wasKnown) break
+      if (restore?.restored === undefined) {
+        if (member.base !== undefined) parents.unshift({ sessionId: member.base[0], seq: member.base[1] })
+        // For a fork too: its ancestors may have been deleted.
+        parents.push({ baseline: startOf(member) })
+        break
+      }
+      to = restore.restored
+    }
+    return parents
+  }
+
+  /**
+   * The newest common ancestors: those that are no ancestors of another one. Usually one; several after merges
+   * in both directions.
+   */
+  async commonAncestors(a: Ancestors, b: Ancestors): Promise<readonly GraphState[]> {
+    const candidates: GraphState[] = []
+    for (const [sessionId, spans] of a.spans) {
+      for (const one of spans) {
+        for (const other of b.spans.get(sessionId) ?? []) {
+          const seq = Math.min(one.to, other.to)
+          if (seq >= Math.max(one.from, other.from)) candidates.push({ sessionId, seq })
+        }
+      }
+    }
+    for (const baseline of a.baselines) if (b.baselines.has(baseline)) candidates.push({ baseline })
+    let newest: GraphState[] = []
+    for (const candidate of candidates) {
+      if (newest.some((one) => keyOf(one) === keyOf(candidate))) continue
+      const known = await Promise.all(newest.map((one) => this.#ancestorsOnce(one)))
+      if (known.some((ancestors) => ancestors.has(candidate))) continue
+      const own = await this.#ancestorsOnce(candidate)
+      newest = [...newest.filter((one) => !own.has(one)), candidate]
+    }
+    return newest
+  }
+
+  readonly #memo = new Map<string, Ancestors>()
+
+  async #ancestorsOnce(state: GraphState): Promise<Ancestors> {
+    const known = this.#memo.get(keyOf(state))
+    if (known !== undefined) return known
+    const ancestors = await this.ancestorsOf(state)
+    this.#memo.set(keyOf(state), ancestors)
+    return ancestors
+  }
+
+  async #member(sessionId: string): Promise<Member | undefined> {
+    if (this.#members.has(sessionId)) return this.#members.get(sessionId)
+    const member = this.#members.size < limits.mergeSessions ? await this.#read(sessionId) : undefined
+    this.#members.set(sessionId, member)
+    if (member !== undefined) this.#noteTrees(sessionId, member)
+    return member
+  }
+
+  async #read(sessionId: string): Promise<Member | undefined> {
+    const live = this.#core.table.live.get(sessionId)
+    const mine = live?.tenantKey === this.#core.tenantKey ? live : undefined
+    const record = mine?.record ?? (await findSession(this.#core, sessionId))
+    if (record === undefined) return undefined
+    const steps = await lineageOf(this.#core, sessionId)
+    if (mine?.forkRoot !== undefined && record.base !== undefined)
+      this.#note({ sessionId: record.base[0], seq: record.base[1] }, { tree: mine.forkRoot, root: undefined })
+    return { base: record.base, baseline: record.baseline, steps }
+  }
+
+  #noteTrees(sessionId: string, { base, baseline, steps }: Member): void {
+    this.#note({ baseline: baseline.fingerprint }, { tree: undefined, root: baseline.root })
+    for (const { seq, merged, rebased, tree, root } of steps) {
+      const known = { tree, root }
+      if (merged !== undefined) this.#note({ sessionId: merged[0], seq: merged[1] }, known)
+      else if (rebased !== undefined) this.#note({ baseline: rebased[1] }, known)
+      else if (seq === 0 && base !== undefined) this.#note({ sessionId: base[0], seq: base[1] }, known)
+    }
+    // A fork in its first state is equal to the state that it started from.
+    if (base !== undefined) this.#starts.set(base[0], startOf({ base, baseline, steps }))
+    if (base !== undefined) this.#forks.set(keyOf({ sessionId: base[0], seq: base[1] }), sessionId)
+  }
+
+  readonly #forks = new Map<string, string>()
+  /** The fingerprints of the trees that parents started from. A fork has that of its parent. */
+  readonly #starts = new Map<string, string>()
+
+  /** A fork that started from the state, if the ancestry found one. */
+  forkOf(state: GraphState): string | undefined {
+    return this.#forks.get(keyOf(state))
+  }
+
+  #note(state: GraphState, tree: KnownTree): void {
+    if (tree.tree === undefined && tree.root === undefined) return
+    const key = keyOf(state)
+    const trees = this.#trees.get(key)
+    if (trees === undefined) this.#trees.set(key, [tree])
+    else trees.push(tree)
+  }
+}
+
+/** The fingerprint of the tree that a session started from, before all rebases. */
+function startOf({ baseline, steps }: Member): string {
+  return steps.find((step) => step.rebased !== undefined)?.rebased?.[0] ?? baseline.fingerprint
+}
+
+export function keyOf(state: GraphState): string {
+  return 'baseline' in state ? state.baseline : `${state.sessionId} ${state.seq}`
+}

@@ -1,0 +1,136 @@
+import { EngineError } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { itemAt } from '../../base/present.js'
+import { limits } from '../../base/limits.js'
+import type { Core } from '../../session/core.js'
+import { apply } from '../../session/apply.js'
+import { stateAt } from '../../session/history/replay.js'
+import { Tree } from '../../tree/tree.js'
+import type { Dir } from '../../tree/node.js'
+import { Ancestors, keyOf, type Ancestry, type GraphState } from './ancestry.js'
+import type { FileMerger } from './merge-files.js'
+import { PathRules } from './merge-policies.js'
+import { effectsOf } from './merge-redo.js'
+import { mergeTrees } from './merge-trees.js'
+
+/** Finds the base of a merge: the newest common ancestor, or several of them merged. */
+export class MergeBase {
+  readonly #core: Core
+  readonly #ancestry: Ancestry
+  readonly #merger: FileMerger
+
+  constructor(core: Core, ancestry: Ancestry, merger: FileMerger) {
+    this.#core = core
+    this.#ancestry = ancestry
+    this.#merger = merger
+  }
+
+  /**
+   * The tree to compare both sides with. Several newest common ancestors are merged first, as git does; their
+   * conflicts become markers in that tree.
+   *
+   * @throws {EngineError} NO_COMMON_ANCESTOR when the histories have no state in common.
+   * @throws {EngineError} MERGE_BASE_GONE when the tree of the state no longer exists.
+   */
+  async find(ours: Ancestors, theirs: Ancestors): Promise<Dir> {
+    return (await this.#find(ours, theirs, 0)) ?? raise(noCommonAncestor())
+  }
+
+  async #find(ours: Ancestors, theirs: Ancestors, depth: number): Promise<Dir | undefined> {
+    const states = await this.#ancestry.commonAncestors(ours, theirs)
+    if (states.length === 0) return undefined
+    let root = await this.#treeOf(itemAt(states, 0))
+    if (depth >= limits.mergeBaseDepth) return root
+    const merged = new Ancestors()
+    merged.addAll(await this.#ancestry.ancestorsOf(itemAt(states, 0)))
+    for (const state of states.slice(1, limits.mergeBases)) {
+      const ancestors = await this.#ancestry.ancestorsOf(state)
+      const base = await this.#find(merged, ancestors, depth + 1)
+      // The states that connect them were deleted.
+      if (base === undefined) continue
+      root = await this.#mergeBases({ base, ours: root, theirs: await this.#treeOf(state) })
+      merged.addAll(ancestors)
+    }
+    return root
+  }
+
+  async #mergeBases(trees: { readonly base: Dir; readonly ours: Dir; readonly theirs: Dir }): Promise<Dir> {
+    using _ = this.#core.pins.pin({ roots: [trees.base, trees.ours, trees.theirs] })
+    const rules = {
+      policies: new PathRules<never>([]),
+      mergers: new PathRules<never>([]),
+      names: { base: 'base', ours: 'ours', theirs: 'theirs' },
+      isVirtual: true,
+    }
+    const result = await mergeTrees(this.#core, trees, rules, this.#merger)
+    const { redo } = await effectsOf(this.#core, trees.ours, result)
+    const tree = new Tree(trees.ours, this.#core.loader)
+    return whenLoaded(() => {
+      tree.reset(trees.ours)
+      for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, 0, this.#core)
+      return tree.freeze()
+    })
+  }
+
+  async #treeOf(state: GraphState): Promise<Dir> {
+    const live = 'sessionId' in state ? this.#core.table.live.get(state.sessionId) : undefined
+    if (live !== undefined && 'seq' in state) {
+      if (live.seq === state.seq && live.tail === undefined) return live.tree.freeze()
+      const pinned = live.pins?.get(state.seq)
+      if (pinned !== undefined) return pinned
+    }
+    for (const { tree, root } of this.#ancestry.treesOf(state)) {
+      if (tree !== undefined) return tree
+      const loaded = root && this.#kept(() => this.#core.roots.load(root))
+      if (loaded !== undefined) return loaded
+    }
+    if ('baseline' in state) throw baseGone(state)
+    const forkId = this.#ancestry.forkOf(state)
+    return (
+      (await this.#replayed(state.sessionId, state.seq)) ??
+      (forkId === undefined ? undefined : await this.#replayed(forkId, 0)) ??
+      raise(baseGone(state))
+    )
+  }
+
+  /** A state from the store, if its events and snapshots are still there. */
+  async #replayed(sessionId: string, seq: number): Promise<Dir | undefined> {
+    return this.#core.journal.kept(async () => {
+      try {
+        return (await stateAt(this.#core, sessionId, seq)).root
+      } catch (error) {
+        if (error instanceof EngineError && error.reason === 'DATA_LOSS') return undefined
+        throw error
+      }
+    })
+  }
+
+  #kept(load: () => Dir): Dir | undefined {
+    try {
+      return load()
+    } catch (error) {
+      if (error instanceof EngineError && error.reason === 'DATA_LOSS') return undefined
+      throw error
+    }
+  }
+}
+
+function raise(error: EngineError): never {
+  throw error
+}
+
+function noCommonAncestor(): EngineError {
+  return new EngineError(
+    'NO_COMMON_ANCESTOR',
+    'the two sides have no common ancestor: neither is a fork of the other, and they did not start from the same files; merge sessions that were forked from one session, or created from one revision',
+  )
+}
+
+function baseGone(state: GraphState): EngineError {
+  const [sessionId = '', seq = ''] = 'baseline' in state ? [] : keyOf(state).split(' ')
+  return new EngineError(
+    'MERGE_BASE_GONE',
+    `the common ancestor of the two sides, ${'baseline' in state ? 'the base of a session' : `state ${seq} of session ${sessionId}`}, no longer exists; restore to an older checkpoint that both have, or copy the files. Checkpoints keep states that a later merge may need`,
+    { sessionId },
+  )
+}

@@ -1,0 +1,363 @@
+import { compareUtf8 } from '../../base/order.js'
+import { TimeSlice } from '../../base/cooperative.js'
+import type { Core } from '../../session/core.js'
+import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
+import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
+import { changedPaths, sameNode, type ChangedPath, type MergeTrees, type SideName } from './changed-paths.js'
+import { exactRenames, type Renames } from './exact-renames.js'
+import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
+import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
+
+export interface MergeRules {
+  readonly policies: PathRules<MergePolicy>
+  readonly mergers: PathRules<Merger>
+  readonly names: SideNames
+  /** true: the result is the base of another merge. It has markers, and otherwise what the base has. */
+  readonly isVirtual: boolean
+}
+
+/** A file or symlink. */
+export type File = FileNode | Symlink
+
+/** A file with its path on one side. */
+export interface Placed {
+  readonly path: string
+  readonly file: File
+}
+
+export interface FoundConflict extends ConflictRecord {
+  /** Whether the policy of its path is to fail. */
+  readonly isFatal: boolean
+}
+
+/** The result of a merge as nodes by path. Paths that are in neither map stay as they are in ours. */
+export interface MergedTrees {
+  readonly files: ReadonlyMap<string, File | undefined>
+  readonly directories: ReadonlyMap<string, Dir | undefined>
+  /** Files that theirs moved: from their path in ours. */
+  readonly moves: ReadonlyMap<string, string>
+  /** In order of their paths. */
+  readonly conflicts: readonly FoundConflict[]
+}
+
+/** The versions of a file at the path where the merge puts it. */
+interface Slot {
+  base?: Placed | undefined
+  ours?: Placed | undefined
+  theirs?: Placed | undefined
+}
+
+/** Merges two frozen trees with their base. It changes nothing. */
+export async function mergeTrees(
+  core: Core,
+  trees: MergeTrees,
+  rules: MergeRules,
+  merger: FileMerger,
+): Promise<MergedTrees> {
+  const paths = await changedPaths(core, trees)
+  const renames = {
+    ours: await exactRenames(core, paths, 'ours'),
+    theirs: await exactRenames(core, paths, 'theirs'),
+  }
+  return new TreeMerge(core, rules, merger, paths).run(renames)
+}
+
+class TreeMerge {
+  readonly #core: Core
+  readonly #rules: MergeRules
+  readonly #merger: FileMerger
+  readonly #paths: ReadonlyMap<string, ChangedPath>
+  readonly #slots = new Map<string, Slot>()
+  readonly #files = new Map<string, File | undefined>()
+  readonly #directories = new Map<string, Dir | undefined>()
+  readonly #moves = new Map<string, string>()
+  readonly #conflicts = new Map<string, FoundConflict>()
+  readonly #slice: TimeSlice
+
+  constructor(core: Core, rules: MergeRules, merger: FileMerger, paths: ReadonlyMap<string, ChangedPath>) {
+    this.#core = core
+    this.#rules = rules
+    this.#merger = merger
+    this.#paths = paths
+    this.#slice = new TimeSlice(core.environment)
+  }
+
+  async run(renames: { readonly ours: Renames; readonly theirs: Renames }): Promise<MergedTrees> {
+    for (const [path, { base, ours, theirs }] of this.#paths) {
+      const slot = { base: placed(path, base), ours: placed(path, ours), theirs: placed(path, theirs) }
+      if (slot.base !== undefined || slot.ours !== undefined || slot.theirs !== undefined)
+        this.#slots.set(path, slot)
+    }
+    this.#applyRenames(renames)
+    for (const [path, slot] of this.#slots) {
+      if (this.#slice.over) await this.#slice.next()
+      await this.#mergeSlot(path, slot)
+    }
+    this.#mergeDirectories()
+    this.#separateFilesFromDirectories()
+    this.#keepNeededDirectories()
+    const conflicts = [...this.#conflicts.values()].sort((a, b) => compareUtf8(a.path, b.path))
+    return { files: this.#files, directories: this.#directories, moves: this.#moves, conflicts }
+  }
+
+  #applyRenames(renames: { readonly ours: Renames; readonly theirs: Renames }): void {
+    const both = new Set([...renames.ours.keys(), ...renames.theirs.keys()])
+    for (const from of [...both].sort(compareUtf8)) {
+      const slot = this.#slots.get(from)
+      if (slot === undefined) continue
+      const [our, their] = [renames.ours.get(from), renames.theirs.get(from)]
+      if (our !== undefined && their !== undefined) {
+        if (our === their) this.#slotAt(our).base = slot.base
+        else this.#renamedTwice(from, slot.base, our, their)
+        slot.base = undefined
+      } else if (our !== undefined) this.#renamedOnce(from, slot, our, 'ours')
+      else if (their !== undefined) this.#renamedOnce(from, slot, their, 'theirs')
+    }
+  }
+
+  /** One side moved the file, and the other one changed or deleted it. */
+  #renamedOnce(from: string, slot: Slot, to: string, side: 'ours' | 'theirs'): void {
+    const other = side === 'ours' ? 'theirs' : 'ours'
+    const target = this.#slotAt(to)
+    const { base } = slot
+    const changed = slot[other]
+    const moved = target[side]
+    slot.base = undefined
+    if (base === undefined || moved === undefined) return
+    if (changed === undefined || !isSameKind(changed.file, moved.file)) {
+      this.#conflictAt(to, { kind: ConflictKind.RENAME_DELETE, base: base.path, [side]: to })
+      if (target[other] !== undefined) return
+      this.#decide(to, { base: base.file, ours: target.ours?.file, theirs: target.theirs?.file })
+      this.#decided.add(to)
+      return
+    }
+    slot[other] = undefined
+    if (target[other] === undefined) {
+      target.base = base
+      target[other] = changed
+      if (side === 'theirs') this.#moves.set(from, to)
+    } else {
+      // The other side has another file at the new path. The moved file takes the change of the other side.
+      target[side] = { path: to, file: changed.file }
+    }
+  }
+
+  #renamedTwice(from: string, base: Placed | undefined, our: string, their: string): void {
+    const [ours, theirs] = [this.#slotAt(our), this.#slotAt(their)]
+    this.#conflictAt(our, {
+      kind: ConflictKind.RENAME_RENAME,
+      base: from,
+      ours: our,
+      theirs: their,
+    })
+    const kept = this.#rules.isVirtual ? 'base' : (this.#keeps(our) ?? 'ours')
+    const results = [
+      [from, undefined, kept === 'base' ? base?.file : undefined],
+      [our, ours.theirs, kept === 'ours' ? ours.ours?.file : undefined],
+      [their, theirs.ours, kept === 'theirs' ? theirs.theirs?.file : undefined],
+    ] as const
+    for (const [path, otherFile, file] of results) {
+      // The other side has another file at the new path.
+      if (otherFile !== undefined) continue
+      this.#files.set(path, file)
+      this.#decided.add(path)
+    }
+  }
+
+  /** Paths whose result is already known. */
+  readonly #decided = new Set<string>()
+
+  #slotAt(path: string): Slot {
+    const known = this.#slots.get(path)
+    if (known !== undefined) return known
+    const slot: Slot = {}
+    this.#slots.set(path, slot)
+    return slot
+  }
+
+  async #mergeSlot(path: string, { base, ours, theirs }: Slot): Promise<void> {
+    if (this.#decided.has(path)) return
+    const core = this.#core
+    if (await sameNode(core, ours?.file, base?.file)) {
+      if (!(await sameNode(core, theirs?.file, base?.file)) || theirs?.path !== path || ours?.path !== path)
+        this.#files.set(path, theirs?.file)
+      return
+    }
+    if (
+      (await sameNode(core, theirs?.file, base?.file)) ||
+      (await sameNode(core, ours?.file, theirs?.file))
+    ) {
+      this.#files.set(path, ours?.file)
+      return
+    }
+    if (ours === undefined || theirs === undefined)
+      return this.#conflict(path, { base, ours, theirs }, ConflictKind.DELETE_MODIFY)
+    if (!(ours.file instanceof FileNode && theirs.file instanceof FileNode)) {
+      const isAdded = base === undefined && !isSameKind(ours.file, theirs.file)
+      return this.#conflict(
+        path,
+        { base, ours, theirs },
+        isAdded ? ConflictKind.ADD_ADD : ConflictKind.SYMLINK,
+      )
+    }
+    await this.#mergeFile(path, { base, ours, theirs }, { ours: ours.file, theirs: theirs.file })
+  }
+
+  async #mergeFile(
+    path: string,
+    slot: Slot,
+    { ours, theirs }: { readonly ours: FileNode; readonly theirs: FileNode },
+  ): Promise<void> {
+    const { policies, mergers, names, isVirtual } = this.#rules
+    const base = slot.base?.file instanceof FileNode ? slot.base.file : undefined
+    const policy = isVirtual ? 'markers' : policies.find(path)
+    const merger = isVirtual ? undefined : mergers.find(path)
+    const result = await this.#merger.merge(path, { base, ours, theirs }, { policy, merger, names })
+    if (result.conflict === undefined) {
+      this.#files.set(path, result.file)
+      return
+    }
+    this.#conflict(path, slot, result.conflict, result)
+  }
+
+  /** Records a conflict, and decides the result by the policy of the path. */
+  #conflict(path: string, slot: Slot, kind: ConflictKind, result?: MergedFile): void {
+    this.#conflictAt(path, {
+      kind,
+      ...(slot.base && { base: slot.base.path }),
+      ...(slot.ours && { ours: slot.ours.path }),
+      ...(slot.theirs && { theirs: slot.theirs.path }),
+    })
+    this.#decide(path, {
+      base: result?.isMerged === true ? result.file : slot.base?.file,
+      ours: result?.file ?? slot.ours?.file,
+      theirs: slot.theirs?.file,
+      whole: slot.ours?.file,
+    })
+  }
+
+  #decide(
+    path: string,
+    sides: {
+      readonly base: File | undefined
+      readonly ours: File | undefined
+      readonly theirs: File | undefined
+      readonly whole?: File | undefined
+    },
+  ): void {
+    if (this.#rules.isVirtual) this.#files.set(path, sides.base ?? sides.ours ?? sides.theirs)
+    else {
+      const keeps = this.#keeps(path)
+      if (keeps === 'theirs') this.#files.set(path, sides.theirs)
+      else this.#files.set(path, keeps === 'ours' && 'whole' in sides ? sides.whole : sides.ours)
+    }
+  }
+
+  #keeps(path: string): 'ours' | 'theirs' | undefined {
+    const policy = this.#rules.isVirtual ? undefined : this.#rules.policies.find(path)
+    return policy === 'ours' || policy === 'theirs' ? policy : undefined
+  }
+
+  #conflictAt(path: string, conflict: Omit<ConflictRecord, 'path'>): void {
+    if (this.#rules.isVirtual || this.#keeps(path) !== undefined || this.#conflicts.has(path)) return
+    this.#conflicts.set(path, { path, ...conflict, isFatal: this.#rules.policies.find(path) === 'fail' })
+  }
+
+  #mergeDirectories(): void {
+    for (const [path, { base, ours, theirs }] of this.#paths) {
+      const [before, our, their] = [base, ours, theirs].map((node) =>
+        node instanceof Dir ? node : undefined,
+      )
+      if (our === undefined && their === undefined) continue
+      if (our !== undefined && their !== undefined) this.#mergeDirectory(path, before, our, their)
+      else if (before === undefined) this.#directories.set(path, our ?? their)
+      // One side removed it. It stays if something in it does.
+      else this.#directories.set(path, undefined)
+    }
+  }
+
+  #mergeDirectory(path: string, base: Dir | undefined, ours: Dir, theirs: Dir): void {
+    const mode = merged(base?.mode, ours.mode, theirs.mode)
+    const xattrs = mergeXattrs(base?.xattrs, ours.xattrs, theirs.xattrs)
+    // Two new directories are one, as in git, and their bits are ours.
+    const isConflict = (mode === undefined && base !== undefined) || xattrs.conflicts
+    if (isConflict) {
+      this.#conflictAt(path, {
+        kind: mode === undefined ? ConflictKind.MODE : ConflictKind.ATTRIBUTE,
+        ...(base && { base: path }),
+        ours: path,
+        theirs: path,
+      })
+      if (this.#keeps(path) === 'theirs') return void this.#directories.set(path, theirs)
+    }
+    const attributes = { ...attributesOf(ours), mode: mode ?? ours.mode, xattrs: xattrs.merged }
+    this.#directories.set(path, new Dir(undefined, attributes, null))
+  }
+
+  /** Finds files that one side has where the other one has a directory with something in it. */
+  #separateFilesFromDirectories(): void {
+    const blocked = new Map<string, string[]>()
+    for (const [path, node] of [...this.#files, ...this.#directories]) {
+      if (node === undefined) continue
+      const isOwn = node instanceof Dir && this.#files.get(path) !== undefined
+      for (const above of isOwn ? [path, ...parentsOf(path)] : parentsOf(path)) {
+        const file = this.#files.get(above)
+        if (file === undefined) continue
+        const below = blocked.get(above)
+        if (below === undefined) blocked.set(above, [path])
+        else below.push(path)
+      }
+    }
+    for (const [path, below] of blocked) this.#separate(path, below)
+  }
+
+  #separate(path: string, below: readonly string[]): void {
+    const { base, ours, theirs } = this.#paths.get(path) ?? {}
+    const hasFile = ours !== undefined && !(ours instanceof Dir) ? 'ours' : 'theirs'
+    this.#conflictAt(path, {
+      kind: ConflictKind.FILE_DIRECTORY,
+      ...(base && { base: path }),
+      ...(ours && { ours: path }),
+      ...(theirs && { theirs: path }),
+    })
+    if ((this.#keeps(path) ?? 'ours') !== hasFile) return void this.#files.set(path, undefined)
+    for (const one of below) {
+      if (this.#directories.has(one)) this.#directories.set(one, undefined)
+      if (one !== path && this.#files.has(one)) this.#files.set(one, undefined)
+    }
+  }
+
+  /** Directories that something of the result is in stay, or are made again. */
+  #keepNeededDirectories(): void {
+    const needed = new Set<string>()
+    for (const [path, node] of [...this.#files, ...this.#directories]) {
+      if (node === undefined) continue
+      for (const above of parentsOf(path)) {
+        if (needed.has(above)) break
+        needed.add(above)
+      }
+    }
+    for (const path of needed) {
+      if (this.#directories.get(path) !== undefined || !this.#directories.has(path)) continue
+      const changed = this.#paths.get(path)
+      const known = [changed?.ours, changed?.theirs, changed?.base].find((node) => node instanceof Dir)
+      this.#directories.set(path, known)
+    }
+  }
+}
+
+function placed(path: string, node: Node | undefined): Placed | undefined {
+  return node === undefined || node instanceof Dir ? undefined : { path, file: node }
+}
+
+function isSameKind(a: File, b: File): boolean {
+  return a instanceof FileNode === b instanceof FileNode
+}
+
+/** The directories above a path, the nearest first, without the root. */
+function* parentsOf(path: string): Generator<string, void> {
+  for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
+    yield path.slice(0, end)
+}
+
+export type { SideName }

@@ -1,0 +1,122 @@
+import { whenLoaded } from '../../base/fault.js'
+import type { Core } from '../../session/core.js'
+import { notADirectory } from '../../session/reads/resolve.js'
+import { visitPaths } from '../../tree/cursor.js'
+import { Dir, FileNode, noAttributes, type Node } from '../../tree/node.js'
+import type { ConflictRecord } from '../../records/merge.js'
+import { findIn, sideOf } from './conflict-sides.js'
+import type { FileMerger } from './merge-files.js'
+import type { ParsedResolution } from './merge-requests.js'
+import type { File, MergedTrees } from './merge-trees.js'
+import type { OpenMerge } from './open-merge.js'
+
+interface Resolution {
+  readonly open: OpenMerge
+  /** The current tree of the session. */
+  readonly target: Dir
+  readonly conflicts: readonly ConflictRecord[]
+  readonly way: Omit<ParsedResolution, 'path'>
+  readonly merger: FileMerger
+}
+
+/** The nodes that conflicts are resolved to. */
+export async function resolutionOf(
+  core: Core,
+  resolution: Resolution,
+): Promise<Pick<MergedTrees, 'files' | 'directories' | 'moves'>> {
+  const nodes = new ResolvedNodes(core, resolution)
+  for (const conflict of resolution.conflicts) await nodes.resolve(conflict)
+  return nodes
+}
+
+class ResolvedNodes {
+  readonly files = new Map<string, File | undefined>()
+  readonly directories = new Map<string, Dir | undefined>()
+  readonly moves: ReadonlyMap<string, string> = new Map()
+  readonly #core: Core
+  readonly #resolution: Resolution
+
+  constructor(core: Core, resolution: Resolution) {
+    this.#core = core
+    this.#resolution = resolution
+  }
+
+  async resolve(conflict: ConflictRecord): Promise<void> {
+    const { way, open, merger } = this.#resolution
+    const { use, content } = way
+    if (use === undefined) {
+      if (content === undefined) return this.#clear(conflict.path)
+      const attributes = await this.#attributesAt(conflict)
+      return this.#put(conflict.path, merger.file(content, attributes), undefined)
+    }
+    const node = await sideOf(this.#core, open.trees, conflict, use)
+    // Only a conflict of names has its files at other paths than its own.
+    const isOfNames =
+      conflict.kind === 'rename/rename' || (conflict.kind === 'rename/delete' && use === 'base')
+    const path = (isOfNames ? conflict[use] : undefined) ?? conflict.path
+    for (const other of new Set([conflict.path, conflict.ours, conflict.theirs]))
+      if (isOfNames && other !== undefined && other !== path) await this.#clear(other)
+    if (node === undefined) return this.#clear(path)
+    const current = await findIn(this.#core, this.#resolution.target, path)
+    // Their bits and attributes are one side's. Those of a directory need nothing below it.
+    if (node instanceof Dir && current instanceof Dir && conflict.kind !== 'file/directory')
+      return void this.directories.set(path, node)
+    await this.#put(path, node, open.trees[use])
+  }
+
+  /** The attributes of the file that new content replaces. */
+  async #attributesAt(conflict: ConflictRecord): Promise<FileNode | typeof noAttributes> {
+    const { open, target } = this.#resolution
+    const candidates = [
+      await findIn(this.#core, target, conflict.path),
+      await sideOf(this.#core, open.trees, conflict, 'ours'),
+      await sideOf(this.#core, open.trees, conflict, 'theirs'),
+    ]
+    return candidates.find((node) => node instanceof FileNode) ?? { ...noAttributes, mode: 0o644 }
+  }
+
+  /** Removes what is at a path of the session. */
+  async #clear(path: string): Promise<void> {
+    const node = await findIn(this.#core, this.#resolution.target, path)
+    if (node instanceof Dir) this.directories.set(path, undefined)
+    else if (node !== undefined) this.files.set(path, undefined)
+  }
+
+  /** Puts a node of a side at a path; a directory with everything in it. */
+  async #put(path: string, node: Node, root: Dir | undefined): Promise<void> {
+    await this.#makeParents(path)
+    const current = await findIn(this.#core, this.#resolution.target, path)
+    if (!(node instanceof Dir)) {
+      if (current instanceof Dir) this.directories.set(path, undefined)
+      this.files.set(path, node)
+      return
+    }
+    if (current !== undefined && !(current instanceof Dir)) this.files.set(path, undefined)
+    this.directories.set(path, node)
+    const below: [string, Node][] = []
+    if (root !== undefined)
+      await whenLoaded(() => {
+        below.length = 0
+        visitPaths(root, { prefix: `${path}/`, after: undefined }, this.#core.loader, (child, found) => {
+          below.push([child, found])
+          return true
+        })
+      })
+    for (const [child, found] of below) {
+      if (found instanceof Dir) this.directories.set(child, found)
+      else this.files.set(child, found)
+    }
+  }
+
+  async #makeParents(path: string): Promise<void> {
+    for (let end = path.indexOf('/', 1); end > 0; end = path.indexOf('/', end + 1)) {
+      const parent = path.slice(0, end)
+      const node = await findIn(this.#core, this.#resolution.target, parent)
+      if (node instanceof Dir || this.directories.get(parent) !== undefined) continue
+      if (node !== undefined) throw notADirectory(parent)
+      const known = await findIn(this.#core, this.#resolution.open.trees.theirs, parent)
+      const attributes = known instanceof Dir ? known : { ...noAttributes, mode: 0o755 }
+      this.directories.set(parent, new Dir(undefined, attributes, null))
+    }
+  }
+}

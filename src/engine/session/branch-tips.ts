@@ -1,0 +1,28 @@
+import { keys } from '../storage/keys.js'
+import { scanAll } from '../storage/scan-all.js'
+import { branchTipKind, type BranchTip } from '../records/branch-tip.js'
+import type { Core } from './core.js'
+import type { LiveSession } from './table/live.js'
+
+/** The last commits of a session by branch. */
+export type BranchTips = ReadonlyMap<string, BranchTip>
+
+/** Reads the tips of a session once, and then keeps them in memory with it. */
+export async function branchTipsOf(core: Core, live: LiveSession): Promise<BranchTips> {
+  if (live.branchTips !== undefined) return live.branchTips
+  const tips = new Map<string, BranchTip>()
+  const prefix = keys.branchTips(live.id)
+  for await (const page of scanAll(core, prefix))
+    for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
+  live.branchTips ??= tips
+  return live.branchTips
+}
+
+/** The tips that a fork of a state builds on, for its commit. Undefined `seq`: the newest state. */
+export function tipsForFork(tips: BranchTips, seq: number | undefined): BranchTips {
+  const kept = new Map<string, BranchTip>()
+  for (const [branch, tip] of tips)
+    if (seq === undefined || (tip.seq !== undefined && tip.seq <= seq))
+      kept.set(branch, { commitId: tip.commitId, seq: 0 })
+  return kept
+}

@@ -1,0 +1,535 @@
+/* oxlint-disable vitest/no-conditional-expect -- only some storages can be reopened */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  openEngine,
+  SessionStatus,
+  type Engine,
+  type EngineOptions,
+  type MergeOptions,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
+import { storages } from '../support/storages.js'
+
+const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
+
+const text = (...lines: string[]): string => lines.map((line) => `${line}\n`).join('')
+const ten = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10']
+
+describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
+  let directory: string
+  let storage: Storage
+  let engine: Engine
+  let target: Session
+  let source: Session
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'merge-'))
+    storage = makeStorage(directory)
+    engine = await openEngine({ storage })
+  })
+
+  afterEach(async () => {
+    await engine.close().catch(() => undefined)
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function reopen(options: Omit<EngineOptions, 'storage'> = {}): Promise<void> {
+    await engine.close()
+    engine = await openEngine({ storage, ...options })
+    target = await engine.sessions.open(target.id)
+  }
+
+  async function start(files: Record<string, string>): Promise<void> {
+    target = await engine.sessions.create({ files })
+    source = await target.fork()
+  }
+
+  async function read(session: Session, path: string): Promise<string | undefined> {
+    try {
+      return Buffer.from(await session.files.read({ path })).toString()
+    } catch {
+      return undefined
+    }
+  }
+
+  const write = (session: Session, path: string, content: string): Promise<unknown> =>
+    session.files.write({ path, content })
+
+  async function tree(session: Session): Promise<Record<string, string | undefined>> {
+    const { nodes } = await session.manifest()
+    const files: Record<string, string | undefined> = {}
+    for (const { path, fileType } of nodes)
+      files[path] = fileType === 'VFS_FILE_TYPE_FILE' ? await read(session, path) : '/'
+    return files
+  }
+
+  const statusOf = async (session: Session): Promise<string> => (await session.get()).status
+
+  test('takes the changes of the other side, and merges text that both sides changed', async () => {
+    await start({ '/a': text(...ten), '/b': 'b', '/c/d': 'd', '/gone': 'x' })
+    await write(source, '/a', text('one', ...ten.slice(1)))
+    await write(source, '/new/x', 'new')
+    await source.files.delete({ path: '/gone' })
+    await write(target, '/a', text(...ten.slice(0, 9), 'ten'))
+    await write(target, '/b', 'ours')
+    const before = await engine.sessions.open(target.id).then((one) => one.manifest())
+    const preview = await target.merge(source, { dryRun: true })
+    expect((await target.manifest()).manifestHash).toBe(before.manifestHash)
+    const result = await target.merge(source)
+    expect({ ...preview, eventId: result.eventId }).toEqual(result)
+    expect(result.merged).toBe(true)
+    expect(result.conflicts).toEqual([])
+    expect(result.changes.map(({ path, change }) => `${change} ${path}`)).toEqual([
+      'modified /a',
+      'removed /gone',
+      'added /new',
+      'added /new/x',
+    ])
+    expect(await tree(target)).toEqual({
+      '/a': text('one', ...ten.slice(1, 9), 'ten'),
+      '/b': 'ours',
+      '/c': '/',
+      '/c/d': 'd',
+      '/new': '/',
+      '/new/x': 'new',
+    })
+    const { events } = await target.events.list()
+    const last = events.at(-1)
+    expect(last?.eventId).toBe(result.eventId)
+    expect(last?.eventType).toBe('v1.PersistenceService.MergeSession')
+    expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+    if (isLasting) {
+      await reopen()
+      expect(await read(target, '/a')).toBe(text('one', ...ten.slice(1, 9), 'ten'))
+    }
+  })
+
+  test('merges nothing twice, and merges further changes from the last merge on', async () => {
+    await start({ '/a': text(...ten) })
+    await write(source, '/a', text('one', ...ten.slice(1)))
+    expect((await target.merge(source)).merged).toBe(true)
+    const again = await target.merge(source)
+    expect(again).toEqual({ merged: false, eventId: '', changes: [], changeCount: 0, conflicts: [] })
+    await source.checkpoint()
+    expect((await target.merge(source)).merged).toBe(false)
+    // Our change of a line that theirs changed before is kept.
+    await write(target, '/a', text('uno', ...ten.slice(1)))
+    await write(source, '/a', text('one', ...ten.slice(1, 9), 'ten'))
+    const { conflicts } = await target.merge(source)
+    expect(conflicts).toEqual([])
+    expect(await read(target, '/a')).toBe(text('uno', ...ten.slice(1, 9), 'ten'))
+    // Back into the source: a fast-forward.
+    await source.merge(target)
+    expect(await read(source, '/a')).toBe(await read(target, '/a'))
+    expect((await source.merge(target)).merged).toBe(false)
+  })
+
+  test('merges siblings, grandchildren and unrelated sessions from the same files', async () => {
+    await start({ '/a': 'a' })
+    const sibling = await target.fork()
+    const grandchild = await source.fork()
+    await write(sibling, '/sibling', '1')
+    await write(grandchild, '/grandchild', '2')
+    await sibling.merge(grandchild)
+    expect(Object.keys(await tree(sibling))).toEqual(['/a', '/grandchild', '/sibling'])
+    const other = await engine.sessions.create({ files: { '/a': 'a' } })
+    await write(other, '/other', '3')
+    await sibling.merge(other)
+    expect(await read(sibling, '/other')).toBe('3')
+    const stranger = await engine.sessions.create({ files: { '/b': 'b' } })
+    await expect(sibling.merge(stranger)).rejects.toEqual(refused('NO_COMMON_ANCESTOR'))
+  })
+
+  test('keeps conflicts until they are resolved', async () => {
+    await start({ '/a': text(...ten), '/mod': 'x', '/b': 'b' })
+    for (const [session, name] of [
+      [target, 'ours'],
+      [source, 'theirs'],
+    ] as const) {
+      await write(session, '/a', text(name, ...ten.slice(1)))
+      await write(session, '/added', text(name))
+      await session.files.setMode({ path: '/b', mode: name === 'ours' ? 0o600 : 0o755 })
+      await session.files.createSymlink({ linkPath: '/link', target: name })
+    }
+    await target.files.delete({ path: '/mod' })
+    await write(source, '/mod', 'y')
+    await write(source, '/clean', 'z')
+    const { conflicts } = await target.merge(source, { names: { theirs: 'attempt' } })
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/a', 'content'],
+      ['/added', 'add/add'],
+      ['/b', 'mode'],
+      ['/link', 'symlink'],
+      ['/mod', 'delete/modify'],
+    ])
+    expect(conflicts[4]?.ours).toBeUndefined()
+    expect(conflicts[2]).toMatchObject({
+      ours: { mode: 0o600 },
+      theirs: { mode: 0o755 },
+      base: { mode: 0o644 },
+    })
+    expect(await statusOf(target)).toBe(SessionStatus.CONFLICT)
+    await expect(target.merge(source)).rejects.toEqual(refused('UNRESOLVED_CONFLICTS'))
+    await expect(target.commit({ message: 'a' })).rejects.toEqual(refused('UNRESOLVED_CONFLICTS'))
+    expect(await read(target, '/a')).toBe(text('ours', ...ten.slice(1)))
+    expect(await read(target, '/clean')).toBe('z')
+    await source.delete()
+    if (isLasting) {
+      await engine.collect()
+      await reopen()
+      await engine.collect()
+      expect((await engine.check({ readData: true })).findings).toEqual([])
+    }
+    expect((await target.conflicts.list()).conflicts).toEqual(conflicts)
+    const first = await target.conflicts.list({ pageSize: 2 })
+    const rest = await target.conflicts.list({ pageToken: first.nextPageToken })
+    expect([...first.conflicts, ...rest.conflicts]).toEqual(conflicts)
+    const { base, ours, theirs, hunks } = await target.conflicts.read({ path: '/a' })
+    expect([base, ours, theirs].map((bytes) => Buffer.from(bytes ?? []).toString())).toEqual([
+      text(...ten),
+      text('ours', ...ten.slice(1)),
+      text('theirs', ...ten.slice(1)),
+    ])
+    expect(hunks).toEqual([
+      { baseLine: 1, base: '1\n', oursLine: 1, ours: 'ours\n', theirsLine: 1, theirs: 'theirs\n' },
+    ])
+    await expect(target.conflicts.resolve({ path: '/none', use: 'ours' })).rejects.toEqual(
+      refused('CONFLICT_NOT_FOUND'),
+    )
+    expect(await target.conflicts.resolve({ path: '/a', content: 'both' })).toEqual({ conflictCount: 4 })
+    expect(await target.conflicts.resolve({ path: '/mod', use: 'theirs' })).toEqual({ conflictCount: 3 })
+    expect(await target.conflicts.resolve({ path: '/added', deleted: true })).toEqual({ conflictCount: 2 })
+    expect(await target.conflicts.resolveAll({ use: 'theirs' })).toEqual({ conflictCount: 0 })
+    expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+    expect(await tree(target)).toEqual({ '/a': 'both', '/b': 'b', '/clean': 'z', '/mod': 'y' })
+    expect((await target.files.stat({ path: '/b' })).mode).toBe(0o755)
+    expect((await target.files.readSymlink('/link')).target).toBe('theirs')
+    expect(await target.conflicts.resolveAll({ use: 'ours' })).toEqual({ conflictCount: 0 })
+    await expect(target.conflicts.abort()).rejects.toEqual(refused('CONFLICT_NOT_FOUND'))
+    if (isLasting) {
+      await engine.collect()
+      await reopen()
+      expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+      expect(await read(target, '/mod')).toBe('y')
+    }
+  })
+
+  test('aborts a merge, and can then merge again', async () => {
+    await start({ '/a': 'a', '/b': 'b' })
+    await write(target, '/a', 'ours')
+    await write(source, '/a', 'theirs')
+    await write(source, '/b', 'theirs')
+    const before = await tree(target)
+    await target.merge(source)
+    expect(await read(target, '/b')).toBe('theirs')
+    await write(target, '/later', 'x')
+    if (isLasting) {
+      await engine.collect()
+      await reopen()
+      source = await engine.sessions.open(source.id)
+    }
+    await target.conflicts.abort()
+    expect(await tree(target)).toEqual(before)
+    expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+    if (isLasting) {
+      await reopen()
+      expect(await tree(target)).toEqual(before)
+      source = await engine.sessions.open(source.id)
+    }
+    const { conflicts } = await target.merge(source, { policies: [{ glob: '**', policy: 'theirs' }] })
+    expect(conflicts).toEqual([])
+    expect(await tree(target)).toEqual({ '/a': 'theirs', '/b': 'theirs' })
+  })
+
+  test('ends a merge with conflicts at a restore', async () => {
+    await start({ '/a': 'a' })
+    await write(target, '/a', 'ours')
+    await target.checkpoint({ checkpointLabel: 'before' })
+    await write(source, '/a', 'theirs')
+    await target.merge(source)
+    await target.restore({ checkpointLabel: 'before' })
+    expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+    expect((await target.conflicts.list()).conflicts).toEqual([])
+    // The restore undid the merge.
+    expect((await target.merge(source)).conflicts).toHaveLength(1)
+  })
+
+  test.each<[string, MergeOptions, string, number]>([
+    ['ours', { policies: [{ glob: 'a', policy: 'ours' }] }, text('0', 'ours', '2', '3', '4'), 0],
+    ['theirs', { policies: [{ glob: '/a', policy: 'theirs' }] }, text('1', 'theirs', '2', '3', '5'), 0],
+    ['union', { policies: [{ glob: '**', policy: 'union' }] }, text('0', 'ours', 'theirs', '2', '3', '5'), 0],
+    [
+      'markers',
+      { policies: [{ glob: '**', policy: 'markers' }], names: { ours: 'me', theirs: 'you' } },
+      text('0', '<<<<<<< me', 'ours', '=======', 'theirs', '>>>>>>> you', '2', '3', '5'),
+      1,
+    ],
+  ])('resolves conflicts by the policy %s', async (_policy, options, expected, count) => {
+    await start({ '/a': text('1', 'x', '2', '3', '4') })
+    await write(target, '/a', text('0', 'ours', '2', '3', '4'))
+    await write(source, '/a', text('1', 'theirs', '2', '3', '5'))
+    const merge = await target.merge(source, options)
+    // The first line is part of the conflict, because no line separates it.
+    const actual = await read(target, '/a')
+    expect(merge.conflicts).toHaveLength(count)
+    if (_policy === 'ours' || _policy === 'theirs') expect(actual).toBe(expected)
+    else expect(actual?.endsWith(text('2', '3', '5'))).toBe(true)
+  })
+
+  test('rejects a conflict with the policy fail, and changes nothing', async () => {
+    await start({ '/a': 'a', '/b': 'b' })
+    await write(target, '/a', 'ours')
+    await write(source, '/a', 'theirs')
+    await write(source, '/b', 'theirs')
+    const { manifestHash } = await target.manifest()
+    const failing = target.merge(source, { policies: [{ glob: '**', policy: 'fail' }] })
+    await expect(failing).rejects.toEqual(refused('MERGE_CONFLICT'))
+    await expect(failing).rejects.toMatchObject({ details: { paths: '["/a"]' } })
+    expect((await target.manifest()).manifestHash).toBe(manifestHash)
+    expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+  })
+
+  test('calls a merger for the files of its glob', async () => {
+    await start({ '/a.json': '{"v":1}', '/b': 'b' })
+    await write(target, '/a.json', '{"v":2}')
+    await write(source, '/a.json', '{"v":3}')
+    const seen: unknown[] = []
+    const { conflicts } = await target.merge(source, {
+      mergers: [
+        {
+          glob: '**/*.json',
+          merge: ({ path, base, ours, theirs }) => {
+            seen.push(path, ...[base, ours, theirs].map((bytes) => Buffer.from(bytes ?? []).toString()))
+            return '{"v":4}'
+          },
+        },
+      ],
+    })
+    expect(seen).toEqual(['/a.json', '{"v":1}', '{"v":2}', '{"v":3}'])
+    expect(conflicts).toEqual([])
+    expect(await read(target, '/a.json')).toBe('{"v":4}')
+    await write(source, '/a.json', '{"v":5}')
+    await write(target, '/a.json', '{"v":6}')
+    const again = await target.merge(source, { mergers: [{ glob: '*.json', merge: () => undefined }] })
+    expect(again.conflicts).toHaveLength(1)
+    const failing = engine.sessions.open(target.id).then(async (session) => {
+      await session.conflicts.resolveAll({ use: 'ours' })
+      await write(source, '/a.json', '7')
+      return session.merge(source, {
+        mergers: [
+          {
+            glob: '*',
+            merge: () => {
+              throw new TypeError('mine')
+            },
+          },
+        ],
+      })
+    })
+    await expect(failing).rejects.toThrow('mine')
+  })
+
+  test('follows renames of unchanged files on either side', async () => {
+    await start({ '/a': text(...ten), '/b': text('b', ...ten), '/c': 'same name', '/d': 'deleted' })
+    await target.files.createDirectory({ path: '/dir' })
+    await target.files.rename({ sourcePath: '/a', destinationPath: '/dir/a' })
+    await write(source, '/a', text('one', ...ten.slice(1)))
+    await source.files.rename({ sourcePath: '/b', destinationPath: '/b2' })
+    await write(target, '/b', text('b', ...ten.slice(0, 9), 'ten'))
+    await target.files.rename({ sourcePath: '/c', destinationPath: '/c1' })
+    await source.files.rename({ sourcePath: '/c', destinationPath: '/c2' })
+    await target.files.rename({ sourcePath: '/d', destinationPath: '/d1' })
+    await source.files.delete({ path: '/d' })
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/c1', 'rename/rename'],
+      ['/d1', 'rename/delete'],
+    ])
+    expect(await tree(target)).toEqual({
+      '/b2': text('b', ...ten.slice(0, 9), 'ten'),
+      '/c1': 'same name',
+      '/d1': 'deleted',
+      '/dir': '/',
+      '/dir/a': text('one', ...ten.slice(1)),
+    })
+    await target.conflicts.resolve({ path: '/c1', use: 'theirs' })
+    await target.conflicts.resolve({ path: '/d1', use: 'base' })
+    expect(Object.keys(await tree(target))).toEqual(['/b2', '/c2', '/d', '/dir', '/dir/a'])
+  })
+
+  test('reports a file in the way of a directory', async () => {
+    await start({ '/x': 'x', '/dir/a': 'a' })
+    await write(target, '/new', 'file')
+    await write(source, '/new/a', 'in a directory')
+    await source.files.delete({ path: '/dir/a' })
+    await source.files.removeDirectory({ path: '/dir' })
+    await write(source, '/dir', 'file')
+    await write(target, '/dir/b', 'b')
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/dir', 'file/directory'],
+      ['/new', 'file/directory'],
+    ])
+    expect(conflicts[1]).toMatchObject({ ours: { kind: 'file' }, theirs: { kind: 'directory' } })
+    expect(await tree(target)).toEqual({ '/dir': '/', '/dir/b': 'b', '/new': 'file', '/x': 'x' })
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toEqual({ '/dir': 'file', '/new': '/', '/new/a': 'in a directory', '/x': 'x' })
+  })
+
+  test('merges modes, extended attributes, symlinks and large files', async () => {
+    const large = Buffer.alloc(3 * 2 ** 20, 1)
+    await start({ '/a': 'a', '/b': 'b', '/d/e': 'e' })
+    await target.files.setMode({ path: '/a', mode: 0o755 })
+    await source.files.setXattr({ path: '/a', name: 'user.x', value: 'theirs' })
+    await target.files.setXattr({ path: '/a', name: 'user.y', value: 'ours' })
+    await target.files.setXattr({ path: '/b', name: 'user.z', value: 'ours' })
+    await source.files.setXattr({ path: '/b', name: 'user.z', value: 'theirs' })
+    await source.files.setMode({ path: '/d', mode: 0o700 })
+    await source.files.write({ path: '/large', content: large })
+    await source.files.createSymlink({ linkPath: '/link', target: 'a' })
+    await source.fs.promises.link('/large', '/large2')
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/b', 'attribute']])
+    expect((await target.files.stat({ path: '/a' })).mode).toBe(0o755)
+    expect((await target.files.stat({ path: '/d' })).mode).toBe(0o700)
+    expect((await target.files.listXattrs({ path: '/a' })).names).toEqual(['user.x', 'user.y'])
+    expect(Buffer.compare(await target.files.read({ path: '/large2' }), large)).toBe(0)
+    await write(target, '/large', 'one')
+    expect(await read(target, '/large2')).toBe('one')
+    if (isLasting) {
+      await source.delete()
+      await target.conflicts.resolveAll({ use: 'theirs' })
+      await engine.collect()
+      await reopen()
+      const value = await target.files.getXattr({ path: '/b', name: 'user.z' })
+      expect(Buffer.from(value.value).toString()).toBe('theirs')
+    }
+  })
+
+  test('merges after merges in both directions', async () => {
+    await start({ '/a': text(...ten), '/b': 'b' })
+    const third = await target.fork()
+    const fourth = await target.fork()
+    await write(third, '/a', text('third', ...ten.slice(1)))
+    await write(fourth, '/a', text(...ten.slice(0, 9), 'fourth'))
+    // Each of them merges an earlier state of the other.
+    await third.checkpoint({ checkpointLabel: 'mine' })
+    await fourth.checkpoint({ checkpointLabel: 'mine' })
+    await third.merge({ sessionId: fourth.id, checkpointLabel: 'mine' })
+    await fourth.merge({ sessionId: third.id, checkpointLabel: 'mine' })
+    await write(third, '/b', 'third')
+    await write(fourth, '/a', text('third', '2', 'x', ...ten.slice(3, 9), 'fourth'))
+    if (isLasting) await engine.collect()
+    const { conflicts } = await third.merge(fourth)
+    expect(conflicts).toEqual([])
+    expect(await read(third, '/a')).toBe(text('third', '2', 'x', ...ten.slice(3, 9), 'fourth'))
+    expect(await read(third, '/b')).toBe('third')
+  })
+
+  test('combines common ancestors that conflict with each other', async () => {
+    await start({ '/a': text(...ten) })
+    const other = await target.fork()
+    await write(source, '/a', text('source', ...ten.slice(1)))
+    await write(other, '/a', text('other', ...ten.slice(1)))
+    await source.checkpoint({ checkpointLabel: 'mine' })
+    await other.checkpoint({ checkpointLabel: 'mine' })
+    await source.merge({ sessionId: other.id, checkpointLabel: 'mine' })
+    await source.conflicts.resolve({ path: '/a', content: text('resolved', ...ten.slice(1)) })
+    await other.merge({ sessionId: source.id, checkpointLabel: 'mine' })
+    await other.conflicts.resolve({ path: '/a', content: text('resolved', ...ten.slice(1)) })
+    await write(other, '/a', text('resolved', ...ten.slice(1, 9), 'more'))
+    const { conflicts } = await source.merge(other)
+    expect(conflicts).toEqual([])
+    expect(await read(source, '/a')).toBe(text('resolved', ...ten.slice(1, 9), 'more'))
+  })
+
+  test('merges forks after their parent was deleted, and after collections', async () => {
+    await start({ '/a': text(...ten) })
+    await write(target, '/a', text('parent', ...ten.slice(1)))
+    const one = await target.fork()
+    await write(target, '/parent', 'later')
+    const two = await target.fork()
+    await write(one, '/a', text('parent', ...ten.slice(1, 9), 'one'))
+    await write(two, '/two', '2')
+    await target.delete()
+    await engine.collect()
+    await write(one, '/one', '1')
+    await engine.collect()
+    const { conflicts } = await one.merge(two)
+    expect(conflicts).toEqual([])
+    expect(await tree(one)).toEqual({
+      '/a': text('parent', ...ten.slice(1, 9), 'one'),
+      '/one': '1',
+      '/parent': 'later',
+      '/two': '2',
+    })
+  })
+
+  test('merges a fork into its parent after a collection', async () => {
+    await start({ '/a': text(...ten) })
+    await write(target, '/b', 'x')
+    const fork = await target.fork()
+    await write(target, '/a', text('target', ...ten.slice(1)))
+    await write(fork, '/a', text(...ten.slice(0, 9), 'fork'))
+    await engine.collect()
+    await write(target, '/c', 'c')
+    await engine.collect()
+    expect((await target.merge(fork)).conflicts).toEqual([])
+    expect(await read(target, '/a')).toBe(text('target', ...ten.slice(1, 9), 'fork'))
+    await engine.collect()
+    await write(fork, '/d', 'd')
+    expect((await target.merge(fork)).changes.map(({ path }) => path)).toEqual(['/d'])
+  })
+
+  test('merges an earlier state of a session', async () => {
+    await start({ '/a': 'a' })
+    await write(source, '/b', 'b')
+    const { id } = await source.checkpoint()
+    await write(source, '/c', 'c')
+    await target.merge({ sessionId: source.id, checkpointId: id })
+    expect(Object.keys(await tree(target))).toEqual(['/a', '/b'])
+    expect((await target.merge({ sessionId: source.id, base: true })).merged).toBe(false)
+    expect((await target.merge(target)).merged).toBe(false)
+  })
+
+  test('rejects a target that moved', async () => {
+    await start({ '/a': 'a' })
+    await write(source, '/b', 'b')
+    const { events } = await target.events.list()
+    const expectedEventId = events.at(-1)?.eventId ?? ''
+    await write(target, '/c', 'c')
+    await expect(target.merge(source, { expectedEventId })).rejects.toEqual(refused('MERGE_TARGET_MOVED'))
+    const now = (await target.events.list()).events.at(-1)?.eventId ?? ''
+    expect((await target.merge(source, { expectedEventId: now })).merged).toBe(true)
+    await expect(target.merge(source, { expectedEventId: 'x' })).rejects.toEqual(refused('INVALID_ARGUMENT'))
+  })
+
+  test('merges while the target changes', async () => {
+    await start({ '/a': text(...ten) })
+    for (let i = 0; i < 20; i++) await write(source, `/s${i}`, String(i))
+    const merging = target.merge(source)
+    for (let i = 0; i < 5; i++) await write(target, `/t${i}`, String(i))
+    await merging
+    expect(Object.keys(await tree(target))).toHaveLength(26)
+  })
+
+  test('needs the right to read both sides, and to write the target', async () => {
+    await start({ '/a': 'a' })
+    await write(source, '/b', 'b')
+    const denied = refused('PERMISSION_DENIED')
+    await expect(target.narrow({ without: ['files.write'] }).merge(source)).rejects.toEqual(denied)
+    await expect(target.narrow({ without: ['files.read'] }).merge(source)).rejects.toEqual(denied)
+    await expect(target.merge(source.narrow({ without: ['files.read'] }))).rejects.toEqual(denied)
+    const alone = target.narrow({ without: ['sessions'] })
+    await expect(alone.merge({ sessionId: source.id })).rejects.toEqual(denied)
+    const blind = target.narrow({ without: ['history'] })
+    await expect(blind.merge({ sessionId: source.id, checkpointLabel: 'a' })).rejects.toEqual(denied)
+    expect((await alone.merge(source)).merged).toBe(true)
+    await expect(blind.conflicts.abort()).rejects.toEqual(denied)
+    await expect(target.rebase()).rejects.toEqual(refused('SOURCE_NOT_FOUND'))
+  })
+})
