@@ -725,7 +725,8 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   getCommit: ['NO_ADAPTER'],
   readCommitFile: ['NO_ADAPTER'],
   // Needs a collection between the undo and the redo.
-  redo: ['STATE_NOT_KEPT'],
+  undo: ['UNRESOLVED_CONFLICTS'],
+  redo: ['STATE_NOT_KEPT', 'UNRESOLVED_CONFLICTS'],
   mergeSession: [...mergeStates, 'NO_COMMON_ANCESTOR', 'MERGE_BASE_GONE', 'CHECKPOINT_NOT_FOUND'],
   rebaseSession: [...mergeStates, 'SOURCE_NOT_FOUND', 'SOURCE_WITHOUT_REVISION', 'REVISION_NOT_FOUND'],
   resolveConflict: ['NOT_A_DIRECTORY', 'MERGE_TARGET_MOVED'],

@@ -490,9 +490,11 @@ export class Session implements SessionApi {
   /**
    * Undoes the newest changes of files, as one event, by whichever interface they were made. Events without changes
    * of files, such as checkpoints and annotations, are skipped. The changes before a fork are those of its parent, and
-   * are not undone. If there is nothing to undo, the count is 0 and there is no event.
+   * are not undone. A rebase and the changes before it are not undone either, because the session has another base since
+   * then. If there is nothing to undo, the count is 0 and there is no event.
    *
    * @throws {EngineError} STATE_NOT_KEPT when the state before the changes is no longer kept.
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when the session has conflicts of a merge.
    *
    * @example
    * session.fs.writeFileSync('/a.txt', 'one')
@@ -509,6 +511,7 @@ export class Session implements SessionApi {
    * is then 0.
    *
    * @throws {EngineError} STATE_NOT_KEPT when the state after the changes is no longer kept.
+   * @throws {EngineError} UNRESOLVED_CONFLICTS when the session has conflicts of a merge.
    *
    * @example
    * await session.files.write({ path: '/a.txt', content: 'one' })

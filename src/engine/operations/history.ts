@@ -127,7 +127,7 @@ export const historyOperations = defineOperations({
     implementedBy: 'session.undo',
     capabilities: ['history', 'files.write', 'files.read'],
     event: 'v1.PersistenceService.Undo',
-    errors: ['SESSION_NOT_FOUND', 'STATE_NOT_KEPT'],
+    errors: ['SESSION_NOT_FOUND', 'STATE_NOT_KEPT', 'UNRESOLVED_CONFLICTS'],
   },
   redo: {
     tag: 'History',
@@ -141,6 +141,6 @@ export const historyOperations = defineOperations({
     implementedBy: 'session.redo',
     capabilities: ['history', 'files.write', 'files.read'],
     event: 'v1.PersistenceService.Redo',
-    errors: ['SESSION_NOT_FOUND', 'STATE_NOT_KEPT'],
+    errors: ['SESSION_NOT_FOUND', 'STATE_NOT_KEPT', 'UNRESOLVED_CONFLICTS'],
   },
 })

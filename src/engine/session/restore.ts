@@ -13,7 +13,7 @@ import { mutate, record } from './mutation-queue.js'
 import { collectPreview, type Preview } from './preview.js'
 import type { SessionInfo } from './sessions.js'
 import { positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
-import { settled } from './status.js'
+import { withoutMerge } from './status.js'
 import type { LiveSession } from './table/live.js'
 
 /** The request of `session.restore`: a checkpoint, or another state as `from`. */
@@ -113,7 +113,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
       details: { eventId: stateId, ...(paths !== undefined && { paths }) },
       redo,
       root: after,
-      session: paths === undefined ? settled(live) : undefined,
+      ...(paths === undefined && withoutMerge(live)),
     })
     return committed.then(() => none)
   })

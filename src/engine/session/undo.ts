@@ -11,6 +11,7 @@ import { eventIdOf } from './history/event-ids.js'
 import { EventWalk } from './history/event-walk.js'
 import { namedRoot } from './history/replay.js'
 import { redoItems, undoItems, type RedoItem, type StepDetails, type UndoItem } from './history/undo-stack.js'
+import { checkNoConflicts } from './status.js'
 import { mutate, record } from './mutation-queue.js'
 import { previewOf, type Preview } from './preview.js'
 import type { LiveSession } from './table/live.js'
@@ -64,6 +65,7 @@ export function undoOrRedo(
 ): Promise<UndoResult> {
   let found: Step | undefined
   return mutate(core, live, () => {
+    checkNoConflicts(live)
     if (found?.seq !== live.seq)
       throw new Fault(async () => {
         found = await findStep(core, live, direction, request)

@@ -42,6 +42,8 @@ export async function* undoItems(walk: EventWalk, from: number): AsyncGenerator<
       seq = step.position
       continue
     }
+    // The base of the session is another one since then.
+    if (event.body[1] === eventTypes.rebaseSession) return
     if (changesFiles(event)) yield { seq, group: groupOf(event) }
     seq--
   }
