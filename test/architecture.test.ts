@@ -129,6 +129,7 @@ const notBounds: Readonly<Record<string, readonly string[]>> = {
     'engine/fs/ranges.ts int32Max',
     'engine/fs/values.ts uint32Max',
     'engine/operations/schemas/wire-types.ts maxInt64',
+    'engine/text/binary-patch.ts bytesPerLine',
     'engine/services/bundles/bundle-checks.ts lastTime',
     'engine/services/locks/posix-lock-ranges.ts endOfRanges',
     'engine/storage/keys.ts maxSeq',

@@ -86,6 +86,11 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     'LockWaitOptions',
     (options) => session.posixLocks.setBlocking(lock, options),
   ],
+  'diff.files': ['DiffFilesOptions', (options) => firstOf(session.diff().files(options))],
+  'diff.patch': ['DiffPatchOptions', (options) => firstOf(session.diff().patch(options))],
+  'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
+  'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
+  'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
 

@@ -97,7 +97,7 @@ const requests: {
     names: { base: 'base', ours: 'ours', theirs: 'theirs' },
   }),
   rebaseSession: async ({ engine }) => {
-    const sourceId = await newSource(engine)
+    const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
     await engine.sources.waitForJob(
       await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/file': 'one' } } }),
     )

@@ -99,7 +99,7 @@ export const engineCalls: Calls<main.Engine> = {
   close: [],
 }
 
-const mergeOptions: main.MergeOptions = {
+export const mergeOptions: main.MergeOptions = {
   policies: [{ glob: '**', policy: 'ours' }],
   mergers: [{ glob: '*.json', merge: () => undefined }],
   dryRun: true,

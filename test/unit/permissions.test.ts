@@ -153,6 +153,12 @@ const conditional: Readonly<Record<string, (handle: Session, scope: EngineScope)
     const { id } = await (await engine.sessions.open(handle.id)).fork()
     return handle.merge({ sessionId: id })
   },
+  'diffFiles checkpoint': ({ id }, scope) =>
+    callOperation(scope, 'diffFiles', { sessionId: id, from: { checkpointLabel: 'one' } }),
+  'diffFiles otherSession': async ({ id }, scope) => {
+    const other = await engine.sessions.create({ files: { '/other': '' } })
+    return callOperation(scope, 'diffFiles', { sessionId: id, from: { sessionId: other.id } })
+  },
   'exportTar checkpoint': (handle) => drain(handle.exportTar({ checkpointLabel: 'one' })),
   'applyBatch borrowed': async ({ files }) => {
     const borrowed = { offset: 0, length: 6, hash: await hashOf('/a') }

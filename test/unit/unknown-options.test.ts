@@ -218,7 +218,13 @@ describe('from a client', () => {
   rejects('sessions', () => remote.client.sessions, wireSessions, inProcess)
   rejects('sources', () => remote.client.sources, wireSources, inProcess)
   rejects('usage', () => remote.client.usage, calls.usageCalls, inProcess)
-  rejects('session', open, calls.sessionCalls, inProcess)
+  const { mergers: _, ...wireMerge } = calls.mergeOptions
+  const wireSession = {
+    ...calls.sessionCalls,
+    merge: [[calls.sessionCalls.merge[0]![0], wireMerge]],
+    rebase: [[{ revisionId: '', ...wireMerge }]],
+  } as calls.Calls<main.Session>
+  rejects('session', open, wireSession, inProcess)
   rejects('files', of('files'), calls.filesCalls)
   rejects('cache', of('cache'), calls.cacheCalls)
   rejects('bus', of('bus'), calls.busCalls)

@@ -350,6 +350,7 @@ export class EngineScope implements EngineApi {
 
   #diff(action: ComparingAction, request: DiffRequest): Diff {
     let copy: DiffRequest | undefined
+    const compared = new Set<string | undefined>()
     const side = (name: 'from' | 'to') => (): StateReference => {
       copy ??= diffShape.read(request)
       const reference = stateShape.readPart(copy[name], name)
@@ -357,6 +358,8 @@ export class EngineScope implements EngineApi {
       const { permissions } = this.#access
       permissions.check(action, sessionId === undefined ? {} : { sessionId })
       if (refersToHistory(reference)) permissions.checkWhen(action, 'checkpoint')
+      compared.add(sessionId)
+      if (compared.size > 1) permissions.checkWhen(action, 'otherSession')
       return reference
     }
     return diffOf(this.#access.core, side('from'), side('to'))
