@@ -148,7 +148,7 @@ type WireOptions = Omit<Given<OperationRequest<'diffFiles'>>, keyof DiffRequest>
 function wireOptions({ renames, globs, ...rest }: DiffFilesOptions): WireOptions {
   return {
     ...rest,
-    ...(globs !== undefined && { globs: copyOf(globs, 'globs') as string[] }),
+    ...(globs !== undefined && { globs: copyOf(globs, 'globs') }),
     ...(renames !== undefined &&
       (typeof renames === 'object' ? similarityShape.readPart(renames, 'renames') : { renames })),
   }

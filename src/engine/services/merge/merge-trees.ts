@@ -3,7 +3,7 @@ import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
 import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
-import { changedPaths, sameNode, type ChangedPath, type MergeTrees, type SideName } from './changed-paths.js'
+import { changedPaths, sameNode, type ChangedPath, type MergeTrees } from './changed-paths.js'
 import { exactRenames, type Renames } from './exact-renames.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
@@ -359,5 +359,3 @@ function* parentsOf(path: string): Generator<string, void> {
   for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
     yield path.slice(0, end)
 }
-
-export type { SideName }
