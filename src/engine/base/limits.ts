@@ -134,8 +134,6 @@ export const limits = {
   grepMultilineBytes: 4 * 2 ** 20,
   /** Lines of context before or after a match. */
   grepContext: 100,
-  /** Bytes at the start of a file that decide whether it is binary, as in git. */
-  binaryBytes: 8000,
   /** Queries whose results are remembered. */
   grepQueries: 32,
   /** Memory for remembered results of searches. */

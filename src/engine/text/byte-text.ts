@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { limits } from '../base/limits.js'
 
 /**
  * Bytes as a string with one character for each byte. Searching and replacing in it keeps every byte, also bytes that
@@ -6,8 +7,13 @@ import { Buffer } from 'node:buffer'
  */
 export type ByteText = string
 
-export function byteTextOf(bytes: Buffer): ByteText {
-  return bytes.toString('latin1')
+export function byteTextOf(bytes: Uint8Array): ByteText {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+}
+
+/** Whether bytes are not text. As in git: a NUL is among the first ones. */
+export function isBinary(bytes: Uint8Array): boolean {
+  return bytes.subarray(0, limits.binaryCheckBytes).includes(0)
 }
 
 /** Text in UTF-8, as one character for each byte. */

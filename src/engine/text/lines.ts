@@ -1,24 +1,4 @@
-/**
- * Lines of text whose bytes stay exact. A text is a latin1 string: one character for each byte, in any encoding. A
- * line keeps its ending, so joining the lines gives the text again.
- */
-import { Buffer } from 'node:buffer'
-import { limits } from '../base/limits.js'
-
-/** The text of some bytes. `encodeText` gives the same bytes back, also for invalid UTF-8. */
-export function decodeText(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
-}
-
-/** The bytes of a text from `decodeText`. */
-export function encodeText(text: string): Uint8Array {
-  return Buffer.from(text, 'latin1')
-}
-
-/** Whether bytes are not text. As in git: a NUL is among the first ones. */
-export function isBinary(bytes: Uint8Array): boolean {
-  return bytes.subarray(0, limits.binaryCheckBytes).includes(0)
-}
+/** Lines of text. A line keeps its ending, so joining the lines gives the text again. */
 
 /**
  * Cuts a text after each LF. A CR before the LF belongs to the ending. The last line has no ending if the

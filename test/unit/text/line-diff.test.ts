@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { diffLines } from '../../../src/engine/text/line-diff.js'
-import { decodeText, encodeText, isBinary, LineTable, splitLines } from '../../../src/engine/text/lines.js'
+import { byteTextOf, bytesOf, isBinary } from '../../../src/engine/text/byte-text.js'
+import { LineTable, splitLines } from '../../../src/engine/text/lines.js'
 import { seed, runs } from '../../support/seed.js'
 
 /** Checks that the changes are in order with equal lines between them, and that they give `b`. */
@@ -79,9 +80,9 @@ test.each([
 
 test('splits lines so that their bytes stay exact', () => {
   const bytes = Uint8Array.of(0xff, 0x0d, 0x0a, 0x0a, 0x80, 0x0d, 0xc3)
-  const lines = splitLines(decodeText(bytes))
+  const lines = splitLines(byteTextOf(bytes))
   expect(lines).toEqual(['\xff\r\n', '\n', '\x80\r\xc3'])
-  expect(Uint8Array.from(encodeText(lines.join('')))).toEqual(bytes)
+  expect(Uint8Array.from(bytesOf(lines.join('')))).toEqual(bytes)
   expect(splitLines('')).toEqual([])
   expect(splitLines('a\n')).toEqual(['a\n'])
   expect([...new LineTable().idsOf(['a\n', 'a', 'a\n', 'a\r\n'])]).toEqual([0, 1, 0, 2])

@@ -5,7 +5,7 @@ import { formatHash, sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { splitPath } from '../../base/path.js'
 import type { Core } from '../../session/core.js'
-import { decodeText, isBinary } from '../../text/lines.js'
+import { byteTextOf, isBinary } from '../../text/byte-text.js'
 import { mergeText, type TextMerge } from '../../text/merge-text.js'
 import type { LineRange } from '../../text/merge-lines.js'
 import { FileNode, kindOf, Symlink, type Dir, type Node, type NodeKind } from '../../tree/node.js'
@@ -145,7 +145,7 @@ function hunksOf(
 ): ConflictHunk[] {
   if (kind !== 'content' && kind !== 'add/add') return []
   if (ours === undefined || theirs === undefined || [base, ours, theirs].some(isBinary)) return []
-  const merge = mergeText({ base: decodeText(base), ours: decodeText(ours), theirs: decodeText(theirs) })
+  const merge = mergeText({ base: byteTextOf(base), ours: byteTextOf(ours), theirs: byteTextOf(theirs) })
   return merge.regions.flatMap((region) =>
     region.kind === 'clean'
       ? []

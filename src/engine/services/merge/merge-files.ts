@@ -6,7 +6,7 @@ import type { BlobRef } from '../../cas/blob.js'
 import { bodyOf } from '../../cas/content-writer.js'
 import { cutIntoBlobs, toBytes } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
-import { decodeText, encodeText, isBinary } from '../../text/lines.js'
+import { byteTextOf, bytesOf, isBinary } from '../../text/byte-text.js'
 import { mergeText, renderMarkers, renderSides, type TextMerge } from '../../text/merge-text.js'
 import { FileNode, noAttributes, type Attributes } from '../../tree/node.js'
 import { findXattr, withXattr, type Xattrs } from '../../tree/xattrs.js'
@@ -111,12 +111,12 @@ export class FileMerger {
     const versions = { base: baseBytes ?? new Uint8Array(), ours: ourBytes, theirs: theirBytes }
     if (Object.values(versions).some(isBinary)) return stays
     const text = mergeText({
-      base: decodeText(versions.base),
-      ours: decodeText(versions.ours),
-      theirs: decodeText(versions.theirs),
+      base: byteTextOf(versions.base),
+      ours: byteTextOf(versions.ours),
+      theirs: byteTextOf(versions.theirs),
     })
     if (text.conflictCount > 0 && policy !== 'union' && policy !== 'markers') return stays
-    const rendered = encodeText(render(text, policy, names))
+    const rendered = bytesOf(render(text, policy, names))
     const isOpen = text.conflictCount > 0 && policy !== 'union'
     return { file: this.file(rendered, noAttributes), conflict: isOpen ? 'markers' : undefined }
   }

@@ -1,7 +1,8 @@
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { diffLines, type LineChange } from '../../text/line-diff.js'
-import { decodeText, isBinary, LineTable, splitLines } from '../../text/lines.js'
+import { byteTextOf, isBinary } from '../../text/byte-text.js'
+import { LineTable, splitLines } from '../../text/lines.js'
 import { FileNode, Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { FileChange, Leaf } from './file-changes.js'
@@ -80,7 +81,7 @@ function hasManyLines(bytes: Uint8Array): boolean {
 const lf = 0x0a
 
 function linesOf(bytes: Uint8Array | undefined): string[] {
-  return bytes === undefined ? [] : splitLines(decodeText(bytes))
+  return bytes === undefined ? [] : splitLines(byteTextOf(bytes))
 }
 
 function compareText(before: readonly string[], after: readonly string[]): ContentChange {

@@ -1,7 +1,7 @@
 import { binaryPatch } from '../../text/binary-patch.js'
 import { formatGitPatch, type PatchSide } from '../../text/git-patch.js'
 import { hunksOf } from '../../text/hunks.js'
-import { encodeText } from '../../text/lines.js'
+import { bytesOf } from '../../text/byte-text.js'
 import { Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { ContentComparison, type ContentChange } from './content-change.js'
@@ -27,7 +27,7 @@ export async function patchOf(
   content: ContentChange,
   context: number,
 ): Promise<Uint8Array> {
-  return encodeText(await textOf(change, content, context))
+  return bytesOf(await textOf(change, content, context))
 }
 
 async function textOf(change: FileChange, content: ContentChange, context: number): Promise<string> {

@@ -1,6 +1,7 @@
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/cooperative.js'
-import { decodeText, isBinary, splitLines } from '../../text/lines.js'
+import { byteTextOf, isBinary } from '../../text/byte-text.js'
+import { splitLines } from '../../text/lines.js'
 import { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { readWhole } from './read-whole.js'
@@ -62,7 +63,7 @@ async function fingerprints(core: Core, files: readonly Candidate[]): Promise<Fi
     const bytes = await readWhole(core, file.node)
     if (isBinary(bytes)) continue
     const lines = new Map<string, number>()
-    for (const line of splitLines(decodeText(bytes))) lines.set(line, (lines.get(line) ?? 0) + line.length)
+    for (const line of splitLines(byteTextOf(bytes))) lines.set(line, (lines.get(line) ?? 0) + line.length)
     found.push({ file, size, lines })
   }
   return found

@@ -5,7 +5,8 @@ import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import { diffLines } from '../../text/line-diff.js'
-import { decodeText, isBinary, LineTable, splitLines, type LineIds } from '../../text/lines.js'
+import { byteTextOf, isBinary } from '../../text/byte-text.js'
+import { LineTable, splitLines, type LineIds } from '../../text/lines.js'
 import { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { isADirectory, notFound, resolve } from '../reads/resolve.js'
@@ -120,7 +121,7 @@ async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<Li
   if (file.size > limits.blameBytes) return undefined
   const body = await whenLoaded(() => core.contentIds.body(file))
   const content = await core.content.read(body, 0, file.size)
-  return isBinary(content) ? undefined : table.idsOf(splitLines(decodeText(content)))
+  return isBinary(content) ? undefined : table.idsOf(splitLines(byteTextOf(content)))
 }
 
 /** The lines of a file, and the event of each one that is found. */

@@ -1,6 +1,7 @@
 import type { Buffer } from 'node:buffer'
 import type { Steps } from '../../base/cooperative.js'
 import { limits } from '../../base/limits.js'
+import { isBinary } from '../../text/byte-text.js'
 import { cutLine } from '../../text/line-text.js'
 import type { ContentLine, ContentMatches } from './grep-cache.js'
 import type { LineQuery } from './grep-request.js'
@@ -12,7 +13,7 @@ export function* searchContent(
   matcher: LineMatcher,
   query: LineQuery,
 ): Steps<ContentMatches | 'none', undefined> {
-  if (bytes.subarray(0, limits.binaryBytes).includes(0)) return 'none'
+  if (isBinary(bytes)) return 'none'
   const hasBom = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
   const opened = matcher.open(hasBom ? bytes.subarray(3) : bytes)
   if (opened === undefined) return 'none'
