@@ -11,6 +11,7 @@ export {
 } from './base/errors.js'
 export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
+export type { JsonObject, JsonValue } from './base/json-object.js'
 export { given, kindOf, parseFlag, parseFunction, readList, type StringMap } from './base/input.js'
 export { limits } from './base/limits.js'
 export { Shape, type NamesOf } from './base/shape.js'
@@ -191,6 +192,7 @@ export {
 export type {
   Checkpoint,
   CheckpointCreateRequest,
+  CheckpointListRequest,
   CheckpointPage,
   CheckpointReference,
   PruneRequest,
@@ -243,6 +245,13 @@ export type { Change } from './session/tree-changes.js'
 export type { RestoreRequest, RestoreResult } from './session/restore.js'
 export type { Blame, BlameRange, BlameRequest } from './session/history/blame.js'
 export type { PathChange, PathHistoryPage, PathHistoryRequest } from './session/history/path-history.js'
+export type {
+  CommonAncestor,
+  LineageChild,
+  LineageParent,
+  LineageRequest,
+  SessionLineage,
+} from './services/merge/session-lineage.js'
 export type { Preview } from './session/preview.js'
 export type { UndoRequest, UndoResult } from './session/undo.js'
 export type { SessionView, ViewDiffTarget, ViewFiles } from './facade/session-view.js'

@@ -62,7 +62,7 @@ const requests: {
 } = {
   createSession: () => ({ files: [{ path: '/a', content }], initialTags: { a: 'b' } }),
   getSession: ({ sessionId }) => ({ sessionId }),
-  listSessions: () => ({ filter: 'template=yes', pageSize: 2, pageToken: '' }),
+  listSessions: () => ({ filter: 'template=yes', metadata: { turn: 1 }, pageSize: 2, pageToken: '' }),
   deleteSession: ({ sessionId }) => ({ sessionId }),
   getManifest: ({ sessionId }) => ({
     sessionId,
@@ -73,16 +73,21 @@ const requests: {
   }),
   forkSession: async ({ session, sessionId }) => {
     await session.checkpoint({ checkpointLabel: 'here' })
-    return { sourceSessionId: sessionId, sourceCheckpointLabel: 'here', newTags: { c: 'd' } }
+    return {
+      sourceSessionId: sessionId,
+      sourceCheckpointLabel: 'here',
+      newTags: { c: 'd' },
+      metadata: { turn: 1 },
+    }
   },
-  createCheckpoint: ({ sessionId }) => ({ sessionId, label: 'here' }),
+  createCheckpoint: ({ sessionId }) => ({ sessionId, label: 'here', metadata: { turn: 1 } }),
   restoreCheckpoint: async ({ session, sessionId }) => {
     const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'here' })
     return { sessionId, checkpointId }
   },
   listCheckpoints: async ({ session, sessionId }) => {
-    await session.checkpoint({ checkpointLabel: 'here' })
-    return { sessionId, pageSize: 1, pageToken: '' }
+    await session.checkpoint({ checkpointLabel: 'here', metadata: { turn: 1 } })
+    return { sessionId, metadata: { turn: 1 }, pageSize: 1, pageToken: '' }
   },
   deleteCheckpoint: async ({ session, sessionId }) => {
     const { id: checkpointId } = await session.checkpoint({ checkpointLabel: 'here' })
@@ -193,6 +198,10 @@ const requests: {
   listPathHistory: async ({ session, sessionId }) => {
     await session.files.write({ path: '/file', content: 'one' })
     return { sessionId, path: '/file', pageSize: 1, pageToken: '' }
+  },
+  getLineage: async ({ session, sessionId }) => {
+    const { id } = await session.fork()
+    return { sessionId, with: id, pageSize: 1, pageToken: '' }
   },
   blame: async ({ session, sessionId }) => {
     await session.files.write({ path: '/lines', content: 'one\ntwo\n' })

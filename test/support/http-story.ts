@@ -272,7 +272,11 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
   await step('a page of less than nothing', 'getManifest', { sessionId, pageSize: -1 }, 400)
 
   // Checkpoints, forks and diffs.
-  const checkpoint = await step('a checkpoint', 'createCheckpoint', { sessionId, label: 'before-review' })
+  const checkpoint = await step('a checkpoint', 'createCheckpoint', {
+    sessionId,
+    label: 'before-review',
+    metadata: { turn: 3 },
+  })
   await step('a file', 'deleteFile', { sessionId, path: '/docs/draft.md' })
   await step('a checkpoint and the newest state', 'diff', {
     sessionId,
@@ -289,11 +293,14 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     patch: true,
   })
   await step('all checkpoints', 'listCheckpoints', { sessionId })
+  await step('those of a turn', 'listCheckpoints', { sessionId, metadata: '{"turn":3}' })
   await step('a checkpoint', 'forkSession', {
     sourceSessionId: sessionId,
     sourceCheckpointLabel: 'before-review',
     newTags: { agent: 'coder-2' },
+    metadata: { turn: 3 },
   })
+  await step('those of a turn', 'listSessions', { metadata: '{"turn":3}' })
   await step('a checkpoint', 'restoreCheckpoint', { sessionId, checkpointId: checkpoint['id'] })
   await step('a directory that is not empty', 'removeDirectory', { sessionId, path: '/docs' }, 400)
   await step('a directory', 'removeDirectory', { sessionId, path: '/docs', recursive: true })
@@ -329,6 +336,7 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     files: [{ path: '/a.txt', content: base64('one\n') }],
   })
   const attempt = await step('for an attempt', 'forkSession', { sourceSessionId: draft['id'] })
+  await step('the relatives', 'getLineage', { sessionId: draft['id'], with: attempt['id'] })
   const change = (name: string, id: unknown, content: string): Promise<unknown> =>
     step(name, 'applyBatch', {
       sessionId: id,

@@ -48,7 +48,7 @@ export const sessionsCalls: Calls<main.Sessions> = {
   importBundle: [[content, { signal }]],
   open: [[id]],
   get: [[id]],
-  list: [[{ filter: 'a=b', ...page }]],
+  list: [[{ filter: 'a=b', metadata: {}, ...page }]],
   delete: [[id]],
 }
 
@@ -113,15 +113,16 @@ export const sessionCalls: Calls<main.Session> = {
   get: [[]],
   analytics: [[]],
   delete: [],
-  fork: [[{ checkpointLabel: '', newTags: {} }], [{ from: stateName }]],
+  fork: [[{ checkpointLabel: '', newTags: {}, metadata: {} }], [{ from: stateName }]],
+  lineage: [[{ with: id, ...page }]],
   at: [[stateName]],
   undo: [[{ count: 1, by: 'event', dryRun: true }]],
   redo: [[{ count: 1, by: 'group', dryRun: true }]],
   group: [['a']],
   history: [[{ path: '/a', ...page }]],
   blame: [[{ path: '/a', at: stateName }]],
-  checkpoint: [[{ checkpointLabel: '' }]],
-  listCheckpoints: [[page]],
+  checkpoint: [[{ checkpointLabel: '', metadata: {} }]],
+  listCheckpoints: [[{ metadata: {}, ...page }]],
   deleteCheckpoint: [[{ checkpointId: id }], [{ checkpointLabel: 'a' }]],
   pruneCheckpoints: [[{ keepLast: 10 }]],
   restore: [

@@ -191,6 +191,7 @@ const seenFiles = listOf(tupleOf(text, text, text))
 const anyValue: Values = { right: [{}, [], null, 1, 'text'], wrong: [] }
 const stored = { type: 'blob', size: 1 }
 
+const anyObject: Values = { right: [{}, { a: [1, { b: null }] }], wrong: [null, [], 'text', 1] }
 const rows: readonly Row[] = [
   object(sessionKind, 'tenant', {
     id: text,
@@ -198,6 +199,7 @@ const rows: readonly Row[] = [
     base: optional(tupleOf(text, count)),
     status: oneOf(SessionStatus),
     tags: texts,
+    metadata: optional(anyObject),
     createdAt: number,
     conflicts: optional(count),
     pendingApprovals: optional(count),
@@ -206,7 +208,13 @@ const rows: readonly Row[] = [
     deletedAt: optional(number),
   }),
   object(snapshotKind, 'session', { seq: count, at: number, chain: text, root, pruned: optional(onlyTrue) }),
-  object(checkpointKind, 'session', { id: text, seq: count, label: text, createdAt: number }),
+  object(checkpointKind, 'session', {
+    id: text,
+    seq: count,
+    label: text,
+    createdAt: number,
+    metadata: optional(anyObject),
+  }),
   object(branchTipKind, 'session', { commitId: text, seq: optional(count) }),
   object(fileLockKind, 'session', {
     path: text,

@@ -1,3 +1,4 @@
+import type { JsonValue } from '../../engine/index.js'
 /** Parsers for the arguments and option values of the command line. */
 import { UsageError } from './failure.js'
 
@@ -10,6 +11,21 @@ export function parsePairs(option: string, pairs: readonly string[] = []): Recor
     parsed[pair.slice(0, at)] = pair.slice(at + 1)
   }
   return parsed
+}
+
+/** Parses `key=value` pairs whose values are JSON, such as `turn=3`. Other values are text. */
+export function parseValues(option: string, pairs: readonly string[]): Record<string, JsonValue> {
+  const values = Object.create(null) as Record<string, JsonValue>
+  for (const [key, text] of Object.entries(parsePairs(option, pairs))) values[key] = parseValue(text)
+  return values
+}
+
+function parseValue(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue
+  } catch {
+    return text
+  }
 }
 
 /** A parsed `<session>:<path>`. The path starts at the root, even without a leading slash. */

@@ -129,6 +129,33 @@ export async function showPathLog(context: Context, session: SessionApi, path: s
   }
 }
 
+/** Prints the parent, the forks, and the common ancestors with another session. */
+export async function showLineage(
+  context: Context,
+  [prefix, other]: [string, string | undefined],
+): Promise<void> {
+  const session = await context.session(prefix)
+  const related = other === undefined ? {} : { with: await context.sessionId(other) }
+  let page = await session.lineage(related)
+  if (page.parent !== undefined) {
+    const { parent } = page
+    const note = parent.exists ? '' : '  deleted'
+    await context.out.line(`parent   ${parent.eventId}${note}`, { parent })
+  }
+  for (const ancestor of page.commonAncestors)
+    await context.out.line(`common   ${ancestor.eventId || `base ${ancestor.baseFingerprint}`}`, {
+      commonAncestor: ancestor,
+    })
+  for (;;) {
+    for (const child of page.children)
+      await context.out.line(() => `fork     ${child.sessionId}  ${child.createdAt}  ${child.eventId}`, {
+        child,
+      })
+    if (page.nextPageToken === '') return
+    page = await session.lineage({ pageToken: page.nextPageToken })
+  }
+}
+
 const letters = { added: 'A', removed: 'D', modified: 'M' } as const
 
 async function printChanges(context: Context, changes: readonly Change[]): Promise<void> {

@@ -1,5 +1,5 @@
-import type { SessionInfo } from '../../engine/index.js'
-import { parseAuthor, parsePairs } from './arguments.js'
+import type { JsonObject, SessionInfo } from '../../engine/index.js'
+import { parseAuthor, parsePairs, parseValues } from './arguments.js'
 import type { Context } from './context.js'
 import { checkpointsOf } from './checkpoints.js'
 import { UsageError } from './failure.js'
@@ -31,12 +31,12 @@ export async function createSession(
 export async function listSessions(
   context: Context,
   _: [],
-  options: { readonly filter?: string },
+  options: { readonly filter?: string; readonly metadata?: readonly string[] },
 ): Promise<void> {
   const { sessions } = await context.workspaces()
   const filter = options.filter === undefined ? {} : { filter: options.filter }
   for (let pageToken = ''; ;) {
-    const page = await sessions.list({ ...filter, pageToken })
+    const page = await sessions.list({ ...filter, ...metadataOf(options), pageToken })
     await context.out.table(
       page.sessions.map((session) => ({
         cells: [session.id, shortStatus(session), session.createdAt, pairs(session.tags)],
@@ -74,12 +74,16 @@ export async function showSession(context: Context, [prefix]: [string]): Promise
 export async function forkSession(
   context: Context,
   [prefix]: [string],
-  options: { readonly checkpoint?: string; readonly tag?: readonly string[] },
+  options: {
+    readonly checkpoint?: string
+    readonly tag?: readonly string[]
+    readonly metadata?: readonly string[]
+  },
 ): Promise<void> {
   const newTags = parsePairs('--tag', options.tag)
   const session = await context.session(prefix)
   const label = options.checkpoint === undefined ? {} : { checkpointLabel: options.checkpoint }
-  const fork = await session.fork({ ...label, newTags })
+  const fork = await session.fork({ ...label, newTags, ...metadataOf(options) })
   await context.out.line(fork.id, await fork.get())
 }
 
@@ -161,9 +165,11 @@ export async function showLog(
 export async function makeCheckpoint(
   context: Context,
   [prefix, checkpointLabel]: [string, string | undefined],
+  options: { readonly metadata?: readonly string[] },
 ): Promise<void> {
   const session = await context.session(prefix)
-  const checkpoint = await session.checkpoint(checkpointLabel === undefined ? {} : { checkpointLabel })
+  const label = checkpointLabel === undefined ? {} : { checkpointLabel }
+  const checkpoint = await session.checkpoint({ ...label, ...metadataOf(options) })
   await context.out.line(checkpoint.id, checkpoint)
 }
 
@@ -187,6 +193,14 @@ export async function commitSession(
     ...(allowEmpty && { allowEmpty }),
   })
   await context.out.line(commit.commitId, commit)
+}
+
+/** The metadata of the options --metadata: values of JSON, or otherwise text. */
+function metadataOf({ metadata }: { readonly metadata?: readonly string[] }): {
+  readonly metadata?: JsonObject
+} {
+  if (metadata === undefined) return {}
+  return { metadata: parseValues('--metadata', metadata) }
 }
 
 /** Returns the operation of an event type: `writeFile` for `v1.FileSystemService.WriteFile`. */

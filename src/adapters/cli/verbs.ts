@@ -130,7 +130,12 @@ export const verbs: readonly Verb[] = [
     aliases: ['list'],
     does: 'list sessions: id, status, creation time, tags',
     load: async () => (await sessionVerbs()).listSessions,
-    options: [option('--filter <key=value>', 'list only sessions with this tag').sets('filter')],
+    options: [
+      option('--filter <key=value>', 'list only sessions with this tag').sets('filter'),
+      repeated('--metadata <key=value>', 'list only sessions with this metadata; can be repeated').sets(
+        'metadata',
+      ),
+    ],
   },
   {
     name: 'session show',
@@ -149,6 +154,7 @@ export const verbs: readonly Verb[] = [
       repeated('--tag <key=value>', "tag, in addition to the session's tags; can be repeated").sets(
         'newTags',
       ),
+      metadataPairs(),
     ],
   },
   {
@@ -317,6 +323,7 @@ export const verbs: readonly Verb[] = [
     does: 'create a checkpoint of a session, and print its id',
     load: async () => (await sessionVerbs()).makeCheckpoint,
     takes: { '<session>': 'id, or the beginning of it', '[label]': 'label, unique within the session' },
+    options: [metadataPairs()],
   },
   {
     name: 'restore',
@@ -359,6 +366,15 @@ export const verbs: readonly Verb[] = [
     load: async () => (await historyVerbs()).showBlame,
     takes: { '<session>': 'id, or the beginning of it', '<path>': 'text file' },
     options: [option('--at <state>', `state of the file: ${stateForms}`)],
+  },
+  {
+    name: 'lineage',
+    does: 'list the parent and the forks of a session',
+    load: async () => (await historyVerbs()).showLineage,
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '[other]': 'another session, to list the newest common ancestors too',
+    },
   },
   {
     name: 'commit',
@@ -462,6 +478,12 @@ function option(flags: string, description: string): Flag {
 export function repeated(flags: string, description: string): Flag {
   return new Flag(flags, description).argParser((value: string, previous: readonly string[] | undefined) =>
     previous === undefined ? [value] : [...previous, value],
+  )
+}
+
+function metadataPairs(): Option {
+  return repeated('--metadata <key=value>', 'metadata; the value is JSON or text; can be repeated').sets(
+    'metadata',
   )
 }
 

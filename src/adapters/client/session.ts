@@ -30,7 +30,12 @@ import type { Transport } from './transport.js'
 import { RemoteView } from './view.js'
 import { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
 
-const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, from: true, newTags: true })
+const forkShape = new Shape<ForkRequest>({
+  checkpointLabel: true,
+  from: true,
+  newTags: true,
+  metadata: true,
+})
 const restoreShape = new Shape<RestoreRequest>({
   checkpointId: true,
   checkpointLabel: true,
@@ -45,7 +50,7 @@ const stateNameShape = new Shape<StateName>({
   time: true,
   base: true,
 })
-const checkpointShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
+const checkpointShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true, metadata: true })
 const pruneShape = new Shape<PruneRequest>({ keepLast: true })
 const commitShape = new Shape<SessionCommitRequest>({
   message: true,
@@ -222,8 +227,9 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * const { id } = await session.checkpoint({ checkpointLabel: 'before' })
    */
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
-    const { checkpointLabel: label } = checkpointShape.read(request)
-    return ofLibrary(await callsOf(this).call('createCheckpoint', label === undefined ? {} : { label }))
+    const { checkpointLabel: label, ...rest } = checkpointShape.read(request)
+    const named = label === undefined ? {} : { label }
+    return ofLibrary(await callsOf(this).call('createCheckpoint', { ...rest, ...named }))
   }
 
   /**

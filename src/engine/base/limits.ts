@@ -24,6 +24,12 @@ export const limits = {
   tagKeyBytes: 128,
   /** A value of a tag. */
   tagValueBytes: 1024,
+  /** The metadata of a checkpoint or fork, as JSON. */
+  metadataBytes: 4096,
+  /** Nested objects and arrays in metadata, the outermost included. */
+  metadataDepth: 8,
+  /** Sessions that one page of children looks at. A page that needs more ends early. */
+  lineageScan: 10_000,
   /** A label, and other short texts such as a display name, a branch, a tenant or a principal. */
   labelBytes: 1024,
   /** A comment, summary, feedback, commit message or other longer text. */

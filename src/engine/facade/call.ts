@@ -93,9 +93,10 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
     const from = sourceCheckpointLabel === undefined ? {} : { checkpointLabel: sourceCheckpointLabel }
     return describeHandle(await session.fork({ ...request, ...from }))
   },
-  createCheckpoint: inSession(async (session, { label = '' }) =>
-    labelled(await session.checkpoint({ checkpointLabel: parseText('label', label, limits.labelBytes) })),
-  ),
+  createCheckpoint: inSession(async (session, { label = '', ...request }) => {
+    const checkpointLabel = parseText('label', label, limits.labelBytes)
+    return labelled(await session.checkpoint({ ...request, checkpointLabel }))
+  }),
   listCheckpoints: inSession(async (session, request) => {
     const { checkpoints, nextPageToken } = await session.listCheckpoints(request)
     return { checkpoints: checkpoints.map(labelled), nextPageToken }

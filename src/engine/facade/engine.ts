@@ -37,7 +37,7 @@ import {
   createSession,
   describeSession,
   listSessions,
-  sessionListShape,
+  parseSessionList,
   type SessionInfo,
   type SessionListRequest,
   type SessionPage,
@@ -243,9 +243,10 @@ export class Sessions {
    *
    * @example
    * const { sessions } = await engine.sessions.list({ filter: 'task=42' })
+   * const ofTurn = await engine.sessions.list({ metadata: { turn: 3 } })
    */
   async list(request: SessionListRequest = {}): Promise<SessionPage> {
-    const copy = sessionListShape.read(request)
+    const copy = parseSessionList(request)
     return this.#access.run('listSessions', {}, () =>
       listSessions(this.#core, this.#access.permissions, copy),
     )

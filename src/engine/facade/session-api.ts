@@ -8,10 +8,12 @@ import type { SessionCommitRequest } from '../services/sources/commits.js'
 import type {
   Checkpoint,
   CheckpointCreateRequest,
+  CheckpointListRequest,
   CheckpointPage,
   CheckpointReference,
   PruneRequest,
 } from '../session/checkpoints.js'
+import type { LineageRequest, SessionLineage } from '../services/merge/session-lineage.js'
 import type { SessionEvent } from '../session/history/event-log.js'
 import type { Blame, BlameRequest } from '../session/history/blame.js'
 import type { PathHistoryPage, PathHistoryRequest } from '../session/history/path-history.js'
@@ -168,7 +170,7 @@ export interface SessionApi {
    * @example
    * const { checkpoints } = await session.listCheckpoints({ pageSize: 10 })
    */
-  listCheckpoints(request?: PageRequest): Promise<CheckpointPage>
+  listCheckpoints(request?: CheckpointListRequest): Promise<CheckpointPage>
   /**
    * Deletes a checkpoint and frees its label. Errors are those of {@link Session.deleteCheckpoint}.
    *
@@ -230,6 +232,13 @@ export interface SessionApi {
    * const { ranges } = await session.blame({ path: '/src/a.ts' })
    */
   blame(request: BlameRequest): Promise<Blame>
+  /**
+   * The relatives of the session. Errors are those of {@link Session.lineage}.
+   *
+   * @example
+   * const { parent, children } = await session.lineage()
+   */
+  lineage(request?: LineageRequest): Promise<SessionLineage>
   /**
    * A page of the tree, with a hash of the whole tree. Errors are those of {@link Session.manifest}.
    *

@@ -1,5 +1,4 @@
 import { invalid } from '../base/errors.js'
-import { pageShape, type PageRequest } from '../base/paging.js'
 import { parseAtCall, Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { parseText } from '../base/input.js'
@@ -11,20 +10,28 @@ import { SessionAccess } from '../session/access/session-access.js'
 import { ViewAccess } from '../session/access/view-access.js'
 import type { NarrowRequest, Permissions } from '../session/access/permissions.js'
 import {
-  checkpointCreateShape,
   checkpointShape,
   createCheckpoint,
   deleteCheckpoint,
   listCheckpoints,
   parsePrune,
+  parseCheckpointCreate,
+  parseCheckpointList,
   pruneCheckpoints,
   type Checkpoint,
   type CheckpointCreateRequest,
+  type CheckpointListRequest,
   type CheckpointPage,
   type CheckpointReference,
   type PruneRequest,
 } from '../session/checkpoints.js'
 import type { Core } from '../session/core.js'
+import {
+  parseLineage,
+  readLineage,
+  type LineageRequest,
+  type SessionLineage,
+} from '../services/merge/session-lineage.js'
 import { blameFile, parseBlame, type Blame, type BlameRequest } from '../session/history/blame.js'
 import {
   listPathHistory,
@@ -347,10 +354,10 @@ export class Session implements SessionApi {
    * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event, or did not exist at this time.
    * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
    * @throws {EngineError} INVALID_ARGUMENT when a tag has the wrong form.
-   * @throws {EngineError} TOO_LARGE when there would be over 64 tags, or one is too long.
+   * @throws {EngineError} TOO_LARGE when there would be over 64 tags, or a tag or the metadata is too large.
    *
    * @example
-   * const attempt = await session.fork({ newTags: { attempt: '1' } })
+   * const attempt = await session.fork({ newTags: { attempt: '1' }, metadata: { turn: 3 } })
    */
   async fork(request: ForkRequest = {}): Promise<Session> {
     const copy = parseFork(request)
@@ -366,16 +373,15 @@ export class Session implements SessionApi {
    * Names the current state, at the same cost for a tree of any size.
    *
    * @throws {EngineError} ALREADY_EXISTS when the session has a checkpoint with this label.
-   * @throws {EngineError} TOO_LARGE when the label is over 1,024 bytes.
+   * @throws {EngineError} INVALID_ARGUMENT when the metadata is not an object of JSON.
+   * @throws {EngineError} TOO_LARGE when the label is over 1,024 bytes, or the metadata over 4 KiB or 8 levels.
    *
    * @example
-   * const { id } = await session.checkpoint({ checkpointLabel: 'before' })
+   * const { id } = await session.checkpoint({ checkpointLabel: 'before', metadata: { turn: 3 } })
    */
   async checkpoint(request: CheckpointCreateRequest = {}): Promise<Checkpoint> {
-    const { checkpointLabel } = checkpointCreateShape.read(request)
-    return this.#access.run('createCheckpoint', (live) =>
-      createCheckpoint(this.#access.core, live, checkpointLabel),
-    )
+    const copy = parseCheckpointCreate(request)
+    return this.#access.run('createCheckpoint', (live) => createCheckpoint(this.#access.core, live, copy))
   }
 
   /**
@@ -384,10 +390,10 @@ export class Session implements SessionApi {
    * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
    *
    * @example
-   * const { checkpoints } = await session.listCheckpoints({ pageSize: 10 })
+   * const { checkpoints } = await session.listCheckpoints({ metadata: { turn: 3 }, pageSize: 10 })
    */
-  async listCheckpoints(request: PageRequest = {}): Promise<CheckpointPage> {
-    const copy = pageShape.read(request)
+  async listCheckpoints(request: CheckpointListRequest = {}): Promise<CheckpointPage> {
+    const copy = parseCheckpointList(request)
     return this.#access.run('listCheckpoints', (live) => listCheckpoints(this.#access.core, live, copy))
   }
 
@@ -555,6 +561,26 @@ export class Session implements SessionApi {
   async blame(request: BlameRequest): Promise<Blame> {
     const parsed = parseBlame(request)
     return this.#access.look('blame', (live) => blameFile(this.#access.core, live, parsed))
+  }
+
+  /**
+   * The relatives of the session: the parent that it was forked from, a page of its own forks, and with `with` the
+   * newest common ancestors with another session.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when no session has the id `with`.
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const fork = await session.fork()
+   * const { parent } = await fork.lineage() // parent?.sessionId === session.id
+   * const { commonAncestors } = await session.lineage({ with: fork.id })
+   */
+  async lineage(request: LineageRequest = {}): Promise<SessionLineage> {
+    const copy = parseLineage(request)
+    return this.#access.look('getLineage', (live) => {
+      if (copy.with !== undefined) this.#permissions.check('getLineage', { sessionId: copy.with })
+      return readLineage(this.#access.core, live, copy)
+    })
   }
 
   /**

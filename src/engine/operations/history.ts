@@ -115,6 +115,20 @@ export const historyOperations = defineOperations({
     capabilities: ['history', 'files.read'],
     errors: [...atState, ...found, 'IS_A_DIRECTORY'],
   },
+  getLineage: {
+    tag: 'History',
+    summary: 'Get the relatives of a session',
+    description:
+      'The parent of a fork, a page of the forks of the session, and with `with` the newest common ancestors with ' +
+      'another session. A page may have fewer forks than requested; only an empty `nextPageToken` marks the end.',
+    method: 'GET',
+    path: '/v1/sessions/{sessionId}/lineage',
+    query: ['with', 'pageSize', 'pageToken'],
+    extension: true,
+    implementedBy: 'session.lineage',
+    capabilities: ['history', 'sessions', 'files.read'],
+    errors: ['SESSION_NOT_FOUND'],
+  },
   undo: {
     tag: 'History',
     summary: 'Undo changes of files',

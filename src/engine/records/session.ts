@@ -2,6 +2,7 @@ import {
   isCount,
   isListOf,
   isNumber,
+  isObject,
   isOneOf,
   isOptional,
   isText,
@@ -10,6 +11,7 @@ import {
   isWith,
 } from '../base/checks.js'
 import { reviveStringMap, type StringMap } from '../base/input.js'
+import { reviveJsonObject, type JsonObject } from '../base/json-object.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { baselineChecks, baselineReferences, type Baseline } from './baseline.js'
 import { RecordKind } from './record-kind.js'
@@ -53,6 +55,8 @@ export interface SessionRecord {
   readonly base?: readonly [sessionId: string, seq: number]
   readonly status: SessionStatus
   readonly tags: StringMap
+  /** Of a fork; absent if it has none. */
+  readonly metadata?: JsonObject
   readonly createdAt: number
   /** The number of unresolved conflicts of the last merge; absent if there are none. */
   readonly conflicts?: number
@@ -76,6 +80,7 @@ export const sessionKind = new RecordKind<SessionRecord>({
     base: isOptional(isTupleOf(isText, isCount)),
     status: isOneOf(SessionStatus),
     tags: isTexts,
+    metadata: isOptional(isObject),
     createdAt: isNumber,
     conflicts: isOptional(isCount),
     pendingApprovals: isOptional(isCount),
@@ -83,6 +88,10 @@ export const sessionKind = new RecordKind<SessionRecord>({
     setBacks: isOptional(isListOf(isTupleOf(isCount, isNumber))),
     deletedAt: isOptional(isNumber),
   },
-  revive: (record) => ({ ...record, tags: reviveStringMap(record.tags) }),
+  revive: (record) => ({
+    ...record,
+    tags: reviveStringMap(record.tags),
+    ...(record.metadata !== undefined && { metadata: reviveJsonObject(record.metadata) }),
+  }),
   references: ({ baseline }, _key, to) => baselineReferences(baseline, to),
 })

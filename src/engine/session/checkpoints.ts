@@ -3,8 +3,15 @@ import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
 import { given, parseText, shown } from '../base/input.js'
+import { containsJson, noMetadata, parseJsonObject, type JsonObject } from '../base/json-object.js'
 import { limits } from '../base/limits.js'
-import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../base/paging.js'
+import {
+  encodePageToken,
+  pageNames,
+  parsePageSize,
+  parsePageToken,
+  type PageRequest,
+} from '../base/paging.js'
 import { Shape } from '../base/shape.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { Dir } from '../tree/node.js'
@@ -26,6 +33,8 @@ export interface Checkpoint {
   readonly checkpointLabel: string
   /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
+  /** The metadata of its creation, frozen; `{}` when the checkpoint has none. */
+  readonly metadata: JsonObject
 }
 
 /** A checkpoint by its id or by its label: pass exactly one of them. */
@@ -40,13 +49,26 @@ export interface CheckpointReference {
 export interface CheckpointCreateRequest {
   /** Unique in the session, at most 1,024 bytes; absent or '': the checkpoint has no label. */
   readonly checkpointLabel?: string
+  /** An object of JSON, such as `{ turn: 3 }`: at most 4 KiB as JSON, and 8 levels. Listings return it. */
+  readonly metadata?: JsonObject
+}
+
+/** A page of checkpoints, filtered by metadata. */
+export interface CheckpointListRequest extends PageRequest {
+  /**
+   * Only checkpoints whose metadata contains these values. Nested objects may have more keys; arrays must have the
+   * same length. Absent: all checkpoints.
+   */
+  readonly metadata?: JsonObject
 }
 
 export const checkpointFields = { checkpointId: true, checkpointLabel: true } as const
 
 export const checkpointShape = new Shape<CheckpointReference>(checkpointFields)
 
-export const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true })
+const checkpointCreateShape = new Shape<CheckpointCreateRequest>({ checkpointLabel: true, metadata: true })
+
+const checkpointListShape = new Shape<CheckpointListRequest>({ metadata: true, ...pageNames })
 
 /** A page of checkpoints. */
 export interface CheckpointPage {
@@ -57,7 +79,11 @@ export interface CheckpointPage {
 }
 
 /** Saves the current state; O(1) for a tree of any size. A label is unique within its session. */
-export function createCheckpoint(core: Core, live: LiveSession, label = ''): Promise<Checkpoint> {
+export function createCheckpoint(
+  core: Core,
+  live: LiveSession,
+  { checkpointLabel: label = '', metadata }: CheckpointCreateRequest,
+): Promise<Checkpoint> {
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)
     parseText('checkpointLabel', label, limits.labelBytes)
@@ -76,6 +102,7 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
       seq,
       label,
       createdAt: core.environment.wallClockMs(),
+      ...(metadata !== undefined && { metadata }),
     }
     index.add(checkpoint)
     pin(core, live, seq, live.tree.freeze())
@@ -89,11 +116,25 @@ export function createCheckpoint(core: Core, live: LiveSession, label = ''): Pro
   })
 }
 
+/** Copies a request. The label is checked later. */
+export function parseCheckpointCreate(request: CheckpointCreateRequest): CheckpointCreateRequest {
+  const copy = checkpointCreateShape.read(request)
+  if (copy.metadata !== undefined) copy.metadata = parseJsonObject('metadata', copy.metadata)
+  return copy
+}
+
+/** Copies a request. The page is checked later. */
+export function parseCheckpointList(request: CheckpointListRequest): CheckpointListRequest {
+  const copy = checkpointListShape.read(request)
+  if (copy.metadata !== undefined) copy.metadata = parseJsonObject('metadata', copy.metadata)
+  return copy
+}
+
 /** A page of the checkpoints, oldest first. The request is already a copy. */
 export async function listCheckpoints(
   core: Core,
   live: LiveSession,
-  request: PageRequest,
+  request: CheckpointListRequest,
 ): Promise<CheckpointPage> {
   const pageSize = parsePageSize(request.pageSize)
   const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
@@ -102,6 +143,7 @@ export async function listCheckpoints(
   let last = 0
   for (const checkpoint of present(live.checkpoints, 'the index of checkpoints').values()) {
     if (after !== undefined && checkpoint.seq <= Number(after)) continue
+    if (!containsJson(checkpoint.metadata ?? noMetadata, request.metadata ?? noMetadata)) continue
     if (page.length === pageSize) {
       return { checkpoints: page, nextPageToken: encodePageToken(`checkpoints ${live.id}`, String(last)) }
     }
@@ -269,6 +311,6 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
 }
 
 function describe(live: LiveSession, checkpoint: CheckpointRecord): Checkpoint {
-  const { id, label, createdAt } = checkpoint
-  return { id, sessionId: live.id, checkpointLabel: label, createdAt: formatTime(createdAt) }
+  const { id, label, createdAt, metadata = noMetadata } = checkpoint
+  return { id, sessionId: live.id, checkpointLabel: label, createdAt: formatTime(createdAt), metadata }
 }

@@ -3,6 +3,7 @@ import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
 import { invalid } from '../base/errors.js'
 import { parseFlag, parseStringMap, type StringMap } from '../base/input.js'
+import { containsJson, noMetadata, parseJsonObject, type JsonObject } from '../base/json-object.js'
 import { parseFilter } from '../base/tag-filter.js'
 import {
   encodePageToken,
@@ -49,6 +50,8 @@ export interface SessionInfo {
   readonly status: SessionStatus
   /** Tags by their keys. They never change after the creation. */
   readonly tags: StringMap
+  /** The metadata that `fork` set, frozen; `{}` for other sessions. Forks do not inherit it. */
+  readonly metadata: JsonObject
   /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
   /**
@@ -67,10 +70,15 @@ export interface SessionInfo {
   }
 }
 
-/** A page of sessions, filtered by a tag. */
+/** A page of sessions, filtered by a tag or by metadata. */
 export interface SessionListRequest extends PageRequest {
   /** `key=value`: only sessions that have this tag. Absent: all sessions. */
   readonly filter?: string
+  /**
+   * Only sessions whose metadata contains these values. Nested objects may have more keys; arrays must have the same
+   * length. Absent: all sessions.
+   */
+  readonly metadata?: JsonObject
 }
 
 /** A page of sessions. */
@@ -118,6 +126,8 @@ export interface ForkRequest {
   readonly from?: StateName
   /** Tags to add to those of the parent. They replace tags with the same key. */
   readonly newTags?: StringMap
+  /** An object of JSON, such as `{ turn: 3 }`: at most 4 KiB as JSON, and 8 levels. Listings return it. */
+  readonly metadata?: JsonObject
 }
 
 /** Whether the request forks an earlier state. */
@@ -125,7 +135,12 @@ export function isOfEarlierState({ from }: ForkRequest): boolean {
   return from !== undefined && refersToHistory(from)
 }
 
-const forkShape = new Shape<ForkRequest>({ checkpointLabel: true, from: true, newTags: true })
+const forkShape = new Shape<ForkRequest>({
+  checkpointLabel: true,
+  from: true,
+  newTags: true,
+  metadata: true,
+})
 
 /**
  * Copies a request, so that later changes to the caller's objects have no effect.
@@ -138,6 +153,7 @@ export function parseFork(request: ForkRequest): ForkRequest {
   if (from !== undefined && checkpointLabel !== '')
     throw invalid('from', 'cannot be combined with checkpointLabel: pass one of them')
   if (copy.newTags !== undefined) copy.newTags = parseStringMap('newTags', copy.newTags)
+  if (copy.metadata !== undefined) copy.metadata = parseJsonObject('metadata', copy.metadata)
   copy.from = from === undefined ? labelledState(checkpointLabel) : stateNameShape.readPart(from, 'from')
   if (parseFlag('from.base', copy.from.base, false))
     throw invalid('from.base', 'must be false: fork a state of the session itself')
@@ -158,7 +174,7 @@ export function forkSession(core: Core, parent: LiveSession, request: ForkReques
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  const { from = newestState, newTags } = request
+  const { from = newestState, newTags, metadata } = request
   // The fork includes all changes that were called before it.
   if (parent.tail !== undefined) await parent.tail
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
@@ -189,6 +205,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     base: [parent.id, seq],
     status: SessionStatus.ACTIVE,
     tags,
+    ...(metadata !== undefined && { metadata }),
     createdAt: core.environment.wallClockMs(),
     ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
   }
@@ -248,6 +265,7 @@ export function describeSession(
     baseFingerprint: permissions.has('files.read') ? session.baseline.fingerprint : '',
     status: session.status,
     tags: { ...session.tags },
+    metadata: session.metadata ?? noMetadata,
     createdAt: formatTime(session.createdAt),
     lastActivityAt: formatTime(lastActivityAt),
     capabilities: {
@@ -258,13 +276,20 @@ export function describeSession(
   }
 }
 
-export const sessionListShape = new Shape<SessionListRequest>({ filter: true, ...pageNames })
+const sessionListShape = new Shape<SessionListRequest>({ filter: true, metadata: true, ...pageNames })
+
+/** Copies a request. The filter and the page are checked later. */
+export function parseSessionList(request: SessionListRequest): SessionListRequest {
+  const copy = sessionListShape.read(request)
+  if (copy.metadata !== undefined) copy.metadata = parseJsonObject('metadata', copy.metadata)
+  return copy
+}
 
 /** Lists stored sessions in order of creation, in pages. */
 export async function listSessions(
   core: Core,
   permissions: Permissions,
-  { filter, pageSize: size, pageToken }: SessionListRequest,
+  { filter, metadata, pageSize: size, pageToken }: SessionListRequest,
 ): Promise<SessionPage> {
   const matches = parseFilter(filter)
   const pageSize = parsePageSize(size)
@@ -282,7 +307,8 @@ export async function listSessions(
       if (
         session.deletedAt !== undefined ||
         core.table.deleting.has(session.id) ||
-        (matches !== undefined && !matches(session.tags))
+        (matches !== undefined && !matches(session.tags)) ||
+        (metadata !== undefined && !containsJson(session.metadata ?? noMetadata, metadata))
       )
         continue
       shown.push(session)

@@ -4,7 +4,17 @@ import { defineSchemas } from './operation-schemas.js'
 import { fileSchemas } from './files.js'
 import { session, sessionSchemas } from './sessions.js'
 import { change, oneState, state } from './state-types.js'
-import { flag, named, nextPageToken, pageRequest, path, sessionId, text, time } from './wire-types.js'
+import {
+  flag,
+  jsonObject,
+  named,
+  nextPageToken,
+  pageRequest,
+  path,
+  sessionId,
+  text,
+  time,
+} from './wire-types.js'
 
 const dryRun = flag
   .meta({ default: false, description: 'true: changes nothing, and lists the paths that would change.' })
@@ -106,6 +116,47 @@ export const historySchemas = defineSchemas({
       ),
       lineCount: z.int().describe('The number of lines of the file.'),
       isComplete: flag.describe('false: lines without an event may be from changes that are no longer kept.'),
+    }),
+  },
+  getLineage: {
+    request: z.object({
+      sessionId,
+      with: text.describe('The id of another session, to find the common ancestors with it.').exactOptional(),
+      ...pageRequest,
+    }),
+    response: z.object({
+      parent: z
+        .object({
+          sessionId: text,
+          eventId: text.describe('The event of the parent after which the fork started.'),
+          exists: flag.describe('false: the parent was deleted.'),
+        })
+        .describe('Absent for a session that is no fork.')
+        .exactOptional(),
+      children: z.array(
+        named(
+          'LineageChild',
+          z.object({
+            sessionId: text,
+            eventId: text.describe('The event of this session after which the fork started.'),
+            createdAt: time,
+            metadata: jsonObject,
+          }),
+        ),
+      ),
+      nextPageToken,
+      commonAncestors: z
+        .array(
+          named(
+            'CommonAncestor',
+            z.object({
+              sessionId: text.describe('Empty for a base.'),
+              eventId: text.describe('The event before the state. Empty for a base.'),
+              baseFingerprint: text.describe('Of a base. Empty for the state of a session.'),
+            }),
+          ),
+        )
+        .describe('With `with`, the newest states from which both sessions come.'),
     }),
   },
   undo: step,

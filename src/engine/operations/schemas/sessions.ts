@@ -9,7 +9,10 @@ import {
   hash,
   int64,
   integer,
+  jsonObject,
   labels,
+  metadata,
+  metadataFilter,
   mode,
   named,
   nextPageToken,
@@ -44,6 +47,7 @@ export const session = named(
       ])
       .meta({ id: 'SessionStatus' }),
     tags: stringMap,
+    metadata: extension(jsonObject.describe('The metadata that forkSession set, or an empty object.')),
     createdAt: time,
     lastActivityAt: time,
     capabilities: z
@@ -57,7 +61,16 @@ export const casExtent = z.object({ offset: int64, length: int64, hash, casOffse
   description: 'The `length` bytes of the file at `offset` equal those of the content `hash` at `casOffset`.',
 })
 
-const checkpoint = named('Checkpoint', z.object({ id: text, sessionId: text, label: text, createdAt: time }))
+const checkpoint = named(
+  'Checkpoint',
+  z.object({
+    id: text,
+    sessionId: text,
+    label: text,
+    createdAt: time,
+    metadata: extension(jsonObject.describe('The metadata of its creation, or an empty object.')),
+  }),
+)
 
 const node = named(
   'ManifestNode',
@@ -141,7 +154,11 @@ export const sessionSchemas = defineSchemas({
   },
   getSession: { request: z.object({ sessionId }), response: session },
   listSessions: {
-    request: z.object({ filter: filter.exactOptional(), ...pageRequest }),
+    request: z.object({
+      filter: filter.exactOptional(),
+      metadata: extension(metadataFilter.exactOptional()),
+      ...pageRequest,
+    }),
     response: z.object({ sessions: z.array(session), nextPageToken }),
   },
   deleteSession: { request: z.object({ sessionId }), response: nothing },
@@ -166,6 +183,7 @@ export const sessionSchemas = defineSchemas({
       newTags: labels
         .describe('Added to the tags of the source session. They replace tags with the same key.')
         .exactOptional(),
+      metadata: extension(metadata.exactOptional()),
     }),
     response: session,
   },
@@ -175,6 +193,7 @@ export const sessionSchemas = defineSchemas({
       label: text
         .describe(`Unique in the session, at most ${limits.labelBytes} bytes. Absent or empty: no label.`)
         .exactOptional(),
+      metadata: extension(metadata.exactOptional()),
     }),
     response: checkpoint,
   },
@@ -187,7 +206,7 @@ export const sessionSchemas = defineSchemas({
     response: session,
   },
   listCheckpoints: {
-    request: z.object({ sessionId, ...pageRequest }),
+    request: z.object({ sessionId, metadata: extension(metadataFilter.exactOptional()), ...pageRequest }),
     response: z.object({ checkpoints: z.array(checkpoint), nextPageToken }),
   },
   deleteCheckpoint: {

@@ -6,6 +6,7 @@
  * Schemas check the type of a value. The engine checks its meaning.
  */
 import * as z from 'zod'
+import type { JsonObject } from '../../base/json-object.js'
 import { limits } from '../../base/limits.js'
 import { decodeBase64, encodeBase64 } from './base64.js'
 
@@ -77,6 +78,42 @@ export const stringMap = z
 export const anyObject = z
   .custom<Readonly<Record<string, unknown>>>(isObject, 'must be an object')
   .register(z.globalRegistry, { type: 'object', additionalProperties: true })
+
+/** An object of JSON. */
+export const jsonObject = z
+  .custom<JsonObject>(isObject, 'must be an object')
+  .register(z.globalRegistry, { type: 'object', additionalProperties: true })
+
+/** An object of JSON as text, for a query. */
+export const jsonText = z.codec(z.string().meta({ contentMediaType: 'application/json' }), jsonObject, {
+  decode: (text, context) => {
+    try {
+      return JSON.parse(text) as JsonObject
+    } catch {
+      context.issues.push({ code: 'custom', message: 'must be an object of JSON', input: text })
+      return z.NEVER
+    }
+  },
+  encode: (value, context) => {
+    try {
+      return JSON.stringify(value)
+    } catch {
+      context.issues.push({ code: 'custom', message: 'must be an object of JSON', input: value })
+      return z.NEVER
+    }
+  },
+})
+
+/** Metadata of a checkpoint or fork. */
+export const metadata = jsonObject.meta({
+  description: `At most ${limits.metadataBytes} bytes as JSON, and ${limits.metadataDepth} levels.`,
+})
+
+/** Filters a listing by metadata. */
+export const metadataFilter = jsonText.describe(
+  'An object as JSON: lists only items whose metadata contains its values. Nested objects may have more keys; arrays ' +
+    'must have the same length. Absent: all.',
+)
 
 export const nothing = z.object({}).meta({ id: 'Empty', description: 'An object without fields.' })
 

@@ -2,6 +2,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
 import { parseText } from '../../base/input.js'
+import { parseJsonObject, type JsonObject } from '../../base/json-object.js'
 
 export const isDamaged = 'the bundle is damaged'
 
@@ -55,6 +56,11 @@ const lastTime = 8.64e15
 
 export function asTime(value: unknown): number {
   return asInteger(value, 0, lastTime)
+}
+
+/** The optional metadata of a checkpoint or fork. */
+export function asMetadata(value: unknown): { readonly metadata?: JsonObject } {
+  return value === undefined ? {} : { metadata: checked(() => parseJsonObject('metadata', value)) }
 }
 
 export function asText(value: unknown, maxBytes: number): string {

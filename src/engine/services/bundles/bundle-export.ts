@@ -104,7 +104,7 @@ export async function exportBlocks(
   signal: AbortSignal | undefined,
 ): Promise<{ rootHash: string; blocks: AsyncGenerator<BundleBlock, void> }> {
   const states = new States(core, opened)
-  const { baseline, tags } = opened.live.record
+  const { baseline, tags, metadata } = opened.live.record
   const writer = new TreeWriter(core)
   const encoded: BundleState[] = []
   for await (const root of states.all()) {
@@ -120,9 +120,9 @@ export async function exportBlocks(
     }
   }
   const log = new Log(core, opened)
-  const checkpoints = opened.checkpoints.map(({ id, seq, label, createdAt }, index) => {
+  const checkpoints = opened.checkpoints.map(({ id, seq, label, createdAt, metadata: own }, index) => {
     const state = itemAt(encoded, index + 1)
-    return [id, seq, label, createdAt, state.manifestHash, state.root]
+    return [id, seq, label, createdAt, state.manifestHash, state.root, ...(own === undefined ? [] : [own])]
   })
   const { annotations = [], approvals = [] } = opened.facts
   const lines: Record<TextName, () => AsyncIterable<string>> = {
@@ -144,6 +144,7 @@ export async function exportBlocks(
   }
   const manifest: Manifest = {
     tags,
+    ...(metadata !== undefined && { metadata }),
     baseline: {
       ...itemAt(encoded, 0),
       ...(revision && { revision: { sourceId: revision.sourceId, revisionId: revision.revisionId } }),

@@ -12,8 +12,19 @@
 import { Buffer } from 'node:buffer'
 import { EngineError } from '../../base/errors.js'
 import { parseStringMap, type StringMap } from '../../base/input.js'
+import type { JsonObject } from '../../base/json-object.js'
 import { limits } from '../../base/limits.js'
-import { asHash, asInteger, asList, asObject, asText, checked, damaged, parseJson } from './bundle-checks.js'
+import {
+  asHash,
+  asInteger,
+  asList,
+  asMetadata,
+  asObject,
+  asText,
+  checked,
+  damaged,
+  parseJson,
+} from './bundle-checks.js'
 import type { BundleBlock } from './bundle-ports.js'
 
 export const bundleFormat = 'forkspace-session'
@@ -88,6 +99,8 @@ export type TextName = (typeof textNames)[number]
 /** An import ignores fields that it does not know. */
 export interface Manifest {
   readonly tags: StringMap
+  /** Of a fork; absent if it has none. Older versions ignore it. */
+  readonly metadata?: JsonObject
   readonly baseline: BundleState & {
     /** The revision of a source, if the baseline is one. */
     readonly revision?: { readonly sourceId: string; readonly revisionId: string }
@@ -137,6 +150,7 @@ export function parseManifest(block: BundleBlock | undefined): Manifest {
   const { blockBytes, bundleBlobs, bundleNodes } = limits
   return {
     tags: parseTags(value['tags']),
+    ...asMetadata(value['metadata']),
     baseline: { ...parseState(baseline), ...parseRevision(baseline['revision']) },
     state: parseState(asObject(value['state'])),
     treeBlocks: asInteger(value['treeBlocks'], 0, bundleNodes + bundleBlobs),

@@ -24,6 +24,7 @@ import {
   asHash,
   asInteger,
   asList,
+  asMetadata,
   asObject,
   asText,
   asTime,
@@ -139,6 +140,7 @@ class BundleImport {
       baseline,
       status: SessionStatus.ACTIVE,
       tags: manifest.tags,
+      ...(manifest.metadata !== undefined && { metadata: manifest.metadata }),
       createdAt: core.environment.wallClockMs(),
     }
     this.#part = 'events'
@@ -205,13 +207,14 @@ class BundleImport {
     const taken = new Set<string>()
     let last = 0
     for await (const value of this.#lines(texts, 'checkpoints')) {
-      const [id, seq, label, createdAt, hash, root] = asList(value)
+      const [id, seq, label, createdAt, hash, root, metadata] = asList(value)
       if (!isId(id)) throw damaged('a checkpoint has no id')
       const record: CheckpointRecord = {
         id,
         seq: asInteger(seq, last + 1, texts.events.count),
         label: asText(label, limits.labelBytes),
         createdAt: asTime(createdAt),
+        ...asMetadata(metadata),
       }
       for (const name of [`id ${id}`, `label ${record.label}`]) {
         if (taken.has(name)) throw damaged('two checkpoints have the same id or label')

@@ -170,21 +170,28 @@ export class LiveSession {
 /** The approximate memory of a checkpoint, in bytes. */
 const checkpointBytes = 400
 
+/** The approximate memory of the metadata of a checkpoint, in bytes. */
+function metadataBytesOf({ metadata }: CheckpointRecord): number {
+  return metadata === undefined ? 0 : JSON.stringify(metadata).length * 8
+}
+
 /** The checkpoints of one session in order of creation. */
 export class CheckpointIndex {
   // Most sessions have no checkpoints, and an empty map would be larger than the rest of a session.
   #byId: Map<string, CheckpointRecord> | undefined
   #byLabel: Map<string, CheckpointRecord> | undefined
+  #metadataBytes = 0
 
   add(checkpoint: CheckpointRecord): void {
     this.#byId ??= new Map()
     this.#byLabel ??= new Map()
     this.#byId.set(checkpoint.id, checkpoint)
+    this.#metadataBytes += metadataBytesOf(checkpoint)
     if (checkpoint.label !== '') this.#byLabel.set(checkpoint.label, checkpoint)
   }
 
   delete(checkpoint: CheckpointRecord): void {
-    this.#byId?.delete(checkpoint.id)
+    if (this.#byId?.delete(checkpoint.id) === true) this.#metadataBytes -= metadataBytesOf(checkpoint)
     if (checkpoint.label !== '') this.#byLabel?.delete(checkpoint.label)
   }
 
@@ -194,7 +201,7 @@ export class CheckpointIndex {
 
   /** The approximate memory of the index, in bytes. */
   get bytes(): number {
-    return (this.#byId?.size ?? 0) * checkpointBytes
+    return (this.#byId?.size ?? 0) * checkpointBytes + this.#metadataBytes
   }
 
   byId(id: string): CheckpointRecord | undefined {
