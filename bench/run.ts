@@ -17,6 +17,7 @@ import { memoryFiles } from './scenarios/memory-files.js'
 import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
 import { trees } from './scenarios/trees.js'
+import { versionsOfTrees } from './scenarios/versions.js'
 import { isMet, type Context, type Row, type Scenario } from './support/scenario.js'
 import { renderLine, renderTable, summarize } from './support/table.js'
 
@@ -38,6 +39,7 @@ const core = [
   memoryBounds,
   trees,
   treesOnDisk,
+  versionsOfTrees,
   collection,
   git,
   services,

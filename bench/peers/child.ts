@@ -1,7 +1,7 @@
 /** Runs one contender in one scenario, as the requests of the parent say, and measures it. */
-import { readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { cpuOfChildren } from '../support/cpu-of-children.js'
 import { capabilitiesOf, type Contender, type Store } from './contender.js'
 import { findContender } from './find-contender.js'
 import type { Acknowledged, Answer, Measured, Request, Task } from './messages.js'
@@ -9,8 +9,6 @@ import { NotInstalled } from './packages.js'
 import { acknowledgedFiles, keepWriting } from './scenarios/acknowledged.js'
 import { scenarios } from './scenarios/index.js'
 import { read, type Act, type Scenario, type Stage } from './scenarios/scenario.js'
-
-const millisecondsPerTick = 10
 
 const [task] = (await once(process, 'message')) as [Task]
 const contender: Contender = await findContender(task.contender, task.module)
@@ -101,17 +99,4 @@ async function measure(run: () => Promise<number>): Promise<Measured> {
   const memory = { rssBytes, heapBytes }
   if (scenario!.unit === 'bytes') return { operations: 1, wall, cpu, bytes: operations, ...memory }
   return { operations, wall: wall / operations, cpu: cpu / operations, ...memory }
-}
-
-/** Milliseconds of all child processes that have ended. Only Linux has this file. */
-function cpuOfChildren(): number {
-  let text: string
-  try {
-    text = readFileSync('/proc/self/stat', 'utf8')
-  } catch {
-    return 0
-  }
-  // The second field is a name in parentheses that can contain spaces. `cutime` and `cstime` are fields 16 and 17.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[13]) + Number(fields[14])) * millisecondsPerTick
 }

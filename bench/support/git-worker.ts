@@ -1,6 +1,6 @@
 /** Runs the steps that the git benchmark sends, one after the other, and answers each with its figures. */
 import { execFile } from 'node:child_process'
-import fs, { readFileSync } from 'node:fs'
+import fs from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -10,6 +10,7 @@ import http from 'isomorphic-git/http/node'
 import { openEngine, type Session } from 'forkspace'
 import { levelStorage } from 'forkspace/level'
 import { gitEnvironment } from '../../test/support/git-repository.js'
+import { cpuOfChildren } from './cpu-of-children.js'
 import type { GitStep, StepFigures } from './git-steps.js'
 
 type Start = Extract<GitStep, { step: 'start' }>
@@ -131,14 +132,10 @@ async function carryOut(step: GitStep): Promise<void> {
   }
 }
 
-const ticksMs = 10
-
 /** CPU time of this process and of the child processes that have ended. */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage()
-  const stat = readFileSync('/proc/self/stat', 'latin1')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (user + system) / 1000 + (Number(fields[13]) + Number(fields[14])) * ticksMs
+  return (user + system) / 1000 + cpuOfChildren()
 }
 
 async function measured(step: GitStep): Promise<StepFigures> {
