@@ -15,7 +15,7 @@ describe('npm run bench', () => {
 
   it('lists its scenarios', async () => {
     const { stdout } = await run(process.execPath, [join(directory, 'bench/run.js'), '--list'])
-    expect(stdout).toMatch(/^core: .*\bmemory-files\b.*\bgit\b/m)
+    expect(stdout).toMatch(/^core: .*\bmemory-files\b.*\bversions\b.*\bgit\b/m)
     expect(stdout).toMatch(/^smoke: /m)
   })
 
