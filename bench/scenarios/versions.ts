@@ -50,7 +50,7 @@ interface Operation {
   readonly what: string
   readonly peer: string
   readonly git: Contestant
-  ours(side: VersionOperations): Contestant
+  readonly ours: (side: VersionOperations) => Contestant
   /** Milliseconds, in memory. */
   readonly atMost?: number | undefined
 }

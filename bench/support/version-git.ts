@@ -8,6 +8,7 @@ import { needle, type Files, type VersionFiles } from './version-files.js'
 
 const run = promisify(execFile)
 const hasRipgrep = spawnSync('rg', ['--version']).status === 0
+const diffArguments = ['diff', '-U3', 'main', 'theirs']
 const identity = 'Ada Author <ada@example.org> 1700000000 +0000'
 
 /** The name of the program that searches. */
@@ -29,7 +30,7 @@ export class VersionGit {
   }
 
   diff(count: number): Contestant {
-    return this.#contestant(count, () => this.#git(this.#diffArguments))
+    return this.#contestant(count, () => this.#git(diffArguments))
   }
 
   merge(count: number, ours: string): Contestant {
@@ -49,7 +50,7 @@ export class VersionGit {
   }
 
   patch(): Promise<string> {
-    return this.#git(this.#diffArguments)
+    return this.#git(diffArguments)
   }
 
   /** The files of a merged tree that differ from the base. */
@@ -88,9 +89,7 @@ export class VersionGit {
       .toSorted()
   }
 
-  readonly #diffArguments = ['diff', '-U3', 'main', 'theirs']
-
-  async #git(args: readonly string[]): Promise<string> {
+  #git(args: readonly string[]): Promise<string> {
     return this.#run('git', args)
   }
 
