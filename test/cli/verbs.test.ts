@@ -395,6 +395,88 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
+  describe('merges', () => {
+    test('list changes, and conflicts until they are resolved', async () => {
+      const base = { '/a.txt': 'one\n', '/b.txt': 'one\n', '/c.txt': 'one\n', '/old': '' }
+      const main = await sessionOf(base)
+      const attempt = await output(['session', 'fork', main])
+      for (const [session, text] of [
+        [main, 'ours\n'],
+        [attempt, 'theirs\n'],
+      ] as const)
+        for (const name of ['a', 'b', 'c']) await output(['put', '-', `${session}:${name}.txt`], text)
+      await output(['put', '-', `${attempt}:new`], 'new')
+      await output(['rm', `${attempt}:old`])
+      const merged = 'A /new\nD /old\nC content /a.txt\nC content /b.txt\nC content /c.txt\n'
+
+      const preview = await run(['merge', attempt, main, '--dry-run'])
+      expect([preview.code, preview.stdout]).toEqual([1, merged])
+      expect(await output(['conflicts', main])).toBe('')
+      const resolved = await run(['merge', attempt, main, '--dry-run', '--policy', '**/*.txt=theirs'])
+      expect([resolved.code, resolved.stdout]).toEqual([0, 'M /a.txt\nM /b.txt\nM /c.txt\nA /new\nD /old\n'])
+      const refused = await run(['merge', attempt, main, '--policy', '**=fail'])
+      expect([refused.code, refused.stdout]).toEqual([1, ''])
+      expect(refused.stderr).toContain('MERGE_CONFLICT')
+
+      const first = await run(['merge', attempt, main])
+      expect([first.code, first.stdout]).toEqual([1, merged])
+      expect(await output(['conflicts', main])).toBe('C content /a.txt\nC content /b.txt\nC content /c.txt')
+      expect(await lines(['conflicts', main])).toMatchObject([
+        { path: '/a.txt', kind: 'content', ours: { path: '/a.txt' } },
+        { path: '/b.txt' },
+        { path: '/c.txt' },
+      ])
+      const again = await run(['merge', attempt, main])
+      expect(again.stderr).toContain(
+        'resolve them with "forkspace resolve", or end the merge with "forkspace abort"',
+      )
+
+      expect(await output(['resolve', main, '/a.txt', '--theirs'])).toBe('2')
+      expect(await json(['resolve', main, 'b.txt', '--content', '-'])).toEqual({ conflictCount: 1 })
+      expect((await run(['resolve', main, '/b.txt', '--deleted'])).stderr).toContain('CONFLICT_NOT_FOUND')
+      expect(await output(['resolve', main, '--all', '--base'])).toBe('0')
+      expect(await output(['cat', `${main}:a.txt`])).toBe('theirs')
+      expect(await output(['cat', `${main}:b.txt`])).toBe('')
+      expect(await output(['cat', `${main}:c.txt`])).toBe('one')
+      const nothing = await run(['merge', attempt, main])
+      expect(nothing).toMatchObject({ code: 0, stdout: '', stderr: 'there is nothing to merge\n' })
+      expect(await json(['merge', attempt, main])).toMatchObject({ merged: false, changes: [] })
+    })
+
+    test('can be aborted', async () => {
+      const main = await sessionOf({ '/a': '1' })
+      const attempt = await output(['session', 'fork', main])
+      await output(['put', '-', `${main}:a`], '2')
+      await output(['put', '-', `${attempt}:a`], '3')
+      await output(['put', '-', `${attempt}:b`], '3')
+      expect((await run(['merge', attempt, main])).code).toBe(1)
+      expect(await output(['ls', main])).toBe('a\nb')
+      expect(await output(['abort', main])).toBe('')
+      expect(await output(['ls', main])).toBe('a')
+      expect((await run(['abort', main])).stderr).toContain('CONFLICT_NOT_FOUND')
+    })
+
+    test('move a session onto a newer revision of its source', async () => {
+      const tree = join(directory, 'rebased')
+      await mkdir(tree)
+      await writeFile(join(tree, 'a'), '1')
+      await writeFile(join(tree, 'b'), '1')
+      const source = await output(['source', 'add', 'rebased'])
+      const session = await output(['session', 'create', '--source', source])
+      await output(['put', '-', `${session}:a`], '2')
+      await writeFile(join(tree, 'b'), '2')
+      await output(['source', 'refresh', source])
+      expect(await output(['rebase', session, '--dry-run'])).toBe('M /b')
+      expect(await output(['rebase', session])).toBe('M /b')
+      expect(await output(['diff', session])).toBe('M /a')
+
+      await writeFile(join(tree, 'a'), '3')
+      const revision = await output(['source', 'refresh', source])
+      const conflicting = await run(['rebase', session, revision])
+      expect([conflicting.code, conflicting.stdout]).toEqual([1, 'C content /a\n'])
+    })
+  })
+
   describe('ids', () => {
     test('can be abbreviated if unique, and are listed if ambiguous', async () => {
       const [one, two] = [await sessionOf(), await sessionOf()]

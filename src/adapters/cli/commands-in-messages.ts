@@ -2,6 +2,9 @@
 const commands: readonly (readonly [call: string, command: string])[] = [
   ['listCheckpoints() lists them', '"forkspace session show" lists them'],
   ['the bytes that session.exportBundle() returned', 'a file that "forkspace export --bundle" wrote'],
+  ['session.conflicts.list() lists them', '"forkspace conflicts" lists them'],
+  ['with session.conflicts.resolve()', 'with "forkspace resolve"'],
+  ['with session.conflicts.abort()', 'with "forkspace abort"'],
   ['with sync()', 'with "forkspace sync"'],
   ['{ force: true }', '--force'],
   [

@@ -14,6 +14,8 @@ export const cliLimits = {
   bufferedChars: 64 * 1024,
   /** Characters of the title of a progress bar. */
   titleLength: 40,
+  /** Size of the file that `resolve --content` reads, in one piece. */
+  resolvedBytes: 64 * 1024 * 1024,
   /** Ids with the same beginning that an error lists. */
   shownIds: 20,
 } as const

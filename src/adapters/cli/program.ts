@@ -188,12 +188,12 @@ async function runVerb(world: World, command: Command, load: Verb['load'], serve
     try {
       context = new Context(parsePlaceOptions(options, world.env), world, out)
       const verb = await load()
-      await verb(context, command.processedArgs as never, options as never)
+      const code = await verb(context, command.processedArgs as never, options as never)
       await out.flush()
+      return code ?? ExitCode.ok
     } finally {
       await context?.close()
     }
-    return ExitCode.ok
   } catch (error) {
     return report(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))
   }

@@ -16,11 +16,15 @@ interface VerbShape {
 /** The description of each argument, by its form, such as `<session>`. */
 type Arguments = Readonly<Record<string, string>>
 
-/** A verb that works in a store or on a server. Its code is loaded only when it runs. */
+/**
+ * A verb that works in a store or on a server. Its code is loaded only when it runs. It may return an exit code.
+ */
 export interface Verb extends VerbShape {
   /** Text that the help shows below the options. */
   readonly note?: string
-  readonly load: () => Promise<(context: Context, args: never, options: never) => Promise<void>>
+  readonly load: () => Promise<
+    (context: Context, args: never, options: never) => Promise<void> | Promise<number>
+  >
 }
 
 /** A verb that works on the files of a store without opening the store. It returns the exit code. */
@@ -40,8 +44,12 @@ const fileVerbs = () => import('./file-verbs.js')
 const textVerbs = () => import('./text-verbs.js')
 const diffVerbs = () => import('./diff-verbs.js')
 const historyVerbs = () => import('./history-verbs.js')
+const mergeVerbs = () => import('./merge-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const storeVerbs = () => import('./store-verbs.js')
+
+const mergeNote =
+  'Prints A added, D removed, M modified, then C for each conflict with its kind. "forkspace resolve" resolves one.'
 
 const stateForms = 'label or id of a checkpoint, id of an event, time in RFC 3339, or base'
 
@@ -377,6 +385,51 @@ export const verbs: readonly Verb[] = [
     },
   },
   {
+    name: 'merge',
+    does: 'merge a session into another one; exit code 1: conflicts remain',
+    load: async () => (await mergeVerbs()).mergeSessions,
+    takes: { '<source>': 'session whose changes are merged', '<target>': 'session that changes' },
+    options: mergeOptions(),
+    note: mergeNote,
+  },
+  {
+    name: 'rebase',
+    does: 'move a session onto a newer revision of its source; exit code 1: conflicts remain',
+    load: async () => (await mergeVerbs()).rebaseSession,
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '[revision]': 'id or label of the revision; by default the latest',
+    },
+    options: mergeOptions(),
+    note: mergeNote,
+  },
+  {
+    name: 'conflicts',
+    does: 'list the unresolved conflicts of a merge or rebase: C, kind, path',
+    load: async () => (await mergeVerbs()).listConflicts,
+    takes: { '<session>': 'id, or the beginning of it' },
+  },
+  {
+    name: 'resolve',
+    does: 'resolve a conflict, and print the number of conflicts that are left',
+    load: async () => (await mergeVerbs()).resolveConflicts,
+    takes: { '<session>': 'id, or the beginning of it', '[path]': 'path of the conflict, unless --all' },
+    options: [
+      option('--all', 'resolve all conflicts, with the files of one side'),
+      option('--ours', 'take the file from before the merge'),
+      option('--theirs', 'take the file of the source'),
+      option('--base', 'take the file of the common ancestor'),
+      option('--content <file>', 'take a file of this host, or - for standard input').sets('content'),
+      option('--deleted', 'delete the file'),
+    ],
+  },
+  {
+    name: 'abort',
+    does: 'restore the files from before a merge or rebase with unresolved conflicts',
+    load: async () => (await mergeVerbs()).abortMerge,
+    takes: { '<session>': 'id, or the beginning of it' },
+  },
+  {
     name: 'commit',
     does: 'create a git commit, push it if a branch is given, and print its id',
     load: async () => (await sessionVerbs()).commitSession,
@@ -489,6 +542,16 @@ function metadataPairs(): Option {
 
 function dryRun(): Option {
   return option('--dry-run', 'change nothing, and list the paths that would change').sets('dryRun')
+}
+
+function mergeOptions(): Option[] {
+  return [
+    dryRun(),
+    repeated(
+      '--policy <glob=policy>',
+      'ours, theirs, union, markers or fail for the conflicts of some paths; can be repeated',
+    ).sets('policies'),
+  ]
 }
 
 function stepOptions(): Option[] {

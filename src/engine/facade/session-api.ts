@@ -3,6 +3,8 @@ import type { Health } from '../records/health-report.js'
 import type { SessionCounts } from '../services/analytics.js'
 import type { BusPublishRequest, BusSubscribeRequest } from '../services/bus/bus-requests.js'
 import type { BusSubscription } from '../services/bus/bus-subscription.js'
+import type { MergeOptions, RebaseOptions } from '../services/merge/merge-requests.js'
+import type { MergeResult } from '../services/merge/merges.js'
 import type { CommitSummary } from '../services/sources/commit-summary.js'
 import type { SessionCommitRequest } from '../services/sources/commits.js'
 import type {
@@ -27,6 +29,7 @@ import type { SessionAnnotations } from './annotations.js'
 import type { SessionApprovals } from './approvals.js'
 import type { SessionCache } from './cache.js'
 import type { SessionCommits } from './commits.js'
+import type { SessionConflicts } from './conflicts.js'
 import type { SessionFileLocks } from './file-locks.js'
 import type { SessionFiles } from './files.js'
 import type { SessionHealth } from './health.js'
@@ -85,6 +88,8 @@ export interface SessionApi {
   readonly approvals: PublicOf<SessionApprovals>
   /** The git commits that `commit` has made. */
   readonly commits: Omit<PublicOf<SessionCommits>, 'exportBundle'>
+  /** The unresolved conflicts of a merge or rebase. */
+  readonly conflicts: PublicOf<SessionConflicts>
   /** Keys and values separate from the files. */
   readonly cache: PublicOf<SessionCache>
   /** Locks on paths with a time to live. The store holds them. */
@@ -254,6 +259,23 @@ export interface SessionApi {
    * for await (const { change, path } of session.diff()) console.log(change, path)
    */
   diff(against?: StateReference | StateName | 'base'): PublicOf<Diff>
+  /**
+   * Merges the changes of another session into this one, as one event. Errors are those of {@link Session.merge}.
+   *
+   * @example
+   * const attempt = await session.fork()
+   * await attempt.files.write({ path: '/b.txt', content: 'two' })
+   * const { changes } = await session.merge({ sessionId: attempt.id })
+   */
+  merge(source: StateReference, options?: Omit<MergeOptions, 'mergers'>): Promise<MergeResult>
+  /**
+   * Moves the session onto another revision of its source, by default the latest. Errors are those of
+   * {@link Session.rebase}.
+   *
+   * @example
+   * const { conflicts } = await session.rebase({ dryRun: true })
+   */
+  rebase(options?: Omit<RebaseOptions, 'mergers'>): Promise<MergeResult>
   /**
    * Writes the current state as a git commit, and pushes it to a branch. Errors are those of {@link Session.commit}.
    *
