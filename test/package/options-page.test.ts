@@ -82,6 +82,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     (options) => engine.sessions.importBundle(new Uint8Array(), options),
   ],
   'session.events.follow': ['EventFollowOptions', (options) => session.events.follow(options).next()],
+  'session.watch': ['ChangeWatchOptions', (options) => session.watch(options).next()],
   'session.posixLocks.setBlocking': [
     'LockWaitOptions',
     (options) => session.posixLocks.setBlocking(lock, options),

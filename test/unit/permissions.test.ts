@@ -85,6 +85,11 @@ const natively: Readonly<
     const checkout = await handle.checkout(join(directory, 'out'))
     return checkout.sync()
   },
+  watchChanges: async (handle) => {
+    const batches = handle.watch({ debounceMs: 0 })
+    await session.files.write({ path: '/watched', content: '' })
+    await batches.next()
+  },
   'fs.read': ({ fs }) => fs.promises.readFile('/a'),
   'fs.write': ({ fs }) => fs.promises.writeFile('/a', 'changed'),
 }

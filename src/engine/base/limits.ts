@@ -258,6 +258,12 @@ export const limits = {
   emptyWrites: 5,
   /** Events that wait for the reader of `fs.promises.watch`, by default, as in Node. */
   watchQueue: 2048,
+  /** The pause after which `session.watch` yields a batch, by default. */
+  watchDebounceMs: 50,
+  /** The longest time that `session.watch` gathers changes for a batch. */
+  watchBatchMs: 5000,
+  /** Paths in a batch of `session.watch`. */
+  watchChanges: 10_000,
   /** A body with more extents than this is stored as a separate node. */
   inlineExtents: 64,
   /** The most names in a page. A run of names without a canonical page end is cut at this position. */

@@ -34,6 +34,15 @@ import {
 } from '../services/merge/session-lineage.js'
 import { blameFile, parseBlame, type Blame, type BlameRequest } from '../session/history/blame.js'
 import {
+  parseWatch,
+  watchChanges,
+  watchedState,
+  type ChangeBatch,
+  type ChangeWatchOptions,
+  type ParsedWatch,
+  type WatchedState,
+} from '../session/history/change-watch.js'
+import {
   listPathHistory,
   pathHistoryShape,
   type PathHistoryPage,
@@ -527,6 +536,47 @@ export class Session implements SessionApi {
   async redo(request: UndoRequest = {}): Promise<UndoResult> {
     const parsed = parseUndo(request)
     return this.#access.run('redo', (live) => undoOrRedo(this.#access.core, live, 'redo', parsed))
+  }
+
+  /**
+   * The changes of files from this call on, or after `afterEventId`, in batches. A batch has the differences between
+   * two states, whichever interface made them: a file that was added and removed in between is left out. It has at
+   * most 10,000 changes. Of a larger one, each part but the last has the `eventId` of the batch before.
+   *
+   * No change is missed, and a slow reader gets fewer batches, with more changes. Ends when the session is deleted or
+   * the engine closed, and fails with the signal's reason.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when `afterEventId` is not of this session.
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event.
+   * @throws {EngineError} STATE_NOT_KEPT when the state after that event is no longer kept.
+   * @throws {EngineError} STORE_FAILED when a write failed.
+   *
+   * @example
+   * const { signal } = new AbortController()
+   * for await (const { eventId, changes } of session.watch({ globs: ['src/**'], signal }))
+   *   for (const { change, path } of changes) console.log(eventId, change, path)
+   */
+  watch(options: ChangeWatchOptions = {}): AsyncGenerator<ChangeBatch, void, undefined> {
+    const { core } = this.#access
+    const parsed = parseAtCall(() => parseWatch(options))
+    // Does not await where the session is loaded, so that the changes right after the call are reported.
+    const start = (async () => {
+      const request = parsed()
+      const opened = this.#access.live('watchChanges')
+      return watchedState(core, opened instanceof Promise ? await opened : opened, request)
+    })()
+    // The reader of the batches gets the error.
+    start.catch(() => undefined)
+    return this.#watch(parsed, start)
+  }
+
+  async *#watch(
+    parsed: () => ParsedWatch,
+    start: Promise<WatchedState>,
+  ): AsyncGenerator<ChangeBatch, void, undefined> {
+    const state = await start
+    const live = await this.#access.live('watchChanges')
+    yield* watchChanges(this.#access.core, live, state, parsed())
   }
 
   /**
