@@ -517,6 +517,8 @@ export type {
   NarrowRequest,
   NativeAction,
   OperationName,
+  ChangeBatch,
+  ChangeWatchOptions,
   EventFollowOptions,
   DiffRequest,
   SymlinkListRequest,
