@@ -218,6 +218,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     }
   })
 
+  test('reports a file in the place of a directory with a conflict in it', async () => {
+    await start({ '/d/a': 'a' })
+    await target.fs.promises.rm('/d', { recursive: true })
+    await write(target, '/d', 'ours')
+    await write(source, '/d/a', 'theirs')
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/d', 'file/directory'],
+      ['/d/a', 'delete/modify'],
+    ])
+    expect(await read(target, '/d')).toBe('ours')
+    expect(await target.conflicts.resolveAll({ use: 'theirs' })).toEqual({ conflictCount: 0 })
+    expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'theirs' })
+  })
+
   test('aborts a merge, and can then merge again', async () => {
     await start({ '/a': 'a', '/b': 'b' })
     await write(target, '/a', 'ours')

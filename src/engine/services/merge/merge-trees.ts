@@ -298,7 +298,8 @@ class TreeMerge {
   #separateFilesFromDirectories(): void {
     const blocked = new Map<string, string[]>()
     for (const [path, node] of [...this.#files, ...this.#directories]) {
-      if (node === undefined) continue
+      // A deleted file with a conflict may come back, so a file must not take the place of its directory.
+      if (node === undefined && !this.#conflicts.has(path)) continue
       const isOwn = node instanceof Dir && this.#files.get(path) !== undefined
       for (const above of isOwn ? [path, ...parentsOf(path)] : parentsOf(path)) {
         const file = this.#files.get(above)
