@@ -9,6 +9,8 @@ test.concurrent.each<[string, string, number]>([
   ['services', 'full', 2],
   ['collect', 'relaxed', 4],
   ['collect', 'full', 2],
+  ['versions', 'relaxed', 4],
+  ['versions', 'full', 2],
 ])(
   `keeps acknowledged operations whole after kill -9 (%s, %s, FORKSPACE_SEED=${seed})`,
   async (loop, durability, kills) => {

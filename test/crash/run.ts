@@ -15,6 +15,7 @@ import { count, isLoop, loopForms, loops, loopTexts, type LoopName } from './loo
 import { runServiceKills } from './services.js'
 import { runSwaps } from './swap.js'
 import { runSourceKills } from './sources.js'
+import { runVersionKills } from './versions.js'
 
 const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed] [--files 100000]
 npm run crash -- model [--n 1000] [--seed 1]
@@ -24,6 +25,7 @@ npm run crash -- services [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- swap  [--n 60000] [--seed 1]
 npm run crash -- sources [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- collect [--n 200] [--seed 1] [--durability full|relaxed]
+npm run crash -- versions [--n 200] [--seed 1] [--durability full|relaxed]
 ${loopForms()}
 
   kill    kills a writing process n times, and checks after each what the next opener finds; with files that are there already
@@ -33,6 +35,7 @@ ${loopForms()}
   services  as kill, for annotations, approvals, locks, cache, bus, secrets and reports
   sources   as kill, at any stage of import, refresh, promotion and push
   collect   as kill, in each phase of collections that run beside the writers
+  versions  as kill, for merges and their conflicts, undo, redo, rebase and restore
 ${loopTexts()}`
 
 /** The runs in test/model for one unit of the environment variables. */
@@ -54,6 +57,7 @@ const killLoops = {
   services: runServiceKills,
   sources: runSourceKills,
   collect: runCollectKills,
+  versions: runVersionKills,
 }
 
 /** A run with fewer kills may miss phases of a collection. */

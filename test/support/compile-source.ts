@@ -55,6 +55,7 @@ const bundled = [
   'test/crash/services-writer',
   'test/crash/sources-writer',
   'test/crash/swapper',
+  'test/crash/versions-writer',
   'test/crash/writer',
   'test/node-fs/child',
 ]

@@ -60,7 +60,7 @@ export class TreeEditor {
   }
 
   #put(files: Map<string, string>, path: string, file: string): void {
-    for (const other of [...files.keys()])
+    for (const other of files.keys())
       if (other.startsWith(`${path}/`) || path.startsWith(`${other}/`)) files.delete(other)
     files.set(path, file)
   }
