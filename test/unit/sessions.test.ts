@@ -63,6 +63,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
         tags: {},
         createdAt: expect.stringMatching(/^2025-01-01T00:00:00\.\d{3}Z$/),
         lastActivityAt: expect.stringMatching(/^2025-01-01T00:00:00\.\d{3}Z$/),
+        metadata: {},
         capabilities: { commit: true, approvals: true, annotations: true },
       })
       const { nodes, nextPageToken, manifestHash } = await session.manifest()
@@ -449,6 +450,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
         sessionId: session.id,
         checkpointLabel: 'z',
         createdAt: expect.stringMatching(/^2025-01-01T/),
+        metadata: {},
       })
       const again = await reloaded(session)
       expect(await again.listCheckpoints()).toEqual({ checkpoints: made, nextPageToken: '' })
@@ -521,7 +523,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
       await spoil(session)
       const info = await session.restore({ checkpointId: id })
-      expect(info).toEqual(await session.get())
+      expect(info).toEqual({ ...(await session.get()), changes: [], isComplete: true })
       expect(await session.manifest()).toEqual(before)
       const again = await reloaded(session)
       expect(await again.manifest()).toEqual(before)

@@ -284,6 +284,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * @throws {EngineError} PATH_NOT_FOUND when neither state has one of the paths
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * const { changes } = await session.restore({ from: { checkpointLabel: 'before' }, dryRun: true })
    */
   async restore(request: RestoreRequest): Promise<RestoreResult> {
@@ -309,6 +310,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { content } = await view.files.readWithHash({ path: '/src/a.ts' })
    */
@@ -369,7 +371,10 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * @throws {EngineError} UNRESOLVED_CONFLICTS when the session has conflicts of an earlier merge
    *
    * @example
-   * const { conflicts } = await session.rebase({ dryRun: true })
+   * const { sourceId } = await engine.sources.create({ displayName: 'docs', uploadedSnapshot: {} })
+   * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v1' }))
+   * const draft = await engine.sessions.create({ sourceRef: { sourceId } })
+   * const { merged } = await draft.rebase()
    */
   async rebase(options: RemoteRebaseOptions = {}): Promise<MergeResult> {
     return callsOf(this).call('rebaseSession', rebaseShape.read(options, 'options'))

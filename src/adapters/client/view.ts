@@ -37,6 +37,7 @@ export class RemoteView implements Disposable {
    * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { nodes, manifestHash } = await view.manifest({ pathPrefix: '/src/' })
    */
@@ -66,6 +67,7 @@ export class RemoteViewFiles {
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const content = await view.files.read({ path: '/a.txt' })
    */
@@ -80,6 +82,7 @@ export class RemoteViewFiles {
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { contentHash } = await view.files.readWithHash({ path: '/a.txt', length: 0 })
    */
@@ -105,6 +108,7 @@ export class RemoteViewFiles {
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { sizeBytes } = await view.files.stat({ path: '/a.txt' })
    */
@@ -119,6 +123,7 @@ export class RemoteViewFiles {
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { entries } = await view.files.list({ path: '/src' })
    */
@@ -133,6 +138,7 @@ export class RemoteViewFiles {
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const hash = await view.files.contentHash('/a.txt')
    */

@@ -129,6 +129,6 @@ function isPlain(value: object, at: string): boolean {
 
 function frozen(value: JsonValue): JsonValue {
   if (typeof value !== 'object' || value === null) return value
-  for (const one of Object.values(value)) frozen(one as JsonValue)
+  for (const one of Object.values(value)) frozen(one)
   return Object.freeze(value)
 }

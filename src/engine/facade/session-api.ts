@@ -180,6 +180,7 @@ export interface SessionApi {
    * Deletes a checkpoint and frees its label. Errors are those of {@link Session.deleteCheckpoint}.
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * await session.deleteCheckpoint({ checkpointLabel: 'before' })
    */
   deleteCheckpoint(request: CheckpointReference): Promise<void>
@@ -197,6 +198,7 @@ export interface SessionApi {
    * Changes the files back to an earlier state, or some of them. Errors are those of {@link Session.restore}.
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * await session.restore({ checkpointLabel: 'before' })
    */
   restore(request: RestoreRequest): Promise<RestoreResult>
@@ -204,6 +206,7 @@ export interface SessionApi {
    * A read-only view of one state. Errors are those of {@link Session.at}.
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { entries } = await view.files.list({ path: '/' })
    */

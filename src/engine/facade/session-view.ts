@@ -45,6 +45,7 @@ export interface ViewParts {
  * disposed of: `engine.collect()` keeps its contents until then, or until JavaScript's garbage collection frees it.
  *
  * @example
+ * await session.checkpoint({ checkpointLabel: 'before' })
  * using view = await session.at({ checkpointLabel: 'before' })
  * const text = view.fs.readFileSync('/src/a.ts', 'utf8')
  */
@@ -83,6 +84,7 @@ export class SessionView implements Disposable {
    * of.
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * const { nodes } = await view.manifest({ pathPrefix: '/src/' })
    */
@@ -96,6 +98,7 @@ export class SessionView implements Disposable {
    * The changes from another state to this one; by default, from the base of the session. Like `session.diff`.
    *
    * @example
+   * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
    * for await (const { change, path } of view.diff()) console.log(change, path)
    */

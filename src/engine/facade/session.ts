@@ -885,7 +885,7 @@ export class Session implements SessionApi {
    * @throws {EngineError} LIMIT_EXCEEDED when both sides changed over 1,000,000 paths, or over 2,000 conflict.
    *
    * @example
-   * const { sourceId } = await engine.sources.create({ displayName: 'docs' })
+   * const { sourceId } = await engine.sources.create({ displayName: 'docs', uploadedSnapshot: {} })
    * await engine.sources.waitForJob(await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a.txt': 'one' } } }))
    * const draft = await engine.sessions.create({ sourceRef: { sourceId } })
    * await engine.sources.waitForJob(await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a.txt': 'two' } } }))
