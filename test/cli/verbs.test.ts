@@ -300,6 +300,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
         sessionId: session,
         checkpointLabel: '',
         createdAt: expect.stringMatching(timeForm) as string,
+        metadata: {},
       })
       await output(['put', '-', `${session}:a`], '2')
       await output(['put', '-', `${session}:b`], '2')

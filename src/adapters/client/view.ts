@@ -69,7 +69,7 @@ export class RemoteViewFiles {
    * @example
    * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
-   * const content = await view.files.read({ path: '/a.txt' })
+   * const content = await view.files.read({ path: '/src/a.ts' })
    */
   async read(request: Request<'read'>): Promise<Uint8Array> {
     return (await this.readWithHash(request)).content
@@ -84,7 +84,7 @@ export class RemoteViewFiles {
    * @example
    * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
-   * const { contentHash } = await view.files.readWithHash({ path: '/a.txt', length: 0 })
+   * const { contentHash } = await view.files.readWithHash({ path: '/src/a.ts', length: 0 })
    */
   async readWithHash(request: Request<'readWithHash'>): ReturnType<SessionFiles['readWithHash']> {
     const { path, offset = 0, length = Number.MAX_SAFE_INTEGER } = readShape.read(request)
@@ -110,7 +110,7 @@ export class RemoteViewFiles {
    * @example
    * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
-   * const { sizeBytes } = await view.files.stat({ path: '/a.txt' })
+   * const { sizeBytes } = await view.files.stat({ path: '/src/a.ts' })
    */
   stat(request: Request<'stat'>): ReturnType<SessionFiles['stat']> {
     return this.#calls.call('statPathAt', { ...checked(request), ...this.#at })
@@ -140,7 +140,7 @@ export class RemoteViewFiles {
    * @example
    * await session.checkpoint({ checkpointLabel: 'before' })
    * using view = await session.at({ checkpointLabel: 'before' })
-   * const hash = await view.files.contentHash('/a.txt')
+   * const hash = await view.files.contentHash('/src/a.ts')
    */
   async contentHash(path: string): Promise<string> {
     const { kind, contentHash } = await this.stat({ path, includeContentHash: true })
