@@ -152,10 +152,16 @@ describe('the routes', () => {
     const fields = routes.flatMap(({ operation: { operationId, parameters = [] } }) =>
       parameters.filter((one) => one['x-extension'] === true).map(({ name }) => `${operationId} ${name}`),
     )
-    expect(fields).toEqual(['removeDirectory recursive', 'subscribe topicPatterns'])
+    expect(fields).toEqual([
+      'listSessions metadata',
+      'listCheckpoints metadata',
+      'removeDirectory recursive',
+      'subscribe topicPatterns',
+    ])
     const inBodies = JSON.stringify(contract.components.schemas).split('"x-extension":true').length - 1
-    // forkSession.from, createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
-    expect(inBodies).toBe(6)
+    // forkSession.from, the metadata of forkSession, createCheckpoint, Session and Checkpoint,
+    // createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
+    expect(inBodies).toBe(10)
   })
 
   test('take every field of their requests in exactly one place', () => {

@@ -345,6 +345,7 @@ export const data = new Set([
   'initialTags',
   'newTags',
   'labels',
+  'metadata',
   'files',
   'headers',
   'storage',
