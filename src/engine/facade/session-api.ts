@@ -180,8 +180,8 @@ export interface SessionApi {
    * Deletes a checkpoint and frees its label. Errors are those of {@link Session.deleteCheckpoint}.
    *
    * @example
-   * await session.checkpoint({ checkpointLabel: 'before' })
-   * await session.deleteCheckpoint({ checkpointLabel: 'before' })
+   * await session.checkpoint({ checkpointLabel: 'old' })
+   * await session.deleteCheckpoint({ checkpointLabel: 'old' })
    */
   deleteCheckpoint(request: CheckpointReference): Promise<void>
   /**
@@ -198,8 +198,8 @@ export interface SessionApi {
    * Changes the files back to an earlier state, or some of them. Errors are those of {@link Session.restore}.
    *
    * @example
-   * await session.checkpoint({ checkpointLabel: 'before' })
-   * await session.restore({ checkpointLabel: 'before' })
+   * await session.checkpoint({ checkpointLabel: 'start' })
+   * await session.restore({ checkpointLabel: 'start' })
    */
   restore(request: RestoreRequest): Promise<RestoreResult>
   /**
@@ -276,7 +276,11 @@ export interface SessionApi {
    * {@link Session.rebase}.
    *
    * @example
-   * const { conflicts } = await session.rebase({ dryRun: true })
+   * const { sourceId } = await engine.sources.create({ displayName: 'docs', uploadedSnapshot: {} })
+   * const promotion = await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v1' })
+   * await engine.sources.waitForJob(promotion)
+   * const draft = await engine.sessions.create({ sourceRef: { sourceId } })
+   * const { conflicts } = await draft.rebase({ dryRun: true })
    */
   rebase(options?: Omit<RebaseOptions, 'mergers'>): Promise<MergeResult>
   /**

@@ -455,10 +455,11 @@ export class Session implements SessionApi {
    * @throws {EngineError} TOO_LARGE when a restore of paths has over 100,000 effects.
    *
    * @example
-   * await session.checkpoint({ checkpointLabel: 'before' })
+   * await session.files.write({ path: '/a.txt', content: 'one' })
+   * await session.checkpoint({ checkpointLabel: 'start' })
    * await session.files.write({ path: '/a.txt', content: 'two' })
-   * await session.restore({ checkpointLabel: 'before' })
-   * await session.restore({ from: { checkpointLabel: 'before' }, paths: ['/a.txt'] })
+   * await session.restore({ from: { checkpointLabel: 'start' }, paths: ['/a.txt'] })
+   * await session.restore({ checkpointLabel: 'start' })
    */
   async restore(request: RestoreRequest): Promise<RestoreResult> {
     const parsed = parseRestore(request)
@@ -477,7 +478,7 @@ export class Session implements SessionApi {
    * @throws {EngineError} STATE_NOT_KEPT when the state is no longer kept.
    *
    * @example
-   * using view = await session.at({ time: '2026-01-31T08:00:00Z' })
+   * using view = await session.at({ time: new Date().toISOString() })
    * const { entries } = await view.files.list({ path: '/src' })
    */
   async at(reference: StateName = {}): Promise<SessionView> {
@@ -552,9 +553,12 @@ export class Session implements SessionApi {
    * @throws {EngineError} STORE_FAILED when a write failed.
    *
    * @example
-   * const { signal } = new AbortController()
-   * for await (const { eventId, changes } of session.watch({ globs: ['src/**'], signal }))
-   *   for (const { change, path } of changes) console.log(eventId, change, path)
+   * const batches = session.watch({ globs: ['/src/**'] })
+   * await session.files.write({ path: '/src/b.ts', content: '' })
+   * for await (const { changes } of batches) {
+   *   for (const { change, path } of changes) console.log(change, path)
+   *   break
+   * }
    */
   watch(options: ChangeWatchOptions = {}): AsyncGenerator<ChangeBatch, void, undefined> {
     const { core } = this.#access
