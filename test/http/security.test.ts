@@ -14,6 +14,7 @@ import {
   type DescribedRoute,
 } from '../support/contract-checks.js'
 import {
+  compatible,
   fieldName,
   positionsOf,
   remove,
@@ -249,9 +250,7 @@ describe('an id of another tenant is treated like an unknown one by', () => {
     const { ann, eve } = world
     const answers = []
     for (const id of [ann.ids[name]!, unknownId]) {
-      // A checkpoint reference has either an id or a label.
-      const bare = replaced(validBody(route, eve) ?? {}, [...path.slice(0, -1), 'checkpointLabel'], remove)
-      const body = replaced(bare, path, id)
+      const body = replaced(compatible(validBody(route, eve) ?? {}, path), path, id)
       const refusal = await refusedAsDocumented(route, { tenant: eve, body })
       expect(refusal.http, refusal.text).toBe(404)
       answers.push(withoutIds(refusal))
@@ -287,7 +286,7 @@ describe('an id of another tenant is treated like an unknown one by', () => {
 
 describe('a denied capability is reported by name only, by', () => {
   // A sample uses the same time for both ends of a window.
-  const parameters = { windowEnd: '2026-02-01T00:00:00Z' }
+  const parameters = { windowEnd: '2026-02-01T00:00:00Z', path: '/file' }
 
   test.each(named(guarded))('%s', async (_label, route) => {
     const id = route.operation.operationId.replace(/Alias$/, '')
@@ -410,7 +409,8 @@ describe('a value of a wrong type is rejected with its field name by', () => {
     const sample = sampleBody(route)
     for (const { path, schema, required } of positionsOf(route.operation)) {
       for (const value of wrongValues(schema)) {
-        const refusal = await refusedAsDocumented(route, { body: replaced(sample, path, value) })
+        const body = replaced(compatible(sample, path), path, value)
+        const refusal = await refusedAsDocumented(route, { body })
         expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
       }
       if (!required) continue

@@ -92,10 +92,11 @@ export function wrongValues(schema: JsonSchema): readonly unknown[] {
       return ['true', 1, 0, null, {}, []]
     case 'array':
       return ['a', 5, true, null, {}, { length: 1 }]
-    case 'object':
-      return rest['additionalProperties'] === undefined || rest['properties'] !== undefined
-        ? ['a', 5, true, null, []]
-        : ['a', 5, true, null, [], { a: 5 }, { a: null }, { a: {} }]
+    case 'object': {
+      const notObjects = ['a', 5, true, null, []]
+      const value = rest['additionalProperties'] as JsonSchema | undefined
+      return value?.['type'] === 'string' ? [...notObjects, { a: 5 }, { a: null }, { a: {} }] : notObjects
+    }
     default:
       return notText
   }
@@ -136,6 +137,29 @@ export function replaced(value: unknown, path: Path, other: unknown): unknown {
 }
 
 export const remove = Symbol('remove')
+
+/** Names of a state: a request has at most one of them. */
+const alternatives = [
+  'from',
+  'base',
+  'eventId',
+  'time',
+  'checkpointId',
+  'checkpointLabel',
+  'sourceCheckpointLabel',
+]
+
+/** The value without the fields that exclude the field at a path, and one alternative of each other object. */
+export function compatible(value: unknown, path: Path): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  const [key, ...rest] = path
+  const names = alternatives.filter((name) => name in value || name === key)
+  const kept = names.includes(String(key)) ? key : names[0]
+  const fields = Object.entries(value).filter(([name]) => !names.includes(name) || name === kept)
+  return Object.fromEntries(
+    fields.map(([name, field]) => [name, compatible(field, name === key ? rest : [])]),
+  )
+}
 
 /** The path as errors write it: `operations[0].write.path`. */
 export function fieldName(path: Path): string {

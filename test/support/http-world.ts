@@ -98,6 +98,7 @@ async function furnish(scope: EngineScope, token: string): Promise<Tenant> {
       lockId,
       key: 'key',
       secretName: 'secret',
+      commitId: '0'.repeat(40),
     },
   }
 }

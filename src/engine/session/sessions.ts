@@ -151,7 +151,7 @@ export function parseFork(request: ForkRequest): ForkRequest {
   const copy = forkShape.read(request)
   const { checkpointLabel = '', from } = copy
   if (from !== undefined && checkpointLabel !== '')
-    throw invalid('from', 'cannot be combined with checkpointLabel: pass one of them')
+    throw invalid('from', 'cannot be combined with the label of a checkpoint: pass one of them')
   if (copy.newTags !== undefined) copy.newTags = parseStringMap('newTags', copy.newTags)
   if (copy.metadata !== undefined) copy.metadata = parseJsonObject('metadata', copy.metadata)
   copy.from = from === undefined ? labelledState(checkpointLabel) : stateNameShape.readPart(from, 'from')
