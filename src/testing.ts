@@ -73,8 +73,8 @@ function withRoots(options: TestEngineOptions, added: readonly string[]): TestEn
 export { memoryStorage }
 export { fixedEnvironment, randomWords } from './adapters/testing/environment.js'
 export type { FixedEnvironment, FixedEnvironmentOptions } from './adapters/testing/environment.js'
-export { fsModules, type FsModules } from './adapters/testing/fs-modules.js'
-export type { Fixture, FixtureBase, FixtureSession } from './adapters/testing/fixture.js'
+export { fsModules, type DefaultExport, type FsModules } from './adapters/testing/fs-modules.js'
+export type { Fixture, FixtureBase, FixtureRepository, FixtureSession } from './adapters/testing/fixture.js'
 export type {
   AsymmetricMatcher,
   ExpectedContent,

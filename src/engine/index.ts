@@ -33,7 +33,9 @@ export type {
 } from './session/search/grep-request.js'
 export type { ReadLinesRequest, ReadLinesResult, TextLine } from './session/search/read-lines.js'
 export type { LineRange } from './text/changed-ranges.js'
-export { formatMatches, formatNumberedLines } from './text/line-text.js'
+export { formatMatches, formatNumberedLines, type MatchedText, type NumberedText } from './text/line-text.js'
+export type { LineEnding } from './text/byte-text.js'
+export type { Whitespace } from './text/edit-text.js'
 export type { RevisionExportRequest, Sources } from './facade/sources.js'
 export type { SessionEvents } from './facade/events.js'
 export type {
@@ -55,6 +57,7 @@ export type {
   PublicOf,
   SessionAnalytics,
   SessionApi,
+  SessionViewApi,
 } from './facade/session-api.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { Dirent } from './fs/stats.js'
@@ -240,6 +243,7 @@ export type {
   DiffPatchOptions,
   DiffStatsOptions,
   RenameDetection,
+  SimilarFiles,
 } from './session/diffs/options.js'
 export type { Hunk } from './text/hunks.js'
 export type { Change } from './session/tree-changes.js'

@@ -23,7 +23,13 @@ export function connect(options: ClientOptions): RemoteEngine {
 
 export type { ClientOptions } from './options.js'
 export { RemoteEngine, type RemoteSessions, type RemoteUsage } from './engine.js'
-export { RemoteSession, type RemoteDiffTarget } from './session.js'
+export {
+  RemoteSession,
+  type RemoteDiffTarget,
+  type RemoteMergeOptions,
+  type RemoteRebaseOptions,
+} from './session.js'
+export { RemoteView, RemoteViewFiles } from './view.js'
 export type { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts } from './review.js'
 export type { RemoteBus } from './bus.js'
 export type { RemoteCache } from './cache.js'

@@ -8,10 +8,18 @@ export interface FixtureBase {
   readonly files?: Readonly<Record<string, string | Uint8Array | null>>
   /** A directory of this machine. Relative paths start at the working directory of the process. */
   readonly directory?: string
-  /** A git repository on this machine. `gitRef` is a branch, a tag or a commit id, `HEAD` by default. */
-  readonly gitRepository?: { readonly path: string; readonly gitRef?: string }
+  /** A git repository on this machine. */
+  readonly gitRepository?: FixtureRepository
   /** A tar, optionally with gzip, or a zip. */
   readonly archive?: Uint8Array | AsyncIterable<Uint8Array>
+}
+
+/** A git repository on this machine. */
+export interface FixtureRepository {
+  /** The directory of the repository. Relative paths start at the working directory of the process. */
+  readonly path: string
+  /** A branch, a tag or a commit id. `HEAD` by default. */
+  readonly gitRef?: string
 }
 
 const baseShape = new Shape<FixtureBase>({
@@ -20,7 +28,7 @@ const baseShape = new Shape<FixtureBase>({
   gitRepository: true,
   archive: true,
 })
-const repositoryShape = new Shape<NonNullable<FixtureBase['gitRepository']>>({ path: true, gitRef: true })
+const repositoryShape = new Shape<FixtureRepository>({ path: true, gitRef: true })
 
 /** Opens the engine of a fixture, with access to these directories of the host. */
 export type OpenFixtureEngine = (roots: readonly string[]) => Promise<Engine>

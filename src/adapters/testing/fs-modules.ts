@@ -6,9 +6,15 @@ type SessionModule = Session['fs']
 /** Replacements for the modules of Node, each with a default export. */
 export interface FsModules {
   /** For `node:fs` and `fs`. */
-  readonly fs: SessionModule & { readonly default: SessionModule }
+  readonly fs: SessionModule & DefaultExport<SessionModule>
   /** For `node:fs/promises` and `fs/promises`. */
-  readonly promises: SessionModule['promises'] & { readonly default: SessionModule['promises'] }
+  readonly promises: SessionModule['promises'] & DefaultExport<SessionModule['promises']>
+}
+
+/** The default export of a module. */
+export interface DefaultExport<Module> {
+  /** The module itself. */
+  readonly default: Module
 }
 
 /**

@@ -2,6 +2,7 @@ import { given, invalid, type Session } from '../../engine/index.js'
 
 /** Files in the shape of `node:fs`: a session, or a view of one. */
 export interface WithFs {
+  /** The promises of `node:fs`. */
   readonly fs: Pick<Session['fs'], 'promises'>
 }
 

@@ -38,10 +38,13 @@ export interface TreeMatchers<Result = Promise<void>> {
  * if (!pass) console.log(message())
  */
 export const treeMatchers = {
+  /** The files at `at`, `/` by default, are exactly the expected ones. */
   toHaveTree: async (session: WithFs, expected: ExpectedTree, at = '/'): Promise<MatcherResult> =>
     resultOf(await differencesFrom(expected, session, { at }), at),
+  /** The expected files exist at `at`, `/` by default, and others may too. */
   toContainTree: async (session: WithFs, expected: ExpectedTree, at = '/'): Promise<MatcherResult> =>
     resultOf(await differencesFrom(expected, session, { at, contains: true }), at),
+  /** The files at `at`, `/` by default, are those of the other session. */
   toHaveSameTreeAs: async (session: WithFs, other: WithFs, at = '/'): Promise<MatcherResult> =>
     resultOf(await differencesBetween(other, session, at), at),
 } as const

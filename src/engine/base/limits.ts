@@ -310,8 +310,9 @@ export const limits = {
    * read and restored. The count is approximate.
    */
   memoryHistoryBytes: 64 * 2 ** 20,
-  /** Events, and effects, between two kept roots of that history. A read of a state replays at most as many. */
+  /** Events between two kept roots of that history. A read of a state replays at most as many. */
   historyRootEvents: 256,
+  /** Effects between two kept roots of that history. */
   historyRootEffects: 1000,
   /** The changes between two kept roots take at most `memoryHistoryBytes` divided by this. */
   historyRootShare: 16,
@@ -491,8 +492,9 @@ export const limits = {
   acknowledgementsPerTurn: 64,
   /** Sessions whose ancestry a merge reads. Beyond them, only their base is known. */
   mergeSessions: 10_000,
-  /** Common ancestors that a merge combines into one base, and the depth to which their own ancestors count. */
+  /** Common ancestors that a merge combines into one base. */
   mergeBases: 16,
+  /** How deep the ancestors of these ancestors count. */
   mergeBaseDepth: 16,
   /** Paths that the two sides of a merge may have changed together. */
   mergePaths: 1_000_000,

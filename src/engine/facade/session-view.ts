@@ -28,7 +28,14 @@ export type ViewFiles = Pick<
 >
 
 /** The other side of `view.diff`: another session's handle, a state by name, or the base of the session. */
-export type ViewDiffTarget = { readonly id: string } | StateReference | StateName | 'base'
+export type ViewDiffTarget =
+  | {
+      /** The id of a session. */
+      readonly id: string
+    }
+  | StateReference
+  | StateName
+  | 'base'
 
 /** What a view needs of its session. */
 export interface ViewParts {

@@ -40,8 +40,11 @@ export type ConflictKind = (typeof ConflictKind)[keyof typeof ConflictKind]
 
 /** The names of the three sides, for markers in files. */
 export interface SideNames {
+  /** The name of the common ancestor, such as `base`. */
   readonly base: string
+  /** The name of the session that is changed. */
   readonly ours: string
+  /** The name of the session that is merged into it. */
   readonly theirs: string
 }
 

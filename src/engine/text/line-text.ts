@@ -17,8 +17,10 @@ export function bytesOfUnits(units: number): number {
 }
 
 /** A line for {@link formatNumberedLines}. */
-interface NumberedText {
+export interface NumberedText {
+  /** The number of the line, from 1. */
   readonly lineNumber: number
+  /** The text without its line ending. */
   readonly text: string
 }
 
@@ -34,8 +36,10 @@ export function formatNumberedLines(lines: readonly NumberedText[]): string {
 }
 
 /** A line for {@link formatMatches}. */
-interface MatchedText extends NumberedText {
+export interface MatchedText extends NumberedText {
+  /** The path of the file. */
   readonly path: string
+  /** Whether the line matches. Otherwise it is context. */
   readonly isMatch: boolean
 }
 

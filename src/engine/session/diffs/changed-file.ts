@@ -43,7 +43,9 @@ export interface ChangedFile {
 export interface DiffStats {
   /** The number of changed files and symlinks. */
   readonly files: number
+  /** Added lines. */
   readonly additions: number
+  /** Deleted lines. */
   readonly deletions: number
   /** Files that are binary. Their lines are not counted. */
   readonly binaryFiles: number
@@ -53,8 +55,11 @@ export interface DiffStats {
 
 /** The numbers of changed paths, directories included. */
 export interface DiffCounts {
+  /** Files that exist only in the newer state. */
   readonly added: number
+  /** Files that exist only in the older state. */
   readonly removed: number
+  /** Files whose content, mode or type differs. */
   readonly modified: number
 }
 

@@ -5,7 +5,13 @@ import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 
 /** How a diff finds renamed files. */
-export type RenameDetection = 'exact' | 'none' | { readonly similarity: number }
+export type RenameDetection = 'exact' | 'none' | SimilarFiles
+
+/** Files with mostly equal lines are renames too. */
+export interface SimilarFiles {
+  /** The least share of equal lines, in percent: 1 to 100. */
+  readonly similarity: number
+}
 
 /** The files of a diff, and how it finds renamed ones. */
 export interface DiffStatsOptions {
@@ -36,7 +42,7 @@ const patchFields = { ...statsFields, context: true } as const
 const statsShape = new Shape<DiffStatsOptions>(statsFields)
 const patchShape = new Shape<DiffPatchOptions>(patchFields)
 const filesShape = new Shape<DiffFilesOptions>({ ...patchFields, hunks: true })
-const similarityShape = new Shape<{ readonly similarity: number }>({ similarity: true })
+const similarityShape = new Shape<SimilarFiles>({ similarity: true })
 
 /** Whether a path is wanted. */
 export type PathFilter = (path: string) => boolean
