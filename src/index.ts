@@ -336,6 +336,7 @@ export type {
   CasMetrics,
   Change,
   ChangeBatch,
+  ChangeWatch,
   ChangeWatchOptions,
   ChangedFile,
   CheckOptions,

@@ -6,7 +6,13 @@ export { commonErrors, operations, tags, type Operation, type OperationName } fr
 export { contentRoutes, type ContentRoute, type ContentRouteName } from './operations/content-routes.js'
 export { openContent, receiveContent, type ReceivingRoute } from './facade/content-calls.js'
 export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
-export { callOperation, openStream, type CallableOperation } from './facade/call.js'
+export {
+  callOperation,
+  isStreamOperation,
+  openStream,
+  type CallableOperation,
+  type StreamOperation,
+} from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { inBytes, wireJsonSchema, wireJsonSchemaByNames } from './operations/schemas/wire-types.js'

@@ -46,7 +46,7 @@ export type {
   LogVerifyRequest,
   SessionEvent,
 } from './session/history/event-log.js'
-export type { ChangeBatch, ChangeWatchOptions } from './session/history/change-watch.js'
+export type { ChangeBatch, ChangeWatch, ChangeWatchOptions } from './session/history/change-watch.js'
 export type { NarrowRequest } from './session/access/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'

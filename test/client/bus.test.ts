@@ -1,62 +1,14 @@
 /** Subscriptions whose connections are cut. */
 import { createServer, type Server } from 'node:http'
-import { connect as connectTcp, createServer as createProxy, type AddressInfo, type Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, staticTokens, toNodeHandler } from '../../src/adapters/http/index.js'
 import { EngineError } from '../../src/index.js'
+import { CuttingProxy } from '../support/cutting-proxy.js'
 import { openRemote, type Remote } from '../support/remote.js'
 import { seed } from '../support/seed.js'
-
-/** Forwards connections to a server until they are cut. */
-class Proxy {
-  readonly #sockets = new Set<Socket>()
-  readonly #server = createProxy((socket) => this.#accept(socket))
-  readonly #port: number
-  connections = 0
-  refusing = false
-
-  constructor(port: number) {
-    this.#port = port
-  }
-
-  async listen(): Promise<string> {
-    this.#server.listen(0, '127.0.0.1')
-    await once(this.#server, 'listening')
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
-  }
-
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  async close(): Promise<void> {
-    this.cut()
-    this.#server.close()
-    await once(this.#server, 'close')
-  }
-
-  #accept(socket: Socket): void {
-    this.connections++
-    if (this.refusing) {
-      socket.destroy()
-      return
-    }
-    const onward = connectTcp(this.#port, '127.0.0.1')
-    for (const one of [socket, onward]) {
-      this.#sockets.add(one)
-      one.on('error', () => undefined)
-      one.on('close', () => {
-        this.#sockets.delete(one)
-        socket.destroy()
-        onward.destroy()
-      })
-    }
-    socket.pipe(onward)
-    onward.pipe(socket)
-  }
-}
 
 let state = seed
 const random = (below: number): number => {
@@ -66,12 +18,12 @@ const random = (below: number): number => {
 
 describe('a subscription', () => {
   let remote: Remote
-  let proxy: Proxy
+  let proxy: CuttingProxy
   let url: string
 
   beforeAll(async () => {
     remote = await openRemote()
-    proxy = new Proxy(remote.server.port)
+    proxy = new CuttingProxy(remote.server.port)
     url = await proxy.listen()
   })
   afterAll(async () => {

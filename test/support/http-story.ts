@@ -96,6 +96,13 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     return response
   }
 
+  /** Like {@link step}, with the first item of a stream. */
+  const firstItem = async (label: string, name: OperationName, request: Fields): Promise<void> => {
+    const [example, answering] = send(name, request)
+    const stream = await answering
+    examples.push({ ...example, name: label, status: stream.status, response: await firstLine(stream) })
+  }
+
   const done = async (job: Fields): Promise<void> => {
     await scope.sources.waitForJob(job as unknown as { sourceId: string; jobId: string })
   }
@@ -317,6 +324,12 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
   await step('a directory', 'listDirectoryAt', { sessionId, at: { eventId }, path: '/docs' })
   await step('a page', 'getManifestAt', { sessionId, at: { base: true }, pageSize: 10 })
   await step('a change', 'undo', { sessionId })
+  await firstItem('a batch', 'watchChanges', {
+    sessionId,
+    globs: ['docs/**'],
+    debounceMs: 0,
+    afterEventId: eventId,
+  })
   await step('a preview', 'redo', { sessionId, dryRun: true })
   await step('a change', 'redo', { sessionId })
   await step('a file', 'restoreState', { sessionId, from: { eventId }, paths: ['/docs/draft.md'] })
@@ -471,18 +484,11 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
 
   // Messages.
   await step('a message', 'publishMessage', { sessionId, topic: 'progress', payload: base64('50 %') })
-  const [subscription, streaming] = send('subscribe', {
+  await firstItem('a message', 'subscribe', {
     sessionId,
     topics: ['progress'],
     scope: 'SESSION_ONLY',
     replayLimit: 1,
-  })
-  const stream = await streaming
-  examples.push({
-    ...subscription,
-    name: 'a message',
-    status: stream.status,
-    response: await firstLine(stream),
   })
 
   // Health, secrets and usage.

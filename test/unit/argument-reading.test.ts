@@ -225,7 +225,6 @@ describe('on a client', () => {
     'exportTar',
     'onJob',
     'sent',
-    'watch',
   ]
   const inProcess = [...absent, 'checkout', 'exportBundle', 'follow', 'verify']
   readsAtTheCall('engine', () => remote.client, calls.engineCalls, inProcess)

@@ -85,13 +85,6 @@ const natively: Readonly<
     const checkout = await handle.checkout(join(directory, 'out'))
     return checkout.sync()
   },
-  watchChanges: async (handle) => {
-    // A permitted handle finds the signal aborted.
-    const batches = handle.watch({ signal: AbortSignal.abort(new Error('permitted')) })
-    await batches.next().catch((error: unknown) => {
-      if ((error as Error).message !== 'permitted') throw error
-    })
-  },
   'fs.read': ({ fs }) => fs.promises.readFile('/a'),
   'fs.write': ({ fs }) => fs.promises.writeFile('/a', 'changed'),
 }

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   limits,
   openEngine,
-  type ChangeBatch,
+  type ChangeWatch,
   type ChangeWatchOptions,
   type Engine,
   type Session,
@@ -39,9 +39,9 @@ describe.each(storages)('session.watch on %s', { timeout: 60_000 }, (_name, make
   })
 
   const write = (path: string, content = ''): Promise<unknown> => session.files.write({ path, content })
-  const watch = (options: ChangeWatchOptions = {}): AsyncGenerator<ChangeBatch, void> =>
+  const watch = (options: ChangeWatchOptions = {}): ChangeWatch =>
     session.watch({ debounceMs: 5, signal: stop.signal, ...options })
-  const next = async (batches: AsyncGenerator<ChangeBatch, void>): Promise<string[]> => {
+  const next = async (batches: ChangeWatch): Promise<string[]> => {
     const { value } = await batches.next()
     return (value?.changes ?? []).map(({ change, path }) => `${change} ${path}`)
   }

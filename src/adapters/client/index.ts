@@ -29,7 +29,7 @@ export {
   type RemoteMergeOptions,
   type RemoteRebaseOptions,
 } from './session.js'
-export { RemoteView, RemoteViewFiles } from './view.js'
+export type { RemoteView, RemoteViewFiles } from './view.js'
 export type { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts } from './review.js'
 export type { RemoteBus } from './bus.js'
 export type { RemoteCache } from './cache.js'

@@ -1,4 +1,6 @@
 import type {
+  ChangeWatch,
+  ChangeWatchOptions,
   Checkpoint,
   CheckpointCreateRequest,
   ForkRequest,
@@ -23,6 +25,7 @@ import { RemoteFiles } from './files.js'
 import { createRemoteFs, type RemoteFs } from './fs/index.js'
 import { RemoteFileLocks, RemotePosixLocks } from './locks.js'
 import { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts } from './review.js'
+import { RemoteWatch } from './remote-watch.js'
 import { callsOf, remoteService } from './remote-service.js'
 import { SessionCalls } from './session-calls.js'
 import { RemoteText } from './text.js'
@@ -393,6 +396,26 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   async commit(request: SessionCommitRequest): ReturnType<Session['commit']> {
     const { signal, ...rest } = commitShape.read(request)
     return callsOf(this).call('commit', rest, { signal })
+  }
+
+  /**
+   * The changes of files, in batches, from when the server receives the request, or after `afterEventId`. Survives
+   * lost connections: it continues after the last batch that it received.
+   *
+   * @throws {EngineError} EVENT_NOT_FOUND when the session has no such event.
+   * @throws {EngineError} STATE_NOT_KEPT when the state after that event is no longer kept.
+   *
+   * @example
+   * const batches = session.watch({ globs: ['src/**'] })
+   * await batches.startsAfter
+   * await session.files.write({ path: '/src/b.ts', content: '' })
+   * for await (const { changes } of batches) {
+   *   for (const { change, path } of changes) console.log(change, path)
+   *   break
+   * }
+   */
+  watch(options: ChangeWatchOptions = {}): ChangeWatch {
+    return new RemoteWatch(callsOf(this).transport, this.id, options)
   }
 
   #reference(target: RemoteDiffTarget): StateReference {

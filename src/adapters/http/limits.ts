@@ -116,6 +116,8 @@ export const handlerLimits = {
   streamPieceBytes: 64 * 1024,
   /** The fields of a message in a stream, except for its payload. */
   lineBytes: 4096,
+  /** The fields of a change in a stream, except for its path. */
+  changeBytes: 64,
   /** The longest time between two looks for requests over their deadline. */
   deadlineLookMs: 1000,
   /** Scopes of callers that are remembered. */

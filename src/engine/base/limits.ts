@@ -263,7 +263,7 @@ export const limits = {
   /** The longest time that `session.watch` gathers changes for a batch. */
   watchBatchMs: 5000,
   /** Paths in a batch of `session.watch`. */
-  watchChanges: 10_000,
+  watchChanges: 1000,
   /** A body with more extents than this is stored as a separate node. */
   inlineExtents: 64,
   /** The most names in a page. A run of names without a canonical page end is cut at this position. */

@@ -3,7 +3,7 @@ import { invalid } from '../base/errors.js'
 import { parseText, given } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
-import { operations, type OperationMethods, type OperationName } from '../operations/index.js'
+import { operations, type Operation, type OperationMethods, type OperationName } from '../operations/index.js'
 import type { OperationRequest, OperationResponse } from '../operations/schemas/index.js'
 import type { Checkpoint } from '../session/checkpoints.js'
 import { listChangedFiles, listChanges, type Diff } from '../session/diffs/diff.js'
@@ -25,7 +25,13 @@ const fileShape = new Shape<{ readonly path: string; readonly content: Uint8Arra
 })
 
 /** Operations whose response is a stream: see {@link openStream}. */
-export type StreamOperation = 'subscribe'
+export type StreamOperation = 'subscribe' | 'watchChanges'
+
+/** Whether the response of an operation is a stream: see {@link openStream}. */
+export function isStreamOperation(name: OperationName): name is StreamOperation {
+  const operation: Operation = operations[name]
+  return operation.stream === true
+}
 
 export type CallableOperation = Exclude<OperationName, StreamOperation>
 
@@ -201,24 +207,31 @@ export async function callOperation<Name extends CallableOperation>(
 }
 
 /** An open stream: iterate it once. */
-interface OpenedStream extends AsyncIterable<OperationResponse<StreamOperation>> {
-  /** As `startsAfter` of a subscription to the bus. */
+interface OpenedStream<Name extends StreamOperation> extends AsyncIterable<OperationResponse<Name>> {
+  /** The id of the message or event that the stream starts after. */
   readonly startsAfter: string
+}
+
+interface OpenedItems extends AsyncIterable<object> {
+  readonly startsAfter: Promise<string>
 }
 
 /**
  * Opens a stream by its name; its items are those of the schema, and an error that ends it early is thrown. Resolves
  * when the stream is open, so that errors in the request are thrown before. Ends when its loop is left.
  */
-export async function openStream(
+export async function openStream<Name extends StreamOperation>(
   { sessions }: EngineScope,
-  name: StreamOperation,
-  { sessionId, ...request }: OperationRequest<StreamOperation>,
+  name: Name,
+  { sessionId, ...request }: OperationRequest<Name>,
   options: CallOptions = {},
-): Promise<OpenedStream> {
+): Promise<OpenedStream<Name>> {
   const session = await openFor(sessions, name, sessionId)
-  const messages = session.bus.subscribe({ ...request, ...options })
-  return Object.assign(items(messages), { startsAfter: await messages.startsAfter })
+  const stream: OpenedItems =
+    name === 'subscribe'
+      ? session.bus.subscribe({ ...request, ...options })
+      : session.watch({ ...request, ...options })
+  return Object.assign(items(stream), { startsAfter: await stream.startsAfter }) as OpenedStream<Name>
 }
 
 /** Calls a method by its path, such as `session`, `files`, `rename`. {@link Fitting} has checked the types. */

@@ -38,10 +38,12 @@ import {
   watchChanges,
   watchedState,
   type ChangeBatch,
+  type ChangeWatch,
   type ChangeWatchOptions,
   type ParsedWatch,
   type WatchedState,
 } from '../session/history/change-watch.js'
+import { eventIdOf } from '../session/history/event-ids.js'
 import {
   listPathHistory,
   pathHistoryShape,
@@ -542,7 +544,7 @@ export class Session implements SessionApi {
   /**
    * The changes of files from this call on, or after `afterEventId`, in batches. A batch has the differences between
    * two states, whichever interface made them: a file that was added and removed in between is left out. It has at
-   * most 10,000 changes. Of a larger one, each part but the last has the `eventId` of the batch before.
+   * most 1,000 changes. Of a larger one, each part but the last has the `eventId` of the batch before.
    *
    * No change is missed, and a slow reader gets fewer batches, with more changes. Ends when the session is deleted or
    * the engine closed, and fails with the signal's reason.
@@ -560,7 +562,7 @@ export class Session implements SessionApi {
    *   break
    * }
    */
-  watch(options: ChangeWatchOptions = {}): AsyncGenerator<ChangeBatch, void, undefined> {
+  watch(options: ChangeWatchOptions = {}): ChangeWatch {
     const { core } = this.#access
     const parsed = parseAtCall(() => parseWatch(options))
     // Does not await where the session is loaded, so that the changes right after the call are reported.
@@ -569,18 +571,19 @@ export class Session implements SessionApi {
       const opened = this.#access.live('watchChanges')
       return watchedState(core, opened instanceof Promise ? await opened : opened, request)
     })()
+    const startsAfter = start.then(({ seq }) => eventIdOf(this.id, seq))
     // The reader of the batches gets the error.
-    start.catch(() => undefined)
-    return this.#watch(parsed, start)
+    startsAfter.catch(() => undefined)
+    return Object.assign(this.#watch(parsed, start), { startsAfter })
   }
 
   async *#watch(
     parsed: () => ParsedWatch,
     start: Promise<WatchedState>,
-  ): AsyncGenerator<ChangeBatch, void, undefined> {
+  ): AsyncGenerator<ChangeBatch, undefined, undefined> {
     const state = await start
     const live = await this.#access.live('watchChanges')
-    yield* watchChanges(this.#access.core, live, state, parsed())
+    return yield* watchChanges(this.#access.core, live, state, parsed())
   }
 
   /**

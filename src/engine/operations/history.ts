@@ -129,6 +129,23 @@ export const historyOperations = defineOperations({
     capabilities: ['history', 'sessions', 'files.read'],
     errors: ['SESSION_NOT_FOUND'],
   },
+  watchChanges: {
+    tag: 'History',
+    summary: 'Watch the changes of files',
+    description:
+      'Opens a stream of JSON objects, one per line. Each is `{"result": batch}`; `{"error": status}` ends the ' +
+      'stream. A batch has the differences between two states. It is sent when no change has followed for ' +
+      '`debounceMs`. Without `afterEventId`, the stream starts at the newest event. The response begins ' +
+      'immediately, even when there are no changes. No change is missed: a slow reader gets fewer batches, with ' +
+      'more changes. After a lost connection, pass the `eventId` of the last batch as `afterEventId`.',
+    method: 'GET',
+    path: '/v1/sessions/{sessionId}/watch',
+    query: ['globs', 'debounceMs', 'afterEventId'],
+    stream: true,
+    extension: true,
+    capabilities: ['files.read', 'history'],
+    errors: ['SESSION_NOT_FOUND', 'EVENT_NOT_FOUND', 'STATE_NOT_KEPT'],
+  },
   undo: {
     tag: 'History',
     summary: 'Undo changes of files',

@@ -29,8 +29,6 @@ export const nativeActions = {
   checkout: { capabilities: ['checkout', 'files.read'] },
   /** Applies the changes of a checked-out directory to the session. */
   syncCheckout: { capabilities: ['checkout', 'files.read', 'files.write'] },
-  /** Follows the changes of files. */
-  watchChanges: { capabilities: ['files.read', 'history'] },
   /** Reads of `session.fs`. */
   'fs.read': { capabilities: ['files.read'] },
   /** Changes of `session.fs`. */

@@ -1,11 +1,13 @@
 import { present, runInSlices } from '../../../engine/ports.js'
 import {
   callOperation,
+  isStreamOperation,
   openStream,
   type CallableOperation,
   type ContentParameters,
   type ContentRouteName,
   type OperationRequest,
+  type StreamOperation,
 } from '../../../engine/contract.js'
 import type { EngineScope } from '../../../engine/index.js'
 import { ConcurrencyLimit } from '../server/concurrency-limit.js'
@@ -28,8 +30,6 @@ import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
 
 const noBytes = new Uint8Array(0)
-
-type Subscription = OperationRequest<'subscribe'>
 
 /** Executes the operations of authenticated requests. */
 export class Dispatcher {
@@ -79,8 +79,8 @@ export class Dispatcher {
         return await this.#dispatchContent(httpRequest, scope, match, content, { query, slot, io })
       const read = this.#read(httpRequest, match, query, io, slot)
       const request = read instanceof Promise ? await read : read
-      if (name === 'subscribe')
-        return await this.#subscribe(httpRequest, scope, request as Subscription, io, slot)
+      if (isStreamOperation(name))
+        return await this.#openStream(httpRequest, scope, name, request as never, { io, slot })
       const response = waitsForLock(name, request)
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
@@ -170,12 +170,12 @@ export class Dispatcher {
   }
 
   /** Opens a stream, which holds the slot until it ends. */
-  async #subscribe(
+  async #openStream<Name extends StreamOperation>(
     httpRequest: HttpRequest,
     scope: EngineScope,
-    request: Subscription,
-    io: OperationIo,
-    slot: Slot,
+    name: Name,
+    request: OperationRequest<Name>,
+    { io, slot }: { readonly io: OperationIo; readonly slot: Slot },
   ): Promise<HttpResponse> {
     const abort = new AbortController()
     const gone = httpRequest.signal()
@@ -187,7 +187,7 @@ export class Dispatcher {
     if (gone.aborted) onGone()
     else gone.addEventListener('abort', onGone, { once: true })
     try {
-      const items = await openStream(scope, 'subscribe', request, { signal: abort.signal })
+      const items = await openStream(scope, name, request, { signal: abort.signal })
       const stream = new MessageStream(items, io.response, {
         room: slot.room,
         sent: (bytes) => scope.usage.sent(bytes),

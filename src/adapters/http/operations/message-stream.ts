@@ -4,6 +4,7 @@ import type { ResponseStream } from '../server/http-messages.js'
 import type { ResponseEncoder } from './encode.js'
 import { failureOf } from '../http-error.js'
 import type { TenantRoom } from '../server/room.js'
+import type { BusMessage, ChangeBatch } from '../../../engine/index.js'
 import { nextTurn } from '../../../engine/ports.js'
 
 const newline = Buffer.from('\n')
@@ -109,10 +110,13 @@ export class MessageStream implements ResponseStream {
   }
 }
 
-/** Returns an upper bound for the bytes of a line. All fields except the payload are short. */
+/** Returns an upper bound for the bytes of a line. All fields except payloads and changes are short. */
 function lineBytes(item: object): number {
-  const { result } = item as { readonly result?: { readonly payload: Uint8Array } }
-  return handlerLimits.lineBytes + Math.ceil((result?.payload.byteLength ?? 0) / 3) * 4
+  const { result = {} } = item as { readonly result?: Partial<BusMessage & ChangeBatch> }
+  const payload = Math.ceil((result.payload?.byteLength ?? 0) / 3) * 4
+  // JSON writes a UTF-16 unit in at most 6 bytes.
+  const changes = result.changes?.map(({ path }) => handlerLimits.changeBytes + 6 * path.length) ?? []
+  return changes.reduce((sum, bytes) => sum + bytes, handlerLimits.lineBytes + payload)
 }
 
 async function endOfTurn(): Promise<typeof turnOver> {

@@ -4,8 +4,10 @@ import { defineSchemas } from './operation-schemas.js'
 import { fileSchemas } from './files.js'
 import { session, sessionSchemas } from './sessions.js'
 import { change, oneState, state } from './state-types.js'
+import { statusSchema } from './status.js'
 import {
   flag,
+  integer,
   jsonObject,
   named,
   nextPageToken,
@@ -43,9 +45,44 @@ const step = {
   }),
 }
 
+const changeBatch = named(
+  'ChangeBatch',
+  z.object({
+    eventId: text.describe('Pass it as `afterEventId` to continue after this batch.'),
+    changes: z.array(change).describe(`In the order of the manifest; at most ${limits.watchChanges}.`),
+  }),
+)
+
 const at = { at: z.object(state).describe(oneState) }
 
 export const historySchemas = defineSchemas({
+  watchChanges: {
+    request: z.object({
+      sessionId,
+      globs: z
+        .array(text)
+        .describe('Only paths that match one of these globs, such as `src/**` or `*.ts`. Absent: all.')
+        .exactOptional(),
+      debounceMs: integer
+        .meta({
+          default: limits.watchDebounceMs,
+          minimum: 0,
+          maximum: limits.watchBatchMs,
+          description: 'A batch ends when no change has followed for this time, in milliseconds.',
+        })
+        .exactOptional(),
+      afterEventId: text
+        .describe('The last batch or event that the caller knows. Absent: the newest event.')
+        .exactOptional(),
+    }),
+    /** An item of the stream: a batch, or the error that ends it. */
+    response: named(
+      'ChangeBatchItem',
+      z
+        .union([z.object({ result: changeBatch }), z.object({ error: statusSchema })])
+        .describe('A batch of changes, or the error that ends the stream.'),
+    ),
+  },
   resolveState: {
     request: z.object({ sessionId, ...state }),
     response: z.object({ eventId: text.describe('Empty for the base.') }),

@@ -20,6 +20,17 @@ export interface ChangeBatch {
   readonly changes: Change[]
 }
 
+/** The batches of `session.watch`: iterate them once. */
+export interface ChangeWatch extends AsyncIterableIterator<ChangeBatch, undefined> {
+  /**
+   * The `eventId` after which the changes start. Rejects with the error of the first `next` if the watch cannot start.
+   * Callers need not await or handle it.
+   */
+  readonly startsAfter: Promise<string>
+  /** Ends the watch. Leaving a loop over it does the same. */
+  return(value?: undefined): Promise<IteratorResult<ChangeBatch, undefined>>
+}
+
 /** Options of `session.watch`. */
 export interface ChangeWatchOptions {
   /** Only paths that match one of these globs, such as `src/**` or `*.ts`; at most 100. By default all. */
@@ -103,7 +114,7 @@ export async function* watchChanges(
   live: LiveSession,
   start: WatchedState,
   { wanted, debounceMs, signal }: ParsedWatch,
-): AsyncGenerator<ChangeBatch, void, undefined> {
+): AsyncGenerator<ChangeBatch, undefined, undefined> {
   let from = start
   using feed = new QuietFeed(live, debounceMs)
   signal?.throwIfAborted()
@@ -119,7 +130,7 @@ export async function* watchChanges(
       signal?.throwIfAborted()
       const { ended } = feed
       if (ended?.error !== undefined) throw ended.error
-      if (live.discarded === 'closed') return
+      if (live.discarded === 'closed') return undefined
       feed.reset()
       const before = from
       from = pinned(core, live.tree.freeze(), live.seq)
@@ -130,11 +141,12 @@ export async function* watchChanges(
         signal?.throwIfAborted()
         yield batch
       }
-      if (ended !== undefined && live.seq === from.seq) return
+      if (ended !== undefined && live.seq === from.seq) return undefined
     }
   } catch (error) {
     // A slow reader may find the store closed before it has read all changes.
     if (!isClosed(live) || !(error instanceof EngineError) || error.reason !== 'STORE_CLOSED') throw error
+    return undefined
   } finally {
     release?.()
     from.pin[Symbol.dispose]()
