@@ -51,13 +51,13 @@ test('of sources', () => {
 test('of a session', () => {
   // Tokens replace narrowed handles; checkouts and archives are on the host, or are streams.
   expectTypeOf<Missing<Session, RemoteSession>>().toEqualTypeOf<
-    'narrow' | 'group' | 'checkout' | 'exportBundle' | 'exportTar'
+    'narrow' | 'checkout' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
   // These contain or return handles; mergers are functions; events have no principal, published messages have no id,
   // and a bundle of commits is a stream.
   expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<
-    'fs' | 'fork' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
+    'fs' | 'fork' | 'group' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
   >()
 })
 

@@ -17,7 +17,7 @@ import type {
   SessionInfo,
   StateReference,
 } from '../../engine/index.js'
-import { invalid, Shape, type OperationResponse } from '../../engine/client-contract.js'
+import { invalid, parseGroup, Shape, type OperationResponse } from '../../engine/client-contract.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
 import { RemoteDiff } from './diff.js'
@@ -396,6 +396,25 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   async commit(request: SessionCommitRequest): ReturnType<Session['commit']> {
     const { signal, ...rest } = commitShape.read(request)
     return callsOf(this).call('commit', rest, { signal })
+  }
+
+  /**
+   * A handle on the same session whose changes belong to a group, such as one turn of a conversation. Their events
+   * have the name as `details.group`, and `undo({ by: 'group' })` undoes them together.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the name is empty
+   * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes
+   *
+   * @example
+   * const turn = session.group('turn 7')
+   * await turn.files.write({ path: '/a.txt', content: 'one' })
+   * await turn.files.write({ path: '/b.txt', content: 'two' })
+   * await session.undo({ by: 'group' }) // both files are gone
+   */
+  group(name: string): RemoteSession {
+    const { transport } = callsOf(this)
+    const headers = { 'forkspace-group': encodeURIComponent(parseGroup(name)) }
+    return new RemoteSession(transport.withHeaders(headers), this.id)
   }
 
   /**

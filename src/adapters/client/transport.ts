@@ -47,22 +47,38 @@ export interface OpenStream<Item> {
   readonly startsAfter: string | undefined
 }
 
+/** The state of a client that its handles share. */
+class Connection {
+  readonly lockOwners = new Set<string>()
+  /** Requests that have no response yet. */
+  readonly pending = new Set<Promise<unknown>>()
+  readonly closing = new AbortController()
+}
+
 /** Calls operations on a server. */
 export class Transport {
   readonly settings: Settings
-  /** All owners that ever got a lock through this client. */
-  readonly lockOwners = new Set<string>()
-  /** Requests that have no response yet. */
-  readonly #pending = new Set<Promise<unknown>>()
-  readonly #closing = new AbortController()
+  readonly #connection: Connection
 
-  constructor(settings: Settings) {
+  constructor(settings: Settings, connection = new Connection()) {
     this.settings = settings
+    this.#connection = connection
+  }
+
+  /** The same connection, with further headers in each request. */
+  withHeaders(headers: Readonly<Record<string, string>>): Transport {
+    const settings = { ...this.settings, headers: { ...this.settings.headers, ...headers } }
+    return new Transport(settings, this.#connection)
+  }
+
+  /** All owners that ever got a lock through this client. */
+  get lockOwners(): Set<string> {
+    return this.#connection.lockOwners
   }
 
   /** Aborts when the client is closed and its pending requests have ended. */
   get closed(): AbortSignal {
-    return this.#closing.signal
+    return this.#connection.closing.signal
   }
 
   call<Name extends OperationName>(
@@ -137,20 +153,20 @@ export class Transport {
 
   /** Resolves when all requests that are pending now have ended. */
   async settled(): Promise<void> {
-    await Promise.all(this.#pending)
+    await Promise.all(this.#connection.pending)
   }
 
   async close(): Promise<void> {
     await this.settled()
-    this.#closing.abort()
+    this.#connection.closing.abort()
   }
 
   #noted<T>(ask: () => Promise<T>): Promise<T> {
     const response = ask()
     const settled: Promise<unknown> = response
       .catch(() => undefined)
-      .then(() => this.#pending.delete(settled))
-    this.#pending.add(settled)
+      .then(() => this.#connection.pending.delete(settled))
+    this.#connection.pending.add(settled)
     return response
   }
 

@@ -21,6 +21,7 @@ import {
 import { parseCreate } from '../services/sources/source-requests.js'
 import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
+import { parseGroup } from '../session/history/group-name.js'
 import { storeActivity } from '../session/table/activity.js'
 import { copyFiles, filesBaseline, type BlankBaseline, type CopiedFile } from '../session/baselines.js'
 import { coreFor, inBackground, type Core } from '../session/core.js'
@@ -100,6 +101,18 @@ export function openFor(sessions: Sessions, action: Action, sessionId: string): 
 
 /** The operations that compare two states. They need the same capabilities. */
 type ComparingAction = 'diff' | 'diffFiles'
+
+let group: (scope: EngineScope, name: string) => EngineScope
+
+/**
+ * The same view, in which all changes of sessions belong to a group: see {@link Session.group}.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when the name is empty.
+ * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes.
+ */
+export function inGroup(scope: EngineScope, name: string): EngineScope {
+  return group(scope, name)
+}
 
 let compare: (scope: EngineScope, action: ComparingAction, request: DiffRequest) => Diff
 
@@ -308,6 +321,10 @@ export class EngineScope implements EngineApi {
 
   static {
     compare = (scope, action, request) => scope.#diff(action, request)
+    group = (scope, name) => {
+      const { core, permissions } = scope.#access
+      return new EngineScope({ ...core, group: parseGroup(name) }, scope.#services, permissions)
+    }
   }
 
   /** @internal */

@@ -1,7 +1,5 @@
 import { invalid } from '../base/errors.js'
 import { parseAtCall, Shape } from '../base/shape.js'
-import { limits } from '../base/limits.js'
-import { parseText } from '../base/input.js'
 import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
@@ -44,6 +42,7 @@ import {
   type WatchedState,
 } from '../session/history/change-watch.js'
 import { eventIdOf } from '../session/history/event-ids.js'
+import { parseGroup } from '../session/history/group-name.js'
 import {
   listPathHistory,
   pathHistoryShape,
@@ -654,10 +653,8 @@ export class Session implements SessionApi {
    * await session.undo({ by: 'group' }) // both files are gone
    */
   group(name: string): Session {
-    const group = parseText('name', name, limits.labelBytes)
-    if (group === '') throw invalid('name', 'must not be empty')
     const { core, slot } = this.#access
-    return new Session({ ...core, group }, slot, this.#services, this.#permissions)
+    return new Session({ ...core, group: parseGroup(name) }, slot, this.#services, this.#permissions)
   }
 
   /**

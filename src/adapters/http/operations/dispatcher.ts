@@ -26,6 +26,7 @@ import { MessageStream } from './message-stream.js'
 import { contentIo, operationIo, type OperationIo } from './operation-io.js'
 import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
+import { scopeInGroup } from '../server/group.js'
 import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
 
@@ -67,11 +68,12 @@ export class Dispatcher {
   /** Executes a request. The request holds a slot until its operation has ended and its response was sent. */
   async dispatch(
     httpRequest: HttpRequest,
-    { scope, tenant }: CallerScope,
+    { scope: callerScope, tenant }: CallerScope,
     match: Match,
     query: string,
   ): Promise<HttpResponse> {
     const { name, content } = match.route
+    const scope = scopeInGroup(httpRequest, callerScope)
     const io = present(this.#io.get(name), name)
     const slot = new Slot(this.#shared, tenant)
     try {
