@@ -17,7 +17,7 @@ const targets = { merge: 1, at: 1, secondGrep: 5 }
 /** The largest tree, in files, to which the target of the second search applies. */
 const searchTargetFiles = 10_000
 
-/** Diff, merge, at, blame and grep on forks, beside commands of git. The result of each is compared with that of git. */
+/** Compares diff, merge, at, blame and grep on forks with commands of git. The results of both must be equal. */
 export const versionsOfTrees: Scenario = {
   name: 'versions',
   title: 'Versions of trees: forks beside git',

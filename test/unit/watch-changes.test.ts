@@ -70,7 +70,7 @@ describe.each(storages)('session.watch on %s', { timeout: 60_000 }, (_name, make
     expect(await later).toEqual(['added /c'])
   })
 
-  test('leaves out what was added and removed within a batch, and what is the same again', async () => {
+  test('leaves out a file that was added and removed within a batch, or has its old content again', async () => {
     const batches = watch({ debounceMs: 200 })
     const first = next(batches)
     await write('/temporary')

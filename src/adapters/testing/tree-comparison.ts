@@ -11,7 +11,7 @@ import { readTree, type WithFs } from './tree-json.js'
  */
 export type ExpectedContent = string | Uint8Array | RegExp | AsymmetricMatcher | null
 
-/** A matcher of Vitest or Jest that stands for many values, such as `expect.any(String)`. */
+/** A matcher of Vitest or Jest that accepts many values, such as `expect.any(String)`. */
 export interface AsymmetricMatcher {
   /** Whether the matcher accepts the value. */
   asymmetricMatch(value: unknown): boolean

@@ -37,7 +37,7 @@ export type ViewDiffTarget =
   | StateName
   | 'base'
 
-/** What a view needs of its session. */
+/** The parts of its session that a view uses. */
 export interface ViewParts {
   readonly access: ViewAccess
   readonly sessionId: string

@@ -14,7 +14,7 @@ import type { EncodedNode } from '../tree/encoded.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 
-/** What the two sides of a merge did that cannot both be kept. */
+/** Two changes that exclude each other, one on each side of a merge. */
 export const ConflictKind = {
   /** Both sides changed the same lines, or a binary file. */
   CONTENT: 'content',

@@ -74,7 +74,7 @@ function parsePaths(paths: readonly string[]): readonly string[] {
   return list as readonly string[]
 }
 
-/** The action of a restore. Only a restore of the whole tree at a checkpoint tells nothing about the files. */
+/** The action of a restore. Only the result of restoring a whole checkpoint does not describe files. */
 export function restoreActionOf(request: ParsedRestore): 'restoreCheckpoint' | 'restoreState' {
   return request.isOfCheckpoint ? 'restoreCheckpoint' : 'restoreState'
 }

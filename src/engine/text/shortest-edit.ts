@@ -145,7 +145,7 @@ class Search {
     return undefined
   }
 
-  /** The edits after which a search takes what it has. They decrease in the second half of the steps. */
+  /** The number of edits after which a search stops with its best path so far. It decreases in the second half of the steps. */
   #patience(): number {
     const share = Math.min(this.#steps / (limits.diffSteps / 2), 1)
     return Math.max(Math.floor(this.#mostEdits * share), limits.diffEditsAtEnd)

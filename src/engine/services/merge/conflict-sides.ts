@@ -30,7 +30,7 @@ export interface ConflictSide {
 export interface MergeConflict {
   /** Absolute path in the session, where the conflict is resolved. */
   readonly path: string
-  /** What the two sides did. */
+  /** The changes of both sides. */
   readonly kind: ConflictKind
   /** The common ancestor. */
   readonly base?: ConflictSide

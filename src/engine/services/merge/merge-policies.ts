@@ -1,7 +1,7 @@
 import type { Glob } from '../../base/glob.js'
 
 /**
- * What a merge does with the conflicts of a file. Without a policy, the file keeps our content, and the
+ * How a merge resolves the conflicts of a file. Without a policy, the file keeps our content, and the
  * conflict stays on the session until it is resolved.
  */
 export const MergePolicy = {

@@ -200,7 +200,7 @@ function isChangedInPlace(node: FileNode, file: FileNode): boolean {
   return !(node instanceof LinkedFile) || (file instanceof LinkedFile && file.ino === node.ino)
 }
 
-/** Directories come before what is in them. */
+/** Directories come before their entries. */
 function sorted<T>(nodes: ReadonlyMap<string, T>): (readonly [string, T])[] {
   return [...nodes].sort(([a], [b]) => compareUtf8(a, b))
 }

@@ -12,7 +12,7 @@ export interface MergeRules {
   readonly policies: PathRules<MergePolicy>
   readonly mergers: PathRules<Merger>
   readonly names: SideNames
-  /** true: the result is the base of another merge. It has markers, and otherwise what the base has. */
+  /** true: the result is the base of another merge. Conflicts have markers, or else the content of the base. */
   readonly isVirtual: boolean
 }
 

@@ -75,7 +75,7 @@ class ResolvedNodes {
     return candidates.find((node) => node instanceof FileNode) ?? { ...noAttributes, mode: 0o644 }
   }
 
-  /** Removes what is at a path of the session. */
+  /** Removes the file or directory at a path of the session. */
   async #clear(path: string): Promise<void> {
     const node = await findIn(this.#core, this.#resolution.target, path)
     if (node instanceof Dir) this.directories.set(path, undefined)

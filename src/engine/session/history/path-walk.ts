@@ -25,7 +25,7 @@ export interface PathVersion {
   readonly after: Node | undefined
 }
 
-/** What a walk found at one event. */
+/** The result of a walk at one event. */
 export interface PathStep {
   readonly seq: number
   /** Undefined if the event did not change the path. */
@@ -45,7 +45,7 @@ interface Window {
 
 /**
  * Follows a path back through the events of a session, and through its renames. The states are computed in windows
- * of events. Run it inside `whileReading`, so that no collection removes what it reads.
+ * of events. Run it inside `whileReading`, so that no collection removes these states.
  */
 export class PathWalk {
   readonly #core: Core

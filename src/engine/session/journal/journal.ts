@@ -47,7 +47,7 @@ export interface Journal {
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
   /**
-   * The root after an event, if memory is the only copy. Undefined if the store has what is needed to compute it.
+   * The root after an event, if memory is the only copy. Undefined if the store can compute it.
    *
    * @throws {EngineError} STATE_NOT_KEPT when memory no longer has it.
    */
