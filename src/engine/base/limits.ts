@@ -463,7 +463,7 @@ export const limits = {
   /** Lines for each edit that make a path good enough. As in git. */
   diffSampleGain: 4,
   /** Steps of one diff of lines. A diff that needs more shows the rest as replaced. */
-  diffSteps: 2 ** 25,
+  diffSteps: 2 ** 24,
   /** Lines between two conflicts of a merged text that join them into one. As in git. */
   linesBetweenConflicts: 3,
   /** Characters of a marker around a conflict. As in git. */

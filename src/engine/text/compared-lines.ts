@@ -68,8 +68,9 @@ function occurrences(
 
 function select(side: Side, found: Uint8Array, start: number): ComparedSide {
   const positions: number[] = []
+  const noise = new Noise(found)
   for (let i = 0; i < found.length; i++) {
-    const kept = found[i] === occurs.sometimes || (found[i] === occurs.often && !isNoise(found, i))
+    const kept = found[i] === occurs.sometimes || (found[i] === occurs.often && !noise.has(i))
     if (kept) positions.push(start + i)
     else side.changed[start + i] = 1
   }
@@ -78,26 +79,47 @@ function select(side: Side, found: Uint8Array, start: number): ComparedSide {
   return { ids, positions: Int32Array.from(positions), changed: side.changed }
 }
 
-/** Whether a frequent line has unmatched lines on both sides of it, which greatly outnumber the frequent ones. */
-function isNoise(found: Uint8Array, index: number): boolean {
-  const before = runFrom(found, index, -1)
-  if (before.never === 0) return false
-  const after = runFrom(found, index, 1)
-  if (after.never === 0) return false
-  const often = before.often + after.often
-  return often * frequentShare < often + before.never + after.never
-}
+/** Finds the frequent lines that have unmatched lines on both sides of them, which greatly outnumber the frequent ones. */
+class Noise {
+  /** How many lines before each index never occur on the other side. */
+  readonly #neverBefore: Int32Array
+  /** The nearest index before and after each line, itself included, of a line that occurs sometimes. */
+  readonly #sometimesBefore: Int32Array
+  readonly #sometimesAfter: Int32Array
 
-/** Counts the lines from a frequent one on, itself included, up to the next line that occurs sometimes. */
-function runFrom(found: Uint8Array, index: number, step: 1 | -1): { never: number; often: number } {
-  const run = { never: 0, often: 1 }
-  for (let distance = 1; distance <= limits.frequentLineWindow; distance++) {
-    const one = found[index + step * distance]
-    if (one === occurs.never) run.never++
-    else if (one === occurs.often) run.often++
-    else break
+  constructor(found: Uint8Array) {
+    const { length } = found
+    this.#neverBefore = new Int32Array(length + 1)
+    this.#sometimesBefore = new Int32Array(length)
+    this.#sometimesAfter = new Int32Array(length)
+    for (let i = 0, never = 0, last = -1; i < length; i++) {
+      if (found[i] === occurs.never) never++
+      if (found[i] === occurs.sometimes) last = i
+      this.#neverBefore[i + 1] = never
+      this.#sometimesBefore[i] = last
+    }
+    for (let i = length - 1, next = length; i >= 0; i--) {
+      if (found[i] === occurs.sometimes) next = i
+      this.#sometimesAfter[i] = next
+    }
   }
-  return run
+
+  /** Whether the frequent line at an index is noise. Looks as far as the next line that occurs sometimes. */
+  has(index: number): boolean {
+    const first = Math.max(itemAt(this.#sometimesBefore, index) + 1, index - limits.frequentLineWindow)
+    const end = Math.min(itemAt(this.#sometimesAfter, index), index + limits.frequentLineWindow + 1)
+    const neverBefore = this.#never(first, index)
+    const neverAfter = this.#never(index, end)
+    if (neverBefore === 0 || neverAfter === 0) return false
+    const never = neverBefore + neverAfter
+    // The line counts once on each side.
+    const often = end - first + 1 - never
+    return often * frequentShare < often + never
+  }
+
+  #never(start: number, end: number): number {
+    return itemAt(this.#neverBefore, end) - itemAt(this.#neverBefore, start)
+  }
 }
 
 /** A power of two near the square root of a number, at least that. */
