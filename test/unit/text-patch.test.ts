@@ -154,6 +154,22 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       expect(await read('/x/a.txt')).toBe('one\r\n2\r\n')
     })
 
+    test('take the names after --- and +++ of a renamed file without prefixes as they are', async () => {
+      const head = 'diff --git src/b.ts lib/c.ts\nrename from src/b.ts\nrename to lib/c.ts\n'
+      const hunk = '@@ -2,3 +2,3 @@\n   f() {\n-    return 1\n+    return 2\n   }\n'
+      await session.text.applyPatch({ patch: `${head}--- src/b.ts\n+++ lib/c.ts\n${hunk}` })
+      expect(await paths()).toEqual(['a.txt', 'lib/c.ts'])
+    })
+
+    test('may end with the signature of git format-patch', async () => {
+      const change = '--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n-one\n+1\n two\n three\n'
+      const added = '--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+b\n'
+      const signature = '-- \n2.43.0\n\n'
+      await session.text.applyPatch({ patch: `${change}${signature}From 1234\n${added}${signature}` })
+      expect(await read('/a.txt')).toBe('1\ntwo\nthree\n')
+      expect(await read('/b.txt')).toBe('b\n')
+    })
+
     test('exchange the names of two files', async () => {
       await session.files.write({ path: '/b.txt', content: 'b\n' })
       const patch =
@@ -195,6 +211,7 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
         'diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+x\n',
         'INVALID_PATCH',
       ],
+      ['no name', '--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+b\n', 'INVALID_PATCH'],
       ['a path outside', '--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n', 'INVALID_ARGUMENT'],
       ['a missing file', '--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n', 'PATH_NOT_FOUND'],
       ['a file that exists', '--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+b\n', 'ALREADY_EXISTS'],

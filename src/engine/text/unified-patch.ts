@@ -42,6 +42,8 @@ function readFile(file: StructuredPatch, strip: number | undefined): FilePatch {
     })
   const count = strip ?? (hasPrefixes(oldFileName, newFileName) ? 1 : 0)
   const pathOf = (name: string): string => toPath(name, count, file)
+  if (newFileName === nowhere && (oldFileName === nowhere || file.isCreate === true))
+    throw invalidPatch(`a part has the name ${nowhere} for a new file`)
   const mode = modeOf(file.newMode, shown)
   modeOf(file.oldMode, shown)
   if (oldFileName === nowhere || file.isCreate === true) {
@@ -78,10 +80,11 @@ function hasPrefixes(oldName: string, newName: string): boolean {
   )
 }
 
-function toPath(name: string, strip: number, { isRename, isCopy }: StructuredPatch): string {
+function toPath(name: string, strip: number, { isRename, isCopy, oldHeader }: StructuredPatch): string {
   const names = name.split('/').filter((part) => part !== '' && part !== '.')
-  // The names of a rename have no prefix in git; the parser adds one.
-  const count = isRename === true || isCopy === true ? Math.max(1, strip) : strip
+  // The names of a rename have no prefix in git; the parser adds one. The names after `---` and `+++` replace them.
+  const hasAddedPrefix = (isRename === true || isCopy === true) && oldHeader === undefined
+  const count = hasAddedPrefix ? Math.max(1, strip) : strip
   if (names.length <= count)
     throw invalidPatch(
       `the name ${JSON.stringify(name)} has no more than ${count} parts; pass a smaller strip`,
@@ -118,12 +121,17 @@ function linesOf(hunk: StructuredPatchHunk, file: string): HunkLine[] {
   return lines
 }
 
+/** `git format-patch` ends a patch with a line `-- ` and the version of git. The parser takes it for a line of a hunk. */
+function withoutSignatures(patch: string): string {
+  return patch.replaceAll(/^-- \r?\n(?=\d)/gm, '')
+}
+
 /** Runs the parser, and turns its errors into INVALID_PATCH. */
 export function parseWith(parse: (patch: string) => StructuredPatch[], patch: string): StructuredPatch[] {
   if (/^GIT binary patch$/m.test(patch))
     throw invalidPatch('has a binary change, which has no lines; write the file instead')
   try {
-    return parse(patch)
+    return parse(withoutSignatures(patch))
   } catch (cause) {
     const message = `patch: cannot be read: ${messageOf(cause)}`
     throw new EngineError('INVALID_PATCH', message, { field: 'patch' }, { cause })
