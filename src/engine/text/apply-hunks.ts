@@ -4,6 +4,7 @@ import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import { usualLineEnd, type ByteText } from './byte-text.js'
 import type { Hunk, HunkLine } from './file-patch.js'
+import { findRuns } from './find-all.js'
 import { describeNearest, nearestLines } from './nearest-lines.js'
 import { LineNumbers } from './tolerant-match.js'
 
@@ -142,18 +143,21 @@ function* findOld(
     return matches(list, old, only) ? only : undefined
   }
   const start = Math.min(Math.max(expected, from), last)
-  let compared = 0
-  for (let distance = 0; start + distance <= last || start - distance >= from; distance++) {
-    for (const line of distance === 0 ? [start] : [start + distance, start - distance]) {
-      if (line < from || line > last) continue
-      if (matches(list, old, line)) return line
-    }
-    compared += old.length + 1
-    if (compared < limits.charactersPerLook) continue
-    compared = 0
-    yield
-  }
-  return undefined
+  const farthest = Math.max(last - start, start - from)
+  const near = Math.min(farthest, Math.floor(limits.charactersPerLook / (old.length + 1)))
+  for (let distance = 0; distance <= near; distance++)
+    for (const line of [start + distance, start - distance])
+      if (line >= from && line <= last && matches(list, old, line)) return line
+  // Comparing all lines at each place further away could take time in proportion to their product.
+  return near === farthest ? undefined : nearestTo(start, yield* findRuns(list, old, { from }))
+}
+
+/** The line that is nearest to `start`. Of two, it is the later one. Lines are ascending. */
+function nearestTo(start: number, lines: readonly number[]): number | undefined {
+  let nearest: number | undefined
+  for (const line of lines)
+    if (nearest === undefined || Math.abs(line - start) <= Math.abs(nearest - start)) nearest = line
+  return nearest
 }
 
 function matches(list: readonly number[], old: readonly number[], line: number): boolean {

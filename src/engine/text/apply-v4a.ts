@@ -1,9 +1,9 @@
 import type { Steps } from '../base/cooperative.js'
-import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import { noMatch, type PatchedText } from './apply-hunks.js'
 import { usualLineEnd, type ByteText } from './byte-text.js'
 import type { V4aSection } from './file-patch.js'
+import { findRuns } from './find-all.js'
 import { nearestLines } from './nearest-lines.js'
 import { comparisons, LineNumbers } from './tolerant-match.js'
 
@@ -87,14 +87,8 @@ function* findLines(
     if (isAtEnd) {
       for (const start of [last, last - 1]) if (start >= from && matches(list, old, start)) return start
     }
-    let compared = 0
-    for (let start = from; start <= last; start++) {
-      if (matches(list, old, start)) return start
-      compared += old.length
-      if (compared < limits.charactersPerLook) continue
-      compared = 0
-      yield
-    }
+    const [start] = yield* findRuns(list, old, { from, limit: 1 })
+    if (start !== undefined) return start
   }
   return undefined
 }

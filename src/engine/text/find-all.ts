@@ -57,14 +57,15 @@ function bordersOf(wanted: string): Int32Array {
   return borders
 }
 
-/** Like {@link findAll}, for a run of items in a list, compared by identity. */
+/** Like {@link findAll}, for a run of items in a list from a position on, compared by identity. */
 export function* findRuns(
   list: readonly number[],
   wanted: readonly number[],
   {
     apart = false,
     limit = Number.POSITIVE_INFINITY,
-  }: { readonly apart?: boolean; readonly limit?: number } = {},
+    from = 0,
+  }: { readonly apart?: boolean; readonly limit?: number; readonly from?: number } = {},
 ): Steps<number[], undefined> {
   const found: number[] = []
   if (wanted.length === 0) return found
@@ -74,7 +75,7 @@ export function* findRuns(
     if (wanted[length] === wanted[at]) length++
     borders[at] = length
   }
-  for (let at = 0, matched = 0; at < list.length && found.length < limit; at++) {
+  for (let at = from, matched = 0; at < list.length && found.length < limit; at++) {
     while (matched > 0 && wanted[matched] !== list[at]) matched = itemAt(borders, matched - 1)
     if (wanted[matched] === list[at]) matched++
     if (matched === wanted.length) {
