@@ -112,6 +112,20 @@ describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting)
       expect(await lines(6)).toEqual([{ lineNumber: 1, text: 'ab😀cd', isTruncated: false }])
     })
 
+    test('cuts a first line after its byte order mark', async () => {
+      await write('\ufeff€€\n')
+      const line = async (maxLineLength: number): Promise<unknown> =>
+        (await session.text.readLines({ path: '/a.txt', maxLineLength })).lines[0]
+      expect(await line(1)).toEqual({ lineNumber: 1, text: '€', isTruncated: true })
+      expect(await line(2)).toEqual({ lineNumber: 1, text: '€€', isTruncated: false })
+    })
+
+    test('keeps a last CR without LF, which is no line end', async () => {
+      await write('one\r\ntwo\r')
+      const { lines } = await session.text.readLines({ path: '/a.txt' })
+      expect(lines.map(({ text }) => text)).toEqual(['one', 'two\r'])
+    })
+
     test('shows bytes that are not UTF-8 as U+FFFD', async () => {
       await write(Buffer.from([0x61, 0xff, 0x0a]))
       expect((await session.text.readLines({ path: '/a.txt' })).lines[0]?.text).toBe('a\ufffd')

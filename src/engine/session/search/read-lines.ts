@@ -181,7 +181,9 @@ class LineReader {
     const lastLine = Math.min(range.endLine, this.#index.totalLines)
     const lines: TextLine[] = []
     let bytes = 0
-    for await (const { lineNumber, line, isCut } of this.#linesFrom(startLine, bytesOfUnits(maxLineLength))) {
+    // The byte order mark is read with the first line.
+    const mostBytes = bytesOfUnits(maxLineLength) + bom.length
+    for await (const { lineNumber, line, isCut } of this.#linesFrom(startLine, mostBytes)) {
       if (lineNumber > lastLine) break
       if (lines.length === range.limit || bytes > limits.readLinesBytes) return { lines, isTruncated: true }
       const { text, isTruncated } = cutLine(line.toString('utf8'), maxLineLength)
@@ -212,10 +214,10 @@ class LineReader {
       pieces.push(piece.subarray(0, mostBytes + 1 - length))
       length += itemAt(pieces, -1).length
     }
-    const taken = (): { lineNumber: number; line: Buffer; isCut: boolean } => {
+    const taken = (hasLineEnd: boolean): { lineNumber: number; line: Buffer; isCut: boolean } => {
       let line = pieces.length === 1 ? itemAt(pieces, 0) : Buffer.concat(pieces)
       const isCut = length < wholeLength
-      if (!isCut && line.length > 0 && itemAt(line, -1) === carriageReturn) line = line.subarray(0, -1)
+      if (hasLineEnd && !isCut && line.at(-1) === carriageReturn) line = line.subarray(0, -1)
       if (lineNumber === 1 && hasBom) line = line.subarray(bom.length)
       return { lineNumber, line, isCut }
     }
@@ -231,13 +233,13 @@ class LineReader {
       let start = 0
       for (let at = block.indexOf(lineFeed); at >= 0; at = block.indexOf(lineFeed, start)) {
         add(block.subarray(start, at))
-        if (lineNumber >= startLine) yield taken()
+        if (lineNumber >= startLine) yield taken(true)
         restart()
         start = at + 1
       }
       add(block.subarray(start))
       if (slice.over) await slice.next()
     }
-    if (wholeLength > 0 && lineNumber >= startLine) yield taken()
+    if (wholeLength > 0 && lineNumber >= startLine) yield taken(false)
   }
 }
