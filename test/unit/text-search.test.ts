@@ -86,6 +86,10 @@ describe.each(storages)('searches on %s', (_name, makeStorage, lasting) => {
       ])
     })
 
+    test('excludes only directories by a pattern that ends with a slash', async () => {
+      expect(await glob({ patterns: ['**'], exclude: ['bin/', 'src/'] })).toEqual(['/README.md', '/bin'])
+    })
+
     test('takes special characters of the directory literally', async () => {
       await session.files.write({ path: '/[x]{a,b}/f.ts', content: '' })
       expect(await glob({ patterns: ['*.ts'], path: '/[x]{a,b}' })).toEqual(['/[x]{a,b}/f.ts'])
@@ -236,6 +240,31 @@ describe.each(storages)('searches on %s', (_name, makeStorage, lasting) => {
       const rest = await session.text.grep({ ...request, mode: 'files', limit: 2, offset: nextOffset })
       expect(rest.files.map(({ path }) => path)).toEqual(['/src/lib/c.js'])
       expect(rest.isTruncated).toBe(false)
+    })
+
+    test('takes a match for a word if no letter, digit or underscore touches it', async () => {
+      await session.files.write({ path: '/f', content: 'a -x\nfoo(a\n-x9\nfoo(\n' })
+      const lines = async (request: GrepRequest): Promise<unknown> =>
+        (await session.text.grep({ ...request, path: '/f', wholeWord: true })).lines.map(
+          ({ lineNumber, column }) => [lineNumber, column],
+        )
+      for (const multiline of [false, true]) {
+        expect(await lines({ pattern: '-x', multiline })).toEqual([[1, 3]])
+        expect(await lines({ pattern: '-[x]', multiline })).toEqual([[1, 3]])
+        expect(await lines({ pattern: String.raw`fo*\(`, multiline })).toEqual([[4, 1]])
+        expect(await lines({ pattern: 'foo(', literal: true, multiline })).toEqual([[4, 1]])
+      }
+    })
+
+    test('takes CR for a part of a line end only before LF', async () => {
+      await session.files.write({ path: '/f', content: 'abc\r' })
+      expect(await grep({ pattern: 'c$', path: '/f' })).toEqual([])
+      expect(await grep({ pattern: 'c.$', path: '/f' })).toEqual(['/f:1:abc\r'])
+      await session.files.write({ path: '/f', content: 'xc\nabc\r' })
+      expect(await grep({ pattern: 'c$', path: '/f' })).toEqual(['/f:1:xc'])
+      await session.files.write({ path: '/f', content: 'a\r\nb\rc\r\n' })
+      expect(await grep({ pattern: 'a\r', path: '/f' })).toEqual([])
+      expect(await grep({ pattern: 'b\r', path: '/f' })).toEqual(['/f:2:b\rc'])
     })
 
     test('finds matches over several lines on request', async () => {

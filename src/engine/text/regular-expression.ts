@@ -17,6 +17,8 @@ export interface RegularExpressionOptions {
   readonly atLines: boolean
   /** Whether `.` matches a line end. */
   readonly dotAll: boolean
+  /** Whether a letter, digit or underscore of ASCII must not touch a match; false by default. */
+  readonly wholeWord?: boolean
 }
 
 type Engine = typeof RE2JS
@@ -41,14 +43,15 @@ export function quoted(text: string): string {
  */
 export function compileRegularExpression(
   pattern: string,
-  { ignoreCase, atLines, dotAll }: RegularExpressionOptions,
+  { ignoreCase, atLines, dotAll, wholeWord = false }: RegularExpressionOptions,
 ): RegularExpression {
   const re2 = loaded()
   const flags =
     (ignoreCase ? re2.CASE_INSENSITIVE : 0) | (atLines ? re2.MULTILINE : 0) | (dotAll ? re2.DOTALL : 0)
   let compiled: RE2JS
   try {
-    compiled = re2.compile(pattern, flags)
+    // A match has the characters around the word too. The word is the first group.
+    compiled = re2.compile(wholeWord ? String.raw`(?:^|\W)(${pattern})(?:\W|$)` : pattern, flags)
   } catch (cause) {
     throw invalid(
       'pattern',
@@ -60,11 +63,12 @@ export function compileRegularExpression(
       'pattern',
       `is too complex: it compiles to ${compiled.programSize()} instructions, and ${limits.grepProgramSize} are allowed`,
     )
+  const group = wholeWord ? 1 : 0
   return {
     test: (text) => compiled.test(text),
     find: (text, from) => {
       const matcher = compiled.matcher(text)
-      return matcher.find(from) ? { start: matcher.start(), end: matcher.end() } : undefined
+      return matcher.find(from) ? { start: matcher.start(group), end: matcher.end(group) } : undefined
     },
   }
 }

@@ -125,7 +125,7 @@ export function* findPaths(
         const matches =
           (!isDirectory || request.includeDirectories) &&
           wanted.some((glob) => glob.matches(path, isDirectory))
-        if ((!isInside && !matches) || excluded.some((glob) => glob.matches(path, true))) continue
+        if ((!isInside && !matches) || excluded.some((glob) => glob.matches(path, isDirectory))) continue
         if (matches) {
           const node = yield* loaded(() => resolveEntry(entry, root, loader))
           if (!found.add(`/${path}`, node)) return false

@@ -38,10 +38,11 @@ export async function loadMatcher(query: LineQuery): Promise<void> {
   if (!isTextSearch(query)) await loadRegularExpressions()
 }
 
-/** A pattern without special characters is searched as text. */
+/** A pattern without special characters is searched as text, unless it could match a part of a line end. */
 function isTextSearch(query: LineQuery): boolean {
-  const isAscii = /^[\0-\u007f]*$/.test(query.pattern)
-  return isPlain(query) && !query.multiline && (isAscii || !query.ignoreCase)
+  const { pattern } = query
+  const isAscii = /^[\0-\u007f]*$/.test(pattern)
+  return isPlain(query) && !query.multiline && !pattern.includes('\r') && (isAscii || !query.ignoreCase)
 }
 
 function isPlain({ literal, pattern }: LineQuery): boolean {
@@ -54,8 +55,7 @@ export function matcherOf(query: LineQuery): LineMatcher {
   const source = isPlain(query) ? quoted(query.pattern) : query.pattern
   // A malformed pattern is shown without the additions.
   if (!isPlain(query)) compileRegularExpression(source, { ignoreCase: false, atLines: false, dotAll: false })
-  const pattern = query.wholeWord ? `\\b(?:${source})\\b` : source
-  return query.multiline ? new SpanMatcher(pattern, query) : new ExpressionMatcher(pattern, query)
+  return query.multiline ? new SpanMatcher(source, query) : new ExpressionMatcher(source, query)
 }
 
 /** Searches text byte by byte. */
@@ -136,10 +136,11 @@ class ExpressionMatcher implements LineMatcher {
   /** Matches a text of several lines if one of them matches, and perhaps others. Undefined if that is not sure. */
   readonly #lines: RegularExpression | undefined
 
-  constructor(pattern: string, { ignoreCase }: LineQuery) {
-    this.#line = compileRegularExpression(pattern, { ignoreCase, atLines: false, dotAll: false })
+  constructor(pattern: string, { ignoreCase, wholeWord }: LineQuery) {
+    const options = { ignoreCase, wholeWord, dotAll: false }
+    this.#line = compileRegularExpression(pattern, { ...options, atLines: false })
     const isSure = !/\\[AzZ]|\(\?[a-zA-Z]*-/.test(pattern)
-    if (isSure) this.#lines = compileRegularExpression(pattern, { ignoreCase, atLines: true, dotAll: false })
+    if (isSure) this.#lines = compileRegularExpression(pattern, { ...options, atLines: true })
   }
 
   open(bytes: Buffer): SearchedText {
@@ -171,7 +172,7 @@ class ExpressionMatcher implements LineMatcher {
     for (let start = range.start; start < range.end && found.length < limit;) {
       const lineFeed = text.indexOf('\n', start)
       const end = lineFeed < 0 ? text.length : lineFeed
-      const stop = end > start && text.charCodeAt(end - 1) === 13 ? end - 1 : end
+      const stop = lineFeed > start && text.charCodeAt(end - 1) === 13 ? end - 1 : end
       const line = text.slice(start, Math.min(stop, start + limits.grepLineLength))
       if (++steps % limits.visitsPerLook === 0) yield
       if (this.#line.test(line))
@@ -191,8 +192,13 @@ function endOfLines(text: string, start: number): number {
 class SpanMatcher implements LineMatcher {
   readonly #expression: RegularExpression
 
-  constructor(pattern: string, { ignoreCase }: LineQuery) {
-    this.#expression = compileRegularExpression(pattern, { ignoreCase, atLines: true, dotAll: true })
+  constructor(pattern: string, { ignoreCase, wholeWord }: LineQuery) {
+    this.#expression = compileRegularExpression(pattern, {
+      ignoreCase,
+      wholeWord,
+      atLines: true,
+      dotAll: true,
+    })
   }
 
   open(bytes: Buffer): SearchedText {

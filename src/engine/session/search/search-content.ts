@@ -87,7 +87,8 @@ class LineWriter {
       this.#counted = at + 1
       at = this.#text.indexOf('\n', this.#counted)
     }
-    const stop = end > start && this.#text.charCodeAt(end - 1) === 13 ? end - 1 : end
+    const hasCarriageReturn = end < this.#text.length && this.#text.charCodeAt(end - 1) === 13
+    const stop = hasCarriageReturn && end > start ? end - 1 : end
     // One byte is one character of the text at most.
     const bytes = Math.min(stop, start + 3 * this.#query.maxLineLength + 3)
     const { text, isTruncated } = cutLine(
