@@ -262,6 +262,16 @@ describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting)
       expect(await read()).toBe('A\r\nB\r\nc\nD\nE\n')
     })
 
+    test('takes matches with LF and with CRLF in a file with both for equal', async () => {
+      await write('a\nb\r\na\r\nb\n')
+      const edit = { path: '/a.txt', oldText: 'a\nb', newText: 'A\nB' }
+      expect((await refusalOf(session.text.edit(edit))).reason).toBe('NOT_UNIQUE')
+      expect((await session.text.edit({ ...edit, all: true })).replacementCount).toBe(2)
+      expect(await read()).toBe('A\nB\r\nA\r\nB\n')
+      await session.text.edit({ ...edit, oldText: 'A\r\nB', newText: 'c' })
+      expect(await read()).toBe('A\nB\r\nc\n')
+    })
+
     test('takes an edit with CRLF in a file with LF', async () => {
       await session.text.edit({ path: '/a.txt', oldText: 'one\r\ntwo\r\n', newText: '1\r\n2\r\n' })
       expect(await read()).toBe('1\n2\nthree\n')

@@ -103,9 +103,12 @@ class EditSearch {
     const plain: ByteEdit = uniform
       ? { oldText: withoutCarriageReturns(oldText), newText: withoutCarriageReturns(newText), all }
       : this.#edit
-    const exact = yield* this.#exact(this.#text, plain)
+    const { isMixed } = this.#options
+    // In a file with both line ends, LF in an edit means both.
+    const meansBoth = isMixed && oldText.includes('\n') && !oldText.includes('\r\n')
+    const exact = meansBoth ? [] : yield* this.#exact(this.#text, plain)
     if (exact.length > 0) return exact
-    if (this.#options.isMixed) {
+    if (isMixed) {
       const mapped = yield* this.#acrossLineEnds()
       if (mapped.length > 0) return mapped
     }
