@@ -286,6 +286,14 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       const { code, stderr } = await run(['edit', `${session}:b.md`, '--old', 'none', '--new', ''])
       expect([code, stderr]).toEqual([1, expect.stringContaining('is not in /b.md')])
     })
+
+    test('is not patched with bytes that are not UTF-8', async () => {
+      const session = await sessionOf({ '/a': 'a\n' })
+      const patch = Buffer.from('--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n a\n+caf\xe9\n', 'latin1')
+      const { code, stderr } = await run(['apply', session, '-'], patch)
+      expect([code, stderr]).toEqual([1, expect.stringContaining('the patch is not UTF-8')])
+      expect(await output(['cat', `${session}:a`])).toBe('a')
+    })
   })
 
   describe('history', () => {

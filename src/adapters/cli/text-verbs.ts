@@ -1,7 +1,8 @@
+import { isUtf8 } from 'node:buffer'
 import type { GrepRequest } from '../../engine/index.js'
 import { parseFileReference, parsePlace } from './arguments.js'
 import type { Context } from './context.js'
-import { UsageError } from './failure.js'
+import { Failure, UsageError } from './failure.js'
 import { openInput } from './input.js'
 import { printableLine, printableName } from './printable.js'
 
@@ -119,8 +120,11 @@ export async function applyPatch(
   } finally {
     await input.close()
   }
+  const patch = Buffer.concat(parts)
+  if (!isUtf8(patch))
+    throw new Failure('the patch is not UTF-8; write its files with "forkspace put" instead')
   const { files } = await text.applyPatch({
-    patch: Buffer.concat(parts).toString('utf8'),
+    patch: patch.toString('utf8'),
     dryRun: flags.dryRun ?? false,
     ...(flags.strip !== undefined && { strip: parseNumber('--strip', flags.strip) }),
     ...(flags.fuzz !== undefined && { fuzz: parseNumber('--fuzz', flags.fuzz) }),
