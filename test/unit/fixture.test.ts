@@ -148,6 +148,11 @@ describe('fixtures', () => {
     await expect(fixture(base as never)).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
   })
 
+  test('name the path of a repository that lacks it', async () => {
+    const made = fixture({ gitRepository: {} as never })
+    await expect(made).rejects.toThrow('path: must be a path; it is undefined')
+  })
+
   test('reject a directory that does not exist', async () => {
     await expect(fixture({ directory: '/nowhere/at/all' })).rejects.toMatchObject({ name: 'EngineError' })
   })
@@ -208,6 +213,7 @@ describe('comparisons of trees', () => {
       /not an empty directory: \/src\/a\.ts[^]*not accepted by the matcher: \/src\/b\.json/,
     )
     expect(await message({ bytes: Uint8Array.of(1) })).toContain('expected 1 bytes, found 2')
+    expect(await message({ 'a.ts': 'one' }, '/none/')).toContain('missing: /none/a.ts')
   })
 
   test('cut off a long list and a long content', async () => {

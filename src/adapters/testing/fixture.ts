@@ -111,8 +111,7 @@ export async function createFixture(open: OpenFixtureEngine, base: FixtureBase):
     return new Fixture(engine, await closedOnError(engine, () => sessionOfFiles(engine, files)))
   }
   const repository = gitRepository && repositoryShape.readPart(gitRepository, 'gitRepository')
-  const named = directory ?? repository?.path
-  const path = named === undefined ? undefined : resolve(textOf('path', named))
+  const path = archive === undefined ? resolve(textOf('path', directory ?? repository?.path)) : undefined
   const engine = await open(path === undefined ? [] : [path])
   const create =
     repository !== undefined && path !== undefined

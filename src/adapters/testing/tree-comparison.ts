@@ -36,7 +36,8 @@ export async function differencesFrom(
 ): Promise<string[]> {
   if (typeof expected !== 'object' || expected === null)
     throw invalid('expected', `must be an object of contents by their paths; it is ${given(expected)}`)
-  const { start, files: actual } = await readTree(session, at)
+  const { start: found, files: actual } = await readTree(session, at)
+  const start = absolute(found, '/')
   const lines: string[] = []
   const wanted = new Set<string>()
   for (const [name, content] of Object.entries(expected)) {
@@ -44,9 +45,9 @@ export async function differencesFrom(
     if (path !== start && !path.startsWith(start === '/' ? '/' : `${start}/`))
       throw invalid('expected', `must have paths at or below ${start}; it has ${given(name)}`)
     wanted.add(path)
-    const found = actual.get(path)
-    if (found === undefined) lines.push(`missing: ${path}`)
-    else lines.push(...difference(path, content, found))
+    const bytes = actual.get(path)
+    if (bytes === undefined) lines.push(`missing: ${path}`)
+    else lines.push(...difference(path, content, bytes))
   }
   if (!contains) for (const path of actual.keys()) if (!wanted.has(path)) lines.push(`unexpected: ${path}`)
   return lines
