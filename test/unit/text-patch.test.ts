@@ -306,6 +306,13 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       expect(await read('/a.txt')).toBe('one\ntwo\nthree\nfour\n')
     })
 
+    test('keep the line ends of other lines in a file with both kinds', async () => {
+      await session.files.write({ path: '/a.txt', content: 'one\r\ntwo\nthree\r\nfour\r\nfive\r' })
+      const patch = v4a('*** Update File: a.txt', '@@', '-one', '+1')
+      await session.text.applyPatch({ patch })
+      expect(await read('/a.txt')).toBe('1\r\ntwo\nthree\r\nfour\r\nfive\r')
+    })
+
     test('keep CRLF and a missing last line end', async () => {
       await session.files.write({ path: '/p', content: 'a\r\nb' })
       await session.text.applyPatch({ patch: v4a('*** Update File: p', ' a', '-b', '+c', '+d') })

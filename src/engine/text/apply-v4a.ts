@@ -20,7 +20,8 @@ export function* applyV4a(
   path: string,
 ): Steps<PatchedText, undefined> {
   const isCrlf = usualLineEnd(text) === '\r\n'
-  const lines = text.split('\n')
+  // The last line has no line end. It gets a CR too until the lines are joined.
+  const lines = (isCrlf ? `${text}\r` : text).split('\n')
   const bare = lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line))
   const lists = comparisons.map((compared) => {
     const numbers = new LineNumbers(compared)
@@ -55,7 +56,8 @@ export function* applyV4a(
     from = done
   }
   for (; done < lines.length; done++) parts.push(itemAt(lines, done))
-  return { text: joined(parts, isCrlf), offsets: [] }
+  const joined = parts.join('\n')
+  return { text: isCrlf && joined.endsWith('\r') ? joined.slice(0, -1) : joined, offsets: [] }
 }
 
 interface Lines {
@@ -96,18 +98,6 @@ function* findLines(
 function matches(list: readonly number[], old: readonly number[], start: number): boolean {
   for (let index = 0; index < old.length; index++) if (list[start + index] !== old[index]) return false
   return true
-}
-
-/** Joins lines. The last one has no line end. */
-function joined(parts: readonly ByteText[], isCrlf: boolean): ByteText {
-  if (!isCrlf) return parts.join('\n')
-  const last = parts.length - 1
-  return parts
-    .map((line, index) => {
-      if (index === last) return line.endsWith('\r') ? line.slice(0, -1) : line
-      return line.endsWith('\r') ? line : `${line}\r`
-    })
-    .join('\n')
 }
 
 function* mismatch(
