@@ -313,6 +313,15 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       expect(await read('/a.txt')).toBe('1\r\ntwo\nthree\r\nfour\r\nfive\r')
     })
 
+    test('keep a byte order mark, with or without it in the patch', async () => {
+      await session.files.write({ path: '/a.txt', content: '\ufeffone\ntwo\n' })
+      await session.text.applyPatch({ patch: v4a('*** Update File: a.txt', '@@', '-one', '+1') })
+      expect(await read('/a.txt')).toBe('\ufeff1\ntwo\n')
+      await session.text.applyPatch({ patch: v4a('*** Update File: a.txt', '@@ \ufeff1', '-two', '+2') })
+      await session.text.applyPatch({ patch: v4a('*** Update File: a.txt', '@@', '-\ufeff1', '+\ufeffI') })
+      expect(await read('/a.txt')).toBe('\ufeffI\n2\n')
+    })
+
     test('keep CRLF and a missing last line end', async () => {
       await session.files.write({ path: '/p', content: 'a\r\nb' })
       await session.text.applyPatch({ patch: v4a('*** Update File: p', ' a', '-b', '+c', '+d') })

@@ -1,7 +1,7 @@
 import type { Steps } from '../base/cooperative.js'
 import { itemAt } from '../base/present.js'
 import { noMatch, type PatchedText } from './apply-hunks.js'
-import { usualLineEnd, type ByteText } from './byte-text.js'
+import { byteOrderMark, usualLineEnd, withoutMark, type ByteText } from './byte-text.js'
 import type { V4aSection } from './file-patch.js'
 import { findRuns } from './find-all.js'
 import { nearestLines } from './nearest-lines.js'
@@ -10,11 +10,30 @@ import { comparisons, LineNumbers } from './tolerant-match.js'
 /**
  * Applies the sections of a V4A patch, in order. The lines of a section match exactly, or else without white space at
  * their ends, or else without white space around them. The first place after the section before is taken. Lines of
- * context stay as they are in the file.
+ * context and a byte order mark stay as they are in the file.
  *
  * @throws {EngineError} NO_MATCH when a section does not match.
  */
 export function* applyV4a(
+  file: ByteText,
+  sections: readonly V4aSection[],
+  path: string,
+): Steps<PatchedText, undefined> {
+  if (!file.startsWith(byteOrderMark)) return yield* applySections(file, sections, path)
+  const { text, offsets } = yield* applySections(withoutMark(file), sections.map(withoutMarks), path)
+  return { text: byteOrderMark + text, offsets }
+}
+
+/** The lines of a patch may have the mark of the file, or not. */
+function withoutMarks({ anchors, lines, isAtEnd }: V4aSection): V4aSection {
+  return {
+    anchors: anchors.map(withoutMark),
+    lines: lines.map(({ kind, text }) => ({ kind, text: withoutMark(text) })),
+    isAtEnd,
+  }
+}
+
+function* applySections(
   text: ByteText,
   sections: readonly V4aSection[],
   path: string,

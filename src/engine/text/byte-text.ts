@@ -33,6 +33,11 @@ export function decodeText(text: ByteText): string {
 /** The mark at the start of some files: U+FEFF in UTF-8. */
 export const byteOrderMark: ByteText = '\u00ef\u00bb\u00bf'
 
+/** The text without a byte order mark at its start. */
+export function withoutMark(text: ByteText): ByteText {
+  return text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text
+}
+
 /** The line ends of a text. `mixed`: both. `none`: it has no line end. */
 export type LineEnding = 'LF' | 'CRLF' | 'mixed' | 'none'
 

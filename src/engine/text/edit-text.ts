@@ -3,7 +3,13 @@ import { EngineError } from '../base/errors.js'
 import { tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
-import { byteOrderMark, lineEndingOf, withoutCarriageReturns, type ByteText } from './byte-text.js'
+import {
+  byteOrderMark,
+  lineEndingOf,
+  withoutCarriageReturns,
+  withoutMark,
+  type ByteText,
+} from './byte-text.js'
 import { ChangedRanges, lineNumbersOf, type LineRange } from './changed-ranges.js'
 import { findAll } from './find-all.js'
 import { describeNearest, nearestLines } from './nearest-lines.js'
@@ -50,7 +56,7 @@ export function* editText(
   const ranges = new ChangedRanges()
   let replacementCount = 0
   for (const [index, given] of edits.entries()) {
-    const edit = mark === '' ? given : withoutMark(given)
+    const edit = mark === '' ? given : withoutMarks(given)
     const find = new EditSearch(text, edit, {
       whitespace,
       path,
@@ -70,12 +76,8 @@ export function* editText(
   return { text: mark + end, replacementCount, ranges: list }
 }
 
-function withoutMark({ oldText, newText, all }: ByteEdit): ByteEdit {
-  return { oldText: stripped(oldText), newText: stripped(newText), all }
-}
-
-function stripped(text: ByteText): ByteText {
-  return text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text
+function withoutMarks({ oldText, newText, all }: ByteEdit): ByteEdit {
+  return { oldText: withoutMark(oldText), newText: withoutMark(newText), all }
 }
 
 interface SearchOptions {
