@@ -285,6 +285,15 @@ describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting)
       expect(await read()).toBe('if (a) {\n    b()\n    if (c) {\n      c()\n    }\n}\n')
     })
 
+    test('keeps the line end at a tolerant match in a file with both', async () => {
+      await write('a\n  b  \r\n  c\r\n')
+      const edit = { path: '/a.txt', whitespace: 'tolerant' } as const
+      await session.text.edit({ ...edit, oldText: 'b\nc\n', newText: 'x\ny\n' })
+      expect(await read()).toBe('a\n  x\r\n  y\r\n')
+      await session.text.edit({ ...edit, oldText: '\tx', newText: '\tz' })
+      expect(await read()).toBe('a\n  z\r\n  y\r\n')
+    })
+
     test('prefers an exact match to a tolerant one, and refuses several tolerant ones', async () => {
       await write('  a\na\n')
       const edit = { path: '/a.txt', oldText: 'a\n', newText: 'b\n', whitespace: 'tolerant' } as const

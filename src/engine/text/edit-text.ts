@@ -115,8 +115,9 @@ class EditSearch {
       if (mapped.length > 0) return mapped
     }
     if (this.#options.whitespace === 'tolerant' && oldText.trim() !== '') {
-      const found = yield* findTolerantly(this.#text, plain)
-      if (found.length > 0) return this.#checked(found, this.#text)
+      const edit = isMixed ? { ...plain, newText: withoutCarriageReturns(newText) } : plain
+      const found = this.#checked(yield* findTolerantly(this.#text, edit), this.#text)
+      if (found.length > 0) return isMixed ? found.map((one) => this.#withLineEnd(one)) : found
     }
     throw yield* this.#noMatch(plain.oldText)
   }
@@ -142,10 +143,15 @@ class EditSearch {
     })
     return found.map(({ start, end, text }) => {
       const range = { start: start + countBelow(removed, start), end: end + countBelow(removed, end) }
-      const lineEnd = this.#text.indexOf('\n', range.start)
-      const isCrlf = lineEnd < range.end && this.#text.charCodeAt(lineEnd - 1) === 13
-      return { ...range, text: isCrlf ? text.replaceAll('\n', '\r\n') : text }
+      return this.#withLineEnd({ ...range, text })
     })
+  }
+
+  /** The replacement with the first line end of its range, for a file with both. */
+  #withLineEnd({ start, end, text }: Replacement): Replacement {
+    const lineEnd = this.#text.indexOf('\n', start)
+    const isCrlf = lineEnd < end && this.#text.charCodeAt(lineEnd - 1) === 13
+    return { start, end, text: isCrlf ? text.replaceAll('\n', '\r\n') : text }
   }
 
   #checked(found: Replacement[], text: ByteText): Replacement[] {

@@ -73,8 +73,10 @@ export function* findTolerantly(
     return runs.map((first) => {
       const last = first + wanted.length - 1
       const lineEnd = itemAt(starts, last) + itemAt(lines, last).length
-      // The last line of the file may have no line end.
-      const end = endsLine && lineEnd < text.length ? lineEnd + 1 : lineEnd
+      // The last line of the file may have no line end. A CR before LF belongs to the line end.
+      const isLast = lineEnd === text.length
+      const hasCarriageReturn = !isLast && itemAt(lines, last).endsWith('\r')
+      const end = endsLine && !isLast ? lineEnd + 1 : hasCarriageReturn ? lineEnd - 1 : lineEnd
       const indented = level === 1 ? newText : reindented(newText, wanted, lines.slice(first, last + 1))
       return { start: itemAt(starts, first), end, text: indented }
     })
