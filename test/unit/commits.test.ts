@@ -111,6 +111,19 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same fi
     })
   })
 
+  test('does not build on a commit that came after the state that was forked', async () => {
+    await session.files.write({ path: '/b', content: 'one' })
+    const { events } = await session.events.list()
+    const eventId = events.at(-1)?.eventId ?? ''
+    await session.files.write({ path: '/a', content: 'two' })
+    await session.commit({ message: 'first', gitBranch })
+    const earlier = await session.fork({ from: { eventId } })
+    await expect(earlier.commit({ message: 'second', gitBranch })).rejects.toMatchObject({
+      reason: 'BRANCH_MOVED',
+    })
+    expect(repository.git(['show', 'main:a'])).toBe('two')
+  })
+
   test('makes a commit on another branch', async () => {
     await session.files.write({ path: '/a', content: 'two' })
     const { commitId } = await session.commit({ message: 'x', gitBranch })

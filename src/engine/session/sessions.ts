@@ -182,7 +182,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   let root: Dir
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
-  if (!refersToHistory(from)) root = parent.tree.freeze()
+  const isEarlier = refersToHistory(from)
+  if (!isEarlier) root = parent.tree.freeze()
   else {
     const state = await positionedState(core, parent, from)
     root = state.root
@@ -195,9 +196,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }
-  const isNewest = checkpointId === ''
   const known = parent.branchTips ?? (await branchTipsOf(core, parent))
-  const tips = known.size === 0 ? known : tipsForFork(known, isNewest ? undefined : seq)
+  const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
   if (parent.discarded === 'failed') throw readAgain()
   const session: SessionRecord = {
     id: core.ids.newId(),
