@@ -427,3 +427,39 @@ describe('with a tree in memory from a deleted snapshot', () => {
     }
   })
 })
+
+test.each(['undo', 'restore', 'fork'] as const)(
+  'keeps the earlier state that %s refers to after the collection decided what to remove',
+  async (way) => {
+    const session = await engine.sessions.create()
+    const { eventId } = await session.files.write({ path: '/a', content: 'kept'.repeat(100) }).then(newest)
+    await session.files.write({ path: '/a', content: 'last'.repeat(100) })
+    const snapshot = storage.hold('commit', ({ put }) => isSnapshotOf(session, put))
+    const collecting = engine.collect()
+    await snapshot.reached
+    const changing =
+      way === 'undo'
+        ? session.undo().then(() => session)
+        : way === 'restore'
+          ? session.restore({ from: { eventId } }).then(() => session)
+          : session.fork({ from: { eventId } })
+    await storage.quiet()
+    snapshot.release()
+    const { id } = await changing
+    await collecting
+    await crash()
+    expect(await textOf(await engine.sessions.open(id), '/a')).toBe('kept'.repeat(100))
+    await expectWhole()
+    await engine.collect()
+    await crash()
+    expect(await textOf(await engine.sessions.open(id), '/a')).toBe('kept'.repeat(100))
+    await expectWhole()
+
+    async function newest(): Promise<{ eventId: string }> {
+      return (await session.events.list()).events.at(-1)!
+    }
+  },
+)
+
+const isSnapshotOf = (session: Session, put: StoreCommit['put'] = []): boolean =>
+  put.some(([key]) => key.startsWith(keys.snapshots(session.id)))

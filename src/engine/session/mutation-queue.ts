@@ -5,6 +5,7 @@ import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { keys } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { apply } from './apply.js'
 import { inBackground, sessionNotFound, type Core } from './core.js'
@@ -164,6 +165,8 @@ export interface NewEvent {
   readonly session?: SessionRecord | undefined
   /** The state that an effect `R` restores, unless a checkpoint pins it. */
   readonly root?: Dir
+  /** The stored state after the event, for a snapshot in the same commit. */
+  readonly snapshotRoot?: EncodedNode | undefined
 }
 
 /**
@@ -231,6 +234,9 @@ export function commitEvent(
   const step = event.step === undefined ? restoreStep(seq, redo) : { seq, ...event.step }
   if (step !== undefined) put = [...(put ?? []), addStep(live, step)]
   const body = core.journal.nextBody(live, [at, type, details, core.principal], redo)
+  const { snapshotRoot } = event
+  if (snapshotRoot !== undefined)
+    put = [...(put ?? []), [keys.snapshot(live.id, seq), { seq, at, chain: live.chain, root: snapshotRoot }]]
   const events = [{ sessionId: live.id, seq, body }]
   const commit: { -readonly [Part in keyof StoreCommit]: StoreCommit[Part] } = { events }
   if (session !== undefined) commit.put = [...(put ?? []), sessionEntry(core, live, session)]

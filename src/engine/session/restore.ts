@@ -5,10 +5,12 @@ import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import { Shape } from '../base/shape.js'
 import { eventTypes, type Redo } from '../records/event.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { checkpointFields, restoreCheckpoint, type CheckpointReference } from './checkpoints.js'
 import { reading, type Core } from './core.js'
 import { restoredChanges, restoredEffects } from './edits/restored.js'
+import { needsSnapshot } from './history/snapshot.js'
 import { mutate, record } from './mutation-queue.js'
 import { collectPreview, type Preview } from './preview.js'
 import type { SessionInfo } from './sessions.js'
@@ -86,6 +88,8 @@ interface Found {
   readonly after: Dir
   readonly stateId: string
   readonly redo: readonly Redo[]
+  /** The state after it, stored for a snapshot. */
+  readonly snapshotRoot?: EncodedNode
 }
 
 /** Restores a state, or some paths of it, as one event. With `dryRun`, lists the changes instead. */
@@ -96,8 +100,9 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
     await restoreCheckpoint(core, live, from)
     return none
   }
+  using _ = core.pins.pin({ writesSince: 'now' })
   let found: Found | undefined
-  return mutate(core, live, () => {
+  return await mutate(core, live, () => {
     if (found?.seq !== live.seq)
       throw new Fault(async () => {
         found = await findRestore(core, live, request)
@@ -108,11 +113,17 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
         collectPreview(restoredChanges(core, { before, after, paths })),
       )
     if (redo.length === 0) return live.acknowledged.then(() => none)
+    const restore = found
+    if (redo[0]?.[0] === 'R' && restore.snapshotRoot === undefined && needsSnapshot(core))
+      throw new Fault(async () => {
+        found = { ...restore, snapshotRoot: await core.roots.save(after) }
+      })
     const committed = record(core, live, {
       type: eventTypes.restoreState,
       details: { eventId: stateId, ...(paths !== undefined && { paths }) },
       redo,
       root: after,
+      snapshotRoot: restore.snapshotRoot,
       ...(paths === undefined && withoutMerge(live)),
     })
     return committed.then(() => none)

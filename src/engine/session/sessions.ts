@@ -16,6 +16,8 @@ import { Shape } from '../base/shape.js'
 import { nextTurn } from '../base/cooperative.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import type { StoreCommit } from '../storage/store.js'
+import type { SnapshotRecord } from '../records/snapshot.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
@@ -29,6 +31,7 @@ import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
 import { isExpired } from './table/unused.js'
 import { openSession } from './history/replay.js'
+import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
@@ -198,6 +201,10 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   }
   const known = parent.branchTips ?? (await branchTipsOf(core, parent))
   const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
+  using _ = core.pins.pin({ writesSince: 'now' })
+  // The collection keeps the states of checkpoints.
+  const isUnkept = isEarlier && checkpointId === '' && needsSnapshot(core)
+  const snapshotRoot = isUnkept ? await core.roots.save(root) : undefined
   if (parent.discarded === 'failed') throw readAgain()
   const session: SessionRecord = {
     id: core.ids.newId(),
@@ -212,7 +219,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   core.pins.forked(parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
-  return start(core, session, { baseline: parent.baseline, root, inheritedEvents, tips }, event)
+  const states = { baseline: parent.baseline, root, inheritedEvents, tips, snapshotRoot }
+  return await start(core, session, states, event)
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
@@ -226,7 +234,15 @@ async function start(
     root,
     inheritedEvents = 0,
     tips,
-  }: { baseline: Dir; root: Dir; inheritedEvents?: number; tips?: BranchTips },
+    snapshotRoot,
+  }: {
+    baseline: Dir
+    root: Dir
+    inheritedEvents?: number
+    tips?: BranchTips
+    /** The root, stored for a snapshot. */
+    snapshotRoot?: EncodedNode | undefined
+  },
   event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
 ): Promise<LiveSession> {
   core.fence.check()
@@ -245,6 +261,10 @@ async function start(
   core.table.residency.enter(live)
   const put: [string, object][] = [[keys.session(core.tenantKey, live.id), session]]
   for (const [branch, tip] of live.branchTips) put.push([keys.branchTip(live.id, branch), tip])
+  if (snapshotRoot !== undefined) {
+    const snapshot: SnapshotRecord = { seq: 0, at: session.createdAt, chain: chainStart, root: snapshotRoot }
+    put.push([keys.snapshot(live.id, 0), snapshot])
+  }
   await record(core, live, { ...event, redo: [], put })
   // A fast loop of forks would otherwise create sessions faster than a collection processes them.
   if (core.table.isCollecting) await nextTurn()

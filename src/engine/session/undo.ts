@@ -5,11 +5,13 @@ import { given, parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
 import { eventTypes } from '../records/event.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import type { Core } from './core.js'
 import { eventIdOf } from './history/event-ids.js'
 import { EventWalk } from './history/event-walk.js'
 import { namedRoot } from './history/replay.js'
+import { needsSnapshot } from './history/snapshot.js'
 import { redoItems, undoItems, type RedoItem, type StepDetails, type UndoItem } from './history/undo-stack.js'
 import { checkNoConflicts } from './status.js'
 import { mutate, record } from './mutation-queue.js'
@@ -54,17 +56,20 @@ interface Step {
   readonly seq: number
   readonly details: StepDetails
   readonly root: Dir
+  /** Stored, for a snapshot. */
+  readonly snapshotRoot?: EncodedNode
 }
 
 /** Undoes the newest changes of files, or redoes undone ones, as one event. */
-export function undoOrRedo(
+export async function undoOrRedo(
   core: Core,
   live: LiveSession,
   direction: Direction,
   request: Required<UndoRequest>,
 ): Promise<UndoResult> {
+  using _ = core.pins.pin({ writesSince: 'now' })
   let found: Step | undefined
-  return mutate(core, live, () => {
+  return await mutate(core, live, () => {
     checkNoConflicts(live)
     if (found?.seq !== live.seq)
       throw new Fault(async () => {
@@ -76,8 +81,14 @@ export function undoOrRedo(
       return live.acknowledged.then(() => ({ count, eventId: '', changes: [], isComplete: true }))
     if (request.dryRun)
       return previewOf(core, live.tree.freeze(), root).then((preview) => ({ count, eventId: '', ...preview }))
+    const step = found
+    if (step.snapshotRoot === undefined && needsSnapshot(core))
+      throw new Fault(async () => {
+        found = { ...step, snapshotRoot: await core.roots.save(root) }
+      })
+    const { snapshotRoot } = step
     const type = eventTypes[direction]
-    const committed = record(core, live, { type, details, redo: [['R', position]], root })
+    const committed = record(core, live, { type, details, redo: [['R', position]], root, snapshotRoot })
     const eventId = eventIdOf(live.id, live.seq)
     return committed.then(() => ({ count, eventId, changes: [], isComplete: true }))
   })

@@ -4,6 +4,14 @@ import type { LiveSession } from '../table/live.js'
 import type { SnapshotRecord } from '../../records/snapshot.js'
 
 /**
+ * Whether a record that refers to an earlier state needs a snapshot of that state in its commit. A running collection
+ * may have decided already to remove the redo that leads to it.
+ */
+export function needsSnapshot({ table, journal }: Core): boolean {
+  return table.isCollecting && journal.kept(() => true) === true
+}
+
+/**
  * Stores the newest state of a session as tree nodes, so that opening it replays only later events. If a
  * snapshot is being written, waits for that one and writes no other.
  */
