@@ -463,3 +463,20 @@ test.each(['undo', 'restore', 'fork'] as const)(
 
 const isSnapshotOf = (session: Session, put: StoreCommit['put'] = []): boolean =>
   put.some(([key]) => key.startsWith(keys.snapshots(session.id)))
+
+test('does not restore a collected state because an abort restored it before', async () => {
+  const session = await engine.sessions.create({ files: { '/a': 'base' } })
+  const fork = await session.fork()
+  await session.files.write({ path: '/a', content: 'ours'.repeat(100) })
+  const { eventId } = (await session.events.list()).events.at(-1)!
+  await fork.files.write({ path: '/a', content: 'theirs' })
+  await session.merge(fork)
+  await session.files.write({ path: '/b', content: 'b'.repeat(100) })
+  await session.conflicts.abort()
+  await session.files.write({ path: '/a', content: 'last'.repeat(100) })
+  await engine.collect()
+  await expect(session.restore({ from: { eventId } })).rejects.toThrow(/is no longer kept/)
+  await crash()
+  expect(await textOf(await engine.sessions.open(session.id), '/a')).toBe('last'.repeat(100))
+  await expectWhole()
+})

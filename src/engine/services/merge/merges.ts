@@ -7,7 +7,6 @@ import type { BlobRef } from '../../cas/blob.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
 import type { Core } from '../../session/core.js'
 import { branchTipsOf } from '../../session/branch-tips.js'
-import { pin } from '../../session/checkpoints.js'
 import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { mutate, record, type NewEvent } from '../../session/mutation-queue.js'
@@ -294,7 +293,6 @@ export class Merges {
         )
       }
       const { seq, rebased } = open.record
-      if (live.pins?.get(seq - 1) === undefined) pin(core, live, seq - 1, open.trees.ours)
       const baseline = rebased?.baseline
       const session = withConflicts({ ...live.record, ...(baseline && { baseline }) }, 0)
       const tips = (rebased?.tips ?? []).map(
@@ -304,6 +302,7 @@ export class Merges {
         type: eventTypes.abortMerge,
         details: { mergeEventId: eventIdOf(live.id, seq) },
         redo: [['R', seq - 1]],
+        root: open.trees.ours,
         session,
         put: [...tips],
         del: [keys.merge(live.id)],
