@@ -547,4 +547,52 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await expect(blind.conflicts.abort()).rejects.toEqual(denied)
     await expect(target.rebase()).rejects.toEqual(refused('SOURCE_NOT_FOUND'))
   })
+
+  async function upload(sourceId: string, files: Record<string, string>): Promise<void> {
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { files } })
+    await engine.sources.waitForJob(job)
+  }
+
+  /** A session with changes of its own that was then moved onto a newer revision. */
+  async function rebased(): Promise<void> {
+    const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
+    await upload(sourceId, { '/a': 'one', '/b': 'one', '/gone': 'one' })
+    target = await engine.sessions.create({ sourceRef: { sourceId } })
+    await write(target, '/a', 'mine')
+    await write(target, '/gone', 'two')
+    await write(target, '/gone', 'one')
+    await target.checkpoint({ checkpointLabel: 'before' })
+    await upload(sourceId, { '/a': 'one', '/b': 'two' })
+    await target.rebase()
+  }
+
+  test('reads the states before and after a rebase', async () => {
+    await rebased()
+    const check = async (): Promise<void> => {
+      const { events } = await target.events.list()
+      const states: Record<string, string>[] = []
+      for (const { eventId } of events) {
+        using view = await target.at({ eventId })
+        const found: Record<string, string> = {}
+        for (const { path } of (await view.manifest()).nodes)
+          if (path !== '/') found[path] = await view.fs.promises.readFile(path, 'utf8')
+        states.push(found)
+      }
+      expect(states).toEqual([
+        { '/a': 'one', '/b': 'one', '/gone': 'one' },
+        { '/a': 'mine', '/b': 'one', '/gone': 'one' },
+        { '/a': 'mine', '/b': 'one', '/gone': 'two' },
+        { '/a': 'mine', '/b': 'one', '/gone': 'one' },
+        { '/a': 'mine', '/b': 'one', '/gone': 'one' },
+        { '/a': 'mine', '/b': 'two' },
+      ])
+      expect((await engine.check({ readData: true })).findings).toEqual([])
+    }
+    await check()
+    if (!isLasting) return
+    await reopen()
+    await check()
+    await engine.collect({ keepRedo: true })
+    await check()
+  })
 })

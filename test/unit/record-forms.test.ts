@@ -197,6 +197,7 @@ const rows: readonly Row[] = [
     id: text,
     baseline: objectOf(baseline),
     base: optional(tupleOf(text, count)),
+    start: optional(root),
     status: oneOf(SessionStatus),
     tags: texts,
     metadata: optional(anyObject),

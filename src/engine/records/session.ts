@@ -14,7 +14,9 @@ import { reviveStringMap, type StringMap } from '../base/input.js'
 import { reviveJsonObject, type JsonObject } from '../base/json-object.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { baselineChecks, baselineReferences, type Baseline } from './baseline.js'
+import type { EncodedNode } from '../tree/encoded.js'
 import { RecordKind } from './record-kind.js'
+import { isRoot } from './tree-root.js'
 
 /** The values of a session's status. No status prevents reads or changes. */
 export const SessionStatus = {
@@ -53,6 +55,8 @@ export interface SessionRecord {
    * baseline.
    */
   readonly base?: readonly [sessionId: string, seq: number]
+  /** The tree that the history starts from, if a rebase has replaced the baseline; absent for a fork. */
+  readonly start?: EncodedNode
   readonly status: SessionStatus
   readonly tags: StringMap
   /** Of a fork; absent if it has none. */
@@ -78,6 +82,7 @@ export const sessionKind = new RecordKind<SessionRecord>({
     id: isText,
     baseline: isWith(baselineChecks),
     base: isOptional(isTupleOf(isText, isCount)),
+    start: isOptional(isRoot),
     status: isOneOf(SessionStatus),
     tags: isTexts,
     metadata: isOptional(isObject),
@@ -93,5 +98,18 @@ export const sessionKind = new RecordKind<SessionRecord>({
     tags: reviveStringMap(record.tags),
     ...(record.metadata !== undefined && { metadata: reviveJsonObject(record.metadata) }),
   }),
-  references: ({ baseline }, _key, to) => baselineReferences(baseline, to),
+  references: ({ baseline, start }, _key, to) => {
+    baselineReferences(baseline, to)
+    if (start !== undefined) to.root(start)
+  },
 })
+
+/** The tree that the history of a session starts from, unless the session is a fork. */
+export function startOf({ start, baseline }: SessionRecord): EncodedNode {
+  return start ?? baseline.root
+}
+
+/** The record after a rebase. The history still starts from the first baseline. */
+export function withBaseline(record: SessionRecord, baseline: Baseline): SessionRecord {
+  return { ...record, ...(record.base === undefined && { start: startOf(record) }), baseline }
+}

@@ -18,6 +18,7 @@ import type { StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
 import type { Baseline } from '../../records/baseline.js'
 import { eventTypes } from '../../records/event.js'
+import { withBaseline } from '../../records/session.js'
 import type { MergeRecord } from '../../records/merge.js'
 import { Ancestry, type GraphState } from './ancestry.js'
 import type { MergeTrees } from './changed-paths.js'
@@ -366,7 +367,7 @@ export class Merges {
     const blobs = await storedAhead(core, made)
     await this.#commit(core, live, target, () => {
       const { put = [], del = [] } = recordOf(live, open)
-      const kept = rebase === undefined ? live.record : { ...live.record, baseline: rebase.baseline }
+      const kept = rebase === undefined ? live.record : withBaseline(live.record, rebase.baseline)
       const isSettled = open === undefined && rebase === undefined
       return {
         type: event.type,

@@ -92,7 +92,13 @@ export class SessionRepair {
     const { writer, drop } = this.#context
     const { id } = record
     const [baseline, lostOfBaseline] = await this.#baselines.mended(record.baseline)
-    for (const lost of lostOfBaseline) drop({ object: 'baseline', sessionId: id, ...lost })
+    const { start } = record
+    const [mendedStart, lostOfStart] =
+      start === undefined
+        ? [undefined, lostOfBaseline]
+        : await this.#baselines.mended({ fingerprint: '', root: start })
+    if (mendedStart !== undefined)
+      for (const lost of lostOfStart) drop({ object: 'start', sessionId: id, ...lost })
     const facts = await readFacts(this.#context, id)
     const { last, newest, checkpoints, wholeSnapshots } = facts
     const bases = [...(this.#bases.get(id) ?? [])]
@@ -101,7 +107,7 @@ export class SessionRepair {
       snapshots: [...wholeSnapshots].sort((a, b) => a - b),
       referenced: [...checkpoints.map(({ seq }) => seq), ...bases],
     })
-    const startsSame = !reach.fromStart || (await this.#startsSame(record, lostOfBaseline))
+    const startsSame = !reach.fromStart || (await this.#startsSame(record, lostOfStart))
     const kept = reach.whole && startsSame && facts.lostBlobs.size === 0 && newest === last
     for (const snapshot of facts.snapshots) {
       if (!kept || wholeSnapshots.has(snapshot.seq)) continue
@@ -114,14 +120,18 @@ export class SessionRepair {
     let changed: ReadonlySet<number> = new Set()
     if (kept) await this.#copy(id, facts)
     else changed = await new SessionRebuild(this.#context, this.#states, record, facts).run(bases)
-    await writer.put(key, { ...record, baseline })
+    await writer.put(key, {
+      ...record,
+      baseline,
+      ...(mendedStart !== undefined && { start: mendedStart.root }),
+    })
     this.events += last
     if (!kept) this.rebuilt++
     return { kept, last, changed }
   }
 
-  async #startsSame({ base }: SessionRecord, lostOfBaseline: readonly LostPath[]): Promise<boolean> {
-    if (base === undefined) return lostOfBaseline.length === 0
+  async #startsSame({ base }: SessionRecord, lostOfStart: readonly LostPath[]): Promise<boolean> {
+    if (base === undefined) return lostOfStart.length === 0
     const parent = await this.repaired(base[0])
     return parent !== undefined && base[1] <= parent.last && !parent.changed.has(base[1])
   }

@@ -1,6 +1,6 @@
 import type { EventBody } from '../../records/event.js'
 import { snapshotKind } from '../../records/snapshot.js'
-import type { SessionRecord } from '../../records/session.js'
+import { startOf, type SessionRecord } from '../../records/session.js'
 import { keys } from '../../storage/keys.js'
 import type { EncodedNode } from '../../tree/encoded.js'
 import type { RepairContext } from './context.js'
@@ -71,15 +71,17 @@ export class SessionStates {
   }
 
   /** The state that a session started from. */
-  async start({ base, baseline }: SessionRecord): Promise<RawState> {
+  async start(record: SessionRecord): Promise<RawState> {
+    const { base } = record
+    const first = startOf(record)
     const parent = base && this.#recordOf(base[0])
     if (base !== undefined && parent !== undefined) {
       const [, seq] = base
       const state = (await this.at(parent, new Set([seq]))).get(seq)
       if (state !== undefined) return state
     }
-    const raw = await this.#raw(baseline.root)
-    const start = raw ?? { ...(await this.#empty(baseline.root)), lost: [] }
+    const raw = await this.#raw(first)
+    const start = raw ?? { ...(await this.#empty(first)), lost: [] }
     if (raw === undefined)
       return { ...start, lost: [{ path: '/', message: 'the files that the session started from are lost' }] }
     if (base === undefined) return start

@@ -19,7 +19,7 @@ import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
 import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
-import { sessionKind, type SessionRecord } from '../../records/session.js'
+import { sessionKind, startOf, type SessionRecord } from '../../records/session.js'
 
 /** Returns the session from memory, or loads it. Concurrent callers share one load. */
 export async function openSession(core: Core, sessionId: string): Promise<LiveSession> {
@@ -209,7 +209,7 @@ async function readState(core: Core, sessionId: string, seq: number): Promise<St
     histories.push(history)
     const { snapshot, record } = history
     if (snapshot !== undefined) start = core.roots.load(snapshot.root)
-    else if (record.base === undefined) start = core.roots.load(record.baseline.root)
+    else if (record.base === undefined) start = core.roots.load(startOf(record))
     else {
       at = record.base
       start = knownRoot(core, ...at)
