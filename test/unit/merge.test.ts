@@ -595,4 +595,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await engine.collect({ keepRedo: true })
     await check()
   })
+
+  test('rebases again after a restore of a state before the rebase, and a fork of it', async () => {
+    await rebased()
+    const fork = await target.fork({ checkpointLabel: 'before' })
+    const { commonAncestors } = await target.lineage({ with: fork.id })
+    expect(commonAncestors.map(({ sessionId }) => sessionId)).toEqual([target.id])
+    await target.restore({ checkpointLabel: 'before' })
+    for (const session of [target, fork]) {
+      expect(await tree(session)).toEqual({ '/a': 'mine', '/b': 'one', '/gone': 'one' })
+      const { changes, conflicts } = await session.rebase()
+      expect(conflicts).toEqual([])
+      expect(changes.map(({ path, change }) => [path, change])).toEqual([
+        ['/b', 'modified'],
+        ['/gone', 'removed'],
+      ])
+    }
+  })
 })

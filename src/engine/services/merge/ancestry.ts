@@ -29,6 +29,8 @@ interface Span {
 interface Member {
   readonly base: readonly [sessionId: string, seq: number] | undefined
   readonly baseline: Baseline
+  /** The tree that it started from, before all rebases; absent for a fork. */
+  readonly start: EncodedNode | undefined
   readonly steps: readonly LineageStep[]
 }
 
@@ -108,9 +110,9 @@ export class Ancestry {
       spans.push({ from, to })
       if (wasKnown) break
       if (restore?.restored === undefined) {
+        // The base of a fork may be newer than the state that it started from.
         if (member.base !== undefined) parents.unshift({ sessionId: member.base[0], seq: member.base[1] })
-        // For a fork too: its ancestors may have been deleted.
-        parents.push({ baseline: startOf(member) })
+        else parents.push({ baseline: startOf(member) })
         break
       }
       to = restore.restored
@@ -170,11 +172,14 @@ export class Ancestry {
     const steps = await lineageOf(this.#core, sessionId)
     if (mine?.forkRoot !== undefined && record.base !== undefined)
       this.#note({ sessionId: record.base[0], seq: record.base[1] }, { tree: mine.forkRoot, root: undefined })
-    return { base: record.base, baseline: record.baseline, steps }
+    const { base, baseline, start } = record
+    return { base, baseline, start, steps }
   }
 
-  #noteTrees(sessionId: string, { base, baseline, steps }: Member): void {
+  #noteTrees(sessionId: string, member: Member): void {
+    const { base, baseline, start, steps } = member
     this.#note({ baseline: baseline.fingerprint }, { tree: undefined, root: baseline.root })
+    this.#note({ baseline: startOf(member) }, { tree: undefined, root: start })
     for (const { seq, merged, rebased, tree, root } of steps) {
       const known = { tree, root }
       if (merged !== undefined) this.#note({ sessionId: merged[0], seq: merged[1] }, known)
@@ -182,7 +187,7 @@ export class Ancestry {
       else if (seq === 0 && base !== undefined) this.#note({ sessionId: base[0], seq: base[1] }, known)
     }
     // A fork in its first state is equal to the state that it started from.
-    if (base !== undefined) this.#starts.set(base[0], startOf({ base, baseline, steps }))
+    if (base !== undefined) this.#starts.set(base[0], startOf(member))
     if (base !== undefined) this.#forks.set(keyOf({ sessionId: base[0], seq: base[1] }), sessionId)
   }
 
