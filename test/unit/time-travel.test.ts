@@ -237,16 +237,18 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       const one = await write('/a.txt', 'one')
       await session.restore({ from: { eventId: one }, paths: ['/a.txt'] })
       expect(await newestId()).toBe(one)
-      await expect(session.restore({ from: { eventId: one }, paths: ['/none'] })).rejects.toMatchObject({
-        reason: 'PATH_NOT_FOUND',
-      })
+      for (const dryRun of [false, true])
+        await expect(
+          session.restore({ from: { eventId: one }, paths: ['/none'], dryRun }),
+        ).rejects.toMatchObject({ reason: 'PATH_NOT_FOUND' })
       await write('/dir/a', 'one')
       const two = await newestId()
       await session.files.removeDirectory({ path: '/dir', recursive: true })
       await write('/dir', 'a file')
-      await expect(session.restore({ from: { eventId: two }, paths: ['/dir/a'] })).rejects.toMatchObject({
-        reason: 'NOT_A_DIRECTORY',
-      })
+      for (const dryRun of [false, true])
+        await expect(
+          session.restore({ from: { eventId: two }, paths: ['/dir/a'], dryRun }),
+        ).rejects.toMatchObject({ reason: 'NOT_A_DIRECTORY' })
       for (const request of [
         {},
         { from: {} },

@@ -130,11 +130,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
   })
 }
 
-async function findRestore(
-  core: Core,
-  live: LiveSession,
-  { from, paths, dryRun }: ParsedRestore,
-): Promise<Found> {
+async function findRestore(core: Core, live: LiveSession, { from, paths }: ParsedRestore): Promise<Found> {
   const before = live.tree.freeze()
   const { seq } = live
   const state = await positionedState(core, live, from)
@@ -143,8 +139,8 @@ async function findRestore(
   core.pins.pin({ roots: [after], owner: after })
   const position = state.seq ?? (live.record.base === undefined ? 0 : undefined)
   const stateId = stateIdOf(live, state)
-  if (dryRun) return { seq, before, after, stateId, redo: [] }
   if (paths === undefined && position !== undefined)
     return { seq, before, after, stateId, redo: [['R', position]] }
+  // For a dry run too: it fails as the restore would.
   return { seq, before, after, stateId, redo: await restoredEffects(core, { before, after, paths }) }
 }
