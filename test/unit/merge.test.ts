@@ -511,6 +511,19 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect((await target.merge(target)).merged).toBe(false)
   })
 
+  test('ends the redo, also if it changes no files', async () => {
+    await start({ '/a': 'a', '/b': 'b' })
+    await write(source, '/b', 'both')
+    await write(target, '/b', 'both')
+    await write(target, '/a', 'undone')
+    await target.undo()
+    expect(await target.merge(source)).toMatchObject({ merged: true, changes: [] })
+    expect((await target.redo()).count).toBe(0)
+    await write(source, '/b', 'later')
+    expect((await target.merge(source)).conflicts).toEqual([])
+    expect(await read(target, '/b')).toBe('later')
+  })
+
   test('rejects a target that moved', async () => {
     await start({ '/a': 'a' })
     await write(source, '/b', 'b')

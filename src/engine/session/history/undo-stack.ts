@@ -73,7 +73,8 @@ async function placeAt(
     const event = await walk.at(seq)
     const step = stepOf(event)
     if (step === undefined) {
-      if (changesFiles(event)) return undefined
+      // A redo would lead back to a state without the merge or rebase, even if that changed no files.
+      if (changesFiles(event) || isMerge(event)) return undefined
       continue
     }
     if (event.body[1] === eventTypes.undo) return { undo: seq, skip: 0 }
@@ -86,6 +87,10 @@ async function placeAt(
 /** Whether the event changed files. If its effects are no longer kept, it may have. */
 function changesFiles({ redo }: WalkedEvent): boolean {
   return redo === undefined || redo.length > 0
+}
+
+function isMerge({ body: [, type] }: WalkedEvent): boolean {
+  return type === eventTypes.mergeSession || type === eventTypes.rebaseSession
 }
 
 /** The details of an undo or redo. An event with other details, from a foreign bundle, is an ordinary change. */
