@@ -356,6 +356,19 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       expect([changes.length, isComplete]).toEqual(lasting ? [1, false] : [6, true])
     })
 
+    test('ends at a restore of a state that is no longer kept', async () => {
+      const one = await write('/a.txt', 'one'.repeat(50))
+      await write('/a.txt', 'two'.repeat(50))
+      await session.checkpoint()
+      await session.restore({ from: { eventId: one } })
+      await write('/a.txt', 'three'.repeat(50))
+      await write('/a.txt', 'four'.repeat(50))
+      await engine.collect()
+      const again = await reloaded()
+      const { changes, isComplete } = await again.history({ path: '/a.txt' })
+      expect([changes.length, isComplete]).toEqual(lasting ? [0, false] : [5, true])
+    })
+
     test('refuses a token of another path', async () => {
       await write('/b', 'one')
       await write('/b', 'two')

@@ -1,4 +1,4 @@
-import { itemAt, present } from '../../base/present.js'
+import { itemAt } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
@@ -120,7 +120,7 @@ export class PathWalk {
     const start = await this.#oldestState(wanted, seq)
     if (start === undefined) return this.#end()
     this.#window = await this.#replay(start, seq, wanted)
-    return this.#window
+    return this.#window ?? this.#end()
   }
 
   #end(): undefined {
@@ -157,21 +157,33 @@ export class PathWalk {
     start: { readonly seq: number; readonly root: Dir },
     to: number,
     wanted: number,
-  ): Promise<Window> {
+  ): Promise<Window | undefined> {
     const tree = new Tree(start.root, this.#core.loader)
     const roots = [start.root]
     const events: WalkedEvent[] = []
     // A walk that follows restores needs no state between a restore and its target.
     for (let seq = start.seq + 1; seq <= to; seq++) {
       const event = await this.#events.at(seq)
-      const redo = present(event.redo, 'the effects of an event')
+      const { redo } = event
       const target = restoredSeq(redo)
-      if (target === undefined) await this.#apply(tree, redo, event.body[0])
-      else tree.reset(roots[target - start.seq] ?? (await this.#heldState(target)))
+      if (target === undefined && redo !== undefined) await this.#apply(tree, redo, event.body[0])
+      else {
+        const known = target === undefined ? undefined : roots[target - start.seq]
+        const after = known ?? (await this.#heldState(target ?? seq)) ?? (await this.#kept(seq))
+        // A collection removed the restored state, or has just removed the effects.
+        if (after === undefined) return this.#replayAfter(seq, to, wanted)
+        tree.reset(after)
+      }
       roots.push(tree.freeze())
       events.push(event)
     }
     return { from: start.seq, roots, events, isOldest: start.seq > wanted }
+  }
+
+  /** The window that starts after an event whose state is no longer kept. */
+  async #replayAfter(seq: number, to: number, wanted: number): Promise<Window | undefined> {
+    const start = seq === to ? undefined : await this.#oldestState(seq, to)
+    return start && this.#replay(start, to, wanted)
   }
 
   async #apply(tree: Tree, redo: readonly Redo[], at: number): Promise<void> {
@@ -182,8 +194,9 @@ export class PathWalk {
     })
   }
 
-  async #heldState(seq: number): Promise<Dir> {
-    const root = this.#held.get(seq) ?? (await namedRoot(this.#core, this.#live, seq))
+  async #heldState(seq: number): Promise<Dir | undefined> {
+    const root = this.#held.get(seq) ?? (await this.#kept(seq))
+    if (root === undefined) return undefined
     this.#held.set(seq, root)
     const [oldest] = this.#held.keys()
     if (oldest !== undefined && this.#held.size > limits.historyHeldStates) this.#held.delete(oldest)
