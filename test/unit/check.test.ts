@@ -58,6 +58,19 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
     return [...(await store.scan({ gte: prefix, lt: `${prefix}\u{10ffff}`, limit: 10_000 }))]
   }
 
+  test('accepts a fork of a state that needs no collected changes, because a restore undid them', async () => {
+    const parent = await engine.sessions.create({ files: { '/a': 'a', '/b': 'b' } })
+    await parent.files.delete({ path: '/a' })
+    await parent.files.write({ path: '/b', content: 'undone'.repeat(50) })
+    await parent.undo()
+    const eventId = (await parent.events.list()).events.at(-1)?.eventId ?? ''
+    await parent.files.write({ path: '/b', content: 'last'.repeat(50) })
+    await engine.collect()
+    const fork = await parent.fork({ from: { eventId } })
+    expect(await fork.fs.promises.readFile('/b', 'utf8')).toBe('b')
+    expect(await findings(true)).toEqual([])
+  })
+
   test('finds nothing in an intact store, also after a collection', async () => {
     const report = await engine.check({ readData: true })
     expect(report.findings).toEqual([])

@@ -262,23 +262,46 @@ class Check {
       const last = await this.#store.lastEvent(parent).catch(() => undefined)
       if ((last?.seq ?? 0) < seq)
         return this.#report('missing', `event ${seq}`, `is not in the store; ${place}`, id)
-      const range = { gte: keys.snapshots(parent), lt: keys.snapshot(parent, seq + 1) }
-      const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
-      const from = newest === undefined ? 0 : snapshotKind.parse(newest[1]).seq
-      for await (const page of this.#store.events(parent, { from: from + 1, to: seq })) {
-        const gone = page.find(({ body }) => typeof (body as unknown as EventBody)[5] === 'string')
-        if (gone !== undefined)
-          return this.#report(
-            'missing',
-            `event ${gone.seq}`,
-            `its changes are not in the store; ${place}`,
-            id,
-          )
-        await this.#rest()
-      }
-      const json = newest === undefined ? await this.#store.get(keys.session(tenantKey, parent)) : undefined
+      const { gone, hasSnapshot } = await this.#replayed(parent, seq)
+      if (gone !== undefined)
+        return this.#report('missing', `event ${gone}`, `its changes are not in the store; ${place}`, id)
+      const json = hasSnapshot ? undefined : await this.#store.get(keys.session(tenantKey, parent))
       session = parent
       at = json === undefined ? undefined : sessionKind.parse(json).base
+    }
+  }
+
+  /**
+   * Follows the replay of a state back, from restores to their targets. Returns the newest event that it needs and whose
+   * changes are gone, and whether it starts from a snapshot.
+   */
+  async #replayed(
+    sessionId: string,
+    seq: number,
+  ): Promise<{ readonly gone?: number; readonly hasSnapshot: boolean }> {
+    for (let wanted = seq; ;) {
+      const range = { gte: keys.snapshots(sessionId), lt: keys.snapshot(sessionId, wanted + 1) }
+      const [newest] = await this.#store.scan({ ...range, limit: 1, reverse: true })
+      const hasSnapshot = newest !== undefined
+      const from = hasSnapshot ? snapshotKind.parse(newest[1]).seq : 0
+      /** Events without changes in the store, and the targets of restores. */
+      const gone = new Set<number>()
+      const targets = new Map<number, number>()
+      for await (const page of this.#store.events(sessionId, { from: from + 1, to: wanted })) {
+        for (const event of page) {
+          const redo = (event.body as unknown as EventBody)[5]
+          if (typeof redo === 'string') gone.add(event.seq)
+          else if (redo?.[0]?.[0] === 'R' && redo[0][1] < event.seq) targets.set(event.seq, redo[0][1])
+        }
+        await this.#rest()
+      }
+      let at = wanted
+      while (at > from) {
+        if (gone.has(at)) return { gone: at, hasSnapshot }
+        at = targets.get(at) ?? at - 1
+      }
+      if (at === from) return { hasSnapshot }
+      wanted = at
     }
   }
 
