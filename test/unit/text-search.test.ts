@@ -267,6 +267,21 @@ describe.each(storages)('searches on %s', (_name, makeStorage, lasting) => {
       expect(await grep({ pattern: 'b\r', path: '/f' })).toEqual(['/f:2:b\rc'])
     })
 
+    test('bounds the steps of a complex pattern', async () => {
+      const pattern = '(a{0,30}){0,30}b'
+      await session.files.write({ path: '/f', content: `${'c'.repeat(20_000)}b\n${'c'.repeat(5000)}b\n` })
+      const columns = async (request: GrepRequest): Promise<number[]> =>
+        (await session.text.grep({ path: '/f', ...request })).lines.map(({ column }) => column)
+      expect(await columns({ pattern: 'c+b' })).toEqual([1, 1])
+      // Only the first characters of the longer line are matched.
+      expect(await columns({ pattern })).toEqual([5001])
+      await session.files.write({ path: '/f', content: 'a'.repeat(100_000) })
+      const skipped = async (request: GrepRequest): Promise<number> =>
+        (await session.text.grep({ path: '/f', multiline: true, ...request })).skippedFileCount
+      expect(await skipped({ pattern })).toBe(1)
+      expect(await skipped({ pattern: 'a+' })).toBe(0)
+    })
+
     test('finds matches over several lines on request', async () => {
       expect((await refusalOf(session.text.grep({ pattern: 'a\nb' }))).reason).toBe('INVALID_ARGUMENT')
       await session.files.write({ path: '/f', content: 'x\r\nstart\r\nmiddle\r\nend\r\ny\r\n' })

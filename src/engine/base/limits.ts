@@ -138,6 +138,12 @@ export const limits = {
   grepLineLength: 2 ** 18,
   /** A file that a regular expression over several lines searches. */
   grepMultilineBytes: 4 * 2 ** 20,
+  /** Characters times instructions of one match of a regular expression against several lines, which blocks. */
+  grepMultilineSteps: 2 ** 26,
+  /** Characters times instructions of one match of a regular expression against a line. Longer lines are cut. */
+  grepLineSteps: 2 ** 24,
+  /** Characters times instructions between two looks at the clock. */
+  grepStepsPerLook: 2 ** 22,
   /** Lines of context before or after a match. */
   grepContext: 100,
   /** Queries whose results are remembered. */

@@ -4,6 +4,8 @@ import { limits } from '../base/limits.js'
 
 /** A regular expression whose matches take time in proportion to the text. */
 export interface RegularExpression {
+  /** The number of instructions. A match takes at most as many steps for each character. */
+  readonly size: number
   /** Whether the text has a match. */
   test: (text: string) => boolean
   /** The first match at or after a position, as positions of UTF-16 units. */
@@ -58,13 +60,15 @@ export function compileRegularExpression(
       `is no regular expression of RE2: ${messageOf(cause)}. Pass literal: true to search for the text itself`,
     )
   }
-  if (compiled.programSize() > limits.grepProgramSize)
+  const size = compiled.programSize()
+  if (size > limits.grepProgramSize)
     throw invalid(
       'pattern',
-      `is too complex: it compiles to ${compiled.programSize()} instructions, and ${limits.grepProgramSize} are allowed`,
+      `is too complex: it compiles to ${size} instructions, and ${limits.grepProgramSize} are allowed`,
     )
   const group = wholeWord ? 1 : 0
   return {
+    size,
     test: (text) => compiled.test(text),
     find: (text, from) => {
       const matcher = compiled.matcher(text)

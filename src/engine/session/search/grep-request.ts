@@ -90,7 +90,10 @@ export interface GrepResult {
   readonly isTruncated: boolean
   /** The `offset` after these results. */
   readonly nextOffset: number
-  /** Files that were not searched because they have over 16 MiB, or with `multiline` over 4 MiB. */
+  /**
+   * Files that were not searched because they have over 16 MiB. With `multiline` over 4 MiB, and less for a complex
+   * pattern.
+   */
   readonly skippedFileCount: number
 }
 

@@ -39,7 +39,6 @@ class TreeSearch {
   readonly #matcher: LineMatcher
   readonly #results: QueryResults
   readonly #collector: Collector
-  readonly #maxBytes: number
 
   constructor(
     core: Core,
@@ -54,7 +53,6 @@ class TreeSearch {
     this.#matcher = matcherOf(query)
     this.#results = results
     this.#collector = collector
-    this.#maxBytes = query.multiline ? limits.grepMultilineBytes : limits.textFileBytes
   }
 
   *run(): Steps<void> {
@@ -135,7 +133,7 @@ class TreeSearch {
 
   *#file(file: FileNode): Steps<Searched> {
     if (file.size === 0) return 'none'
-    if (file.size > this.#maxBytes) return 'too large'
+    if (file.size > this.#matcher.mostBytes) return 'too large'
     const { body } = file
     const key = body ?? file
     const hash = body instanceof BlobRef ? body.knownHash : file.hash

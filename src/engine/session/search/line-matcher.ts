@@ -27,6 +27,8 @@ export interface SearchedText {
 
 /** Finds the matching lines of a content. */
 export interface LineMatcher {
+  /** The largest file that it searches. */
+  readonly mostBytes: number
   /** The text of a content, or undefined if it certainly has no match. */
   open: (bytes: Buffer) => SearchedText | undefined
   /** The matching lines, ascending, at most `limit`. */
@@ -60,6 +62,7 @@ export function matcherOf(query: LineQuery): LineMatcher {
 
 /** Searches text byte by byte. */
 class TextMatcher implements LineMatcher {
+  readonly mostBytes = limits.textFileBytes
   readonly #wanted: string
   readonly #bytes: Buffer | undefined
   readonly #ignoreCase: boolean
@@ -132,13 +135,21 @@ function lineAround(text: string, at: number): { start: number; end: number } {
 
 /** Matches a regular expression against each line. */
 class ExpressionMatcher implements LineMatcher {
+  readonly mostBytes = limits.textFileBytes
   readonly #line: RegularExpression
   /** Matches a text of several lines if one of them matches, and perhaps others. Undefined if that is not sure. */
   readonly #lines: RegularExpression | undefined
+  /** The most characters of a line that are matched. */
+  readonly #lineLength: number
+  /** The most characters that are matched before the clock is looked at. */
+  readonly #lengthPerLook: number
 
   constructor(pattern: string, { ignoreCase, wholeWord }: LineQuery) {
     const options = { ignoreCase, wholeWord, dotAll: false }
     this.#line = compileRegularExpression(pattern, { ...options, atLines: false })
+    const { size } = this.#line
+    this.#lineLength = Math.min(limits.grepLineLength, Math.floor(limits.grepLineSteps / size))
+    this.#lengthPerLook = Math.min(limits.charactersPerLook, Math.floor(limits.grepStepsPerLook / size))
     const isSure = !/\\[AzZ]|\(\?[a-zA-Z]*-/.test(pattern)
     if (isSure) this.#lines = compileRegularExpression(pattern, { ...options, atLines: true })
   }
@@ -150,7 +161,7 @@ class ExpressionMatcher implements LineMatcher {
   *find(text: string, limit: number): Steps<MatchedLine[], undefined> {
     const found: MatchedLine[] = []
     for (let start = 0; start < text.length && found.length < limit;) {
-      const end = endOfLines(text, start)
+      const end = endOfLines(text, start, this.#lengthPerLook)
       yield
       if (this.#mayMatch(text.slice(start, end))) yield* this.#inLines(text, { start, end }, { found, limit })
       start = end
@@ -159,7 +170,7 @@ class ExpressionMatcher implements LineMatcher {
   }
 
   #mayMatch(lines: string): boolean {
-    if (this.#lines === undefined) return true
+    if (this.#lines === undefined || lines.length > this.#lineLength) return true
     return this.#lines.test(lines.includes('\r\n') ? lines.replaceAll('\r\n', '\n') : lines)
   }
 
@@ -173,8 +184,12 @@ class ExpressionMatcher implements LineMatcher {
       const lineFeed = text.indexOf('\n', start)
       const end = lineFeed < 0 ? text.length : lineFeed
       const stop = lineFeed > start && text.charCodeAt(end - 1) === 13 ? end - 1 : end
-      const line = text.slice(start, Math.min(stop, start + limits.grepLineLength))
-      if (++steps % limits.visitsPerLook === 0) yield
+      const line = text.slice(start, Math.min(stop, start + this.#lineLength))
+      steps += line.length + 1
+      if (steps > this.#lengthPerLook) {
+        steps = 0
+        yield
+      }
       if (this.#line.test(line))
         found.push({ start, end, match: start + (this.#line.find(line, 0)?.start ?? 0) })
       start = end + 1
@@ -182,14 +197,15 @@ class ExpressionMatcher implements LineMatcher {
   }
 }
 
-/** The end of about 64 KiB of whole lines. */
-function endOfLines(text: string, start: number): number {
-  const end = text.indexOf('\n', start + limits.charactersPerLook)
+/** The end of whole lines with about as many characters. */
+function endOfLines(text: string, start: number, length: number): number {
+  const end = text.indexOf('\n', start + length)
   return end < 0 ? text.length : end + 1
 }
 
 /** Matches a regular expression against the whole text. Each line of a match counts as a matching line. */
 class SpanMatcher implements LineMatcher {
+  readonly mostBytes: number
   readonly #expression: RegularExpression
 
   constructor(pattern: string, { ignoreCase, wholeWord }: LineQuery) {
@@ -199,6 +215,9 @@ class SpanMatcher implements LineMatcher {
       atLines: true,
       dotAll: true,
     })
+    // A match is found in one piece, without a look at the clock.
+    const { size } = this.#expression
+    this.mostBytes = Math.min(limits.grepMultilineBytes, Math.floor(limits.grepMultilineSteps / size))
   }
 
   open(bytes: Buffer): SearchedText {
