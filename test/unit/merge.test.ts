@@ -609,6 +609,27 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await check()
   })
 
+  test('forks a state before a rebase from the revision of that time', async () => {
+    await rebased()
+    const changesOf = async (session: Session): Promise<[string, string][]> => {
+      const changes: [string, string][] = []
+      for await (const { path, change } of session.diff()) changes.push([path, change])
+      return changes
+    }
+    const fork = await target.fork({ checkpointLabel: 'before' })
+    expect(await changesOf(fork)).toEqual([['/a', 'modified']])
+    expect(await changesOf(await target.fork())).toEqual([['/a', 'modified']])
+    if (!isLasting) return
+    const ids = [target.id, fork.id]
+    await target.deleteCheckpoint({ checkpointLabel: 'before' })
+    await engine.collect()
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+    await reopen()
+    const again = await engine.sessions.open(ids[1]!)
+    expect(await changesOf(again)).toEqual([['/a', 'modified']])
+    expect(await tree(again)).toEqual({ '/a': 'mine', '/b': 'one', '/gone': 'one' })
+  })
+
   test('rebases again after a restore of a state before the rebase, and a fork of it', async () => {
     await rebased()
     const fork = await target.fork({ checkpointLabel: 'before' })

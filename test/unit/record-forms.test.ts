@@ -289,6 +289,7 @@ const rows: readonly Row[] = [
     restored: optional(count),
     merged: optional(tupleOf(text, count)),
     rebased: optional(tupleOf(text, text)),
+    before: optional(objectOf(baseline)),
     root: optional(root),
   }),
   object(mergeKind, 'session', {

@@ -1,6 +1,7 @@
-import { isCount, isOptional, isText, isTupleOf } from '../base/checks.js'
+import { isCount, isOptional, isText, isTupleOf, isWith } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import type { EncodedNode } from '../tree/encoded.js'
+import { baselineChecks, baselineReferences, type Baseline } from './baseline.js'
 import { RecordKind } from './record-kind.js'
 import { isRoot } from './tree-root.js'
 
@@ -16,6 +17,8 @@ export interface LineageRecord {
   readonly merged?: readonly [sessionId: string, seq: number]
   /** The fingerprints of the bases before and after a rebase. */
   readonly rebased?: readonly [from: string, to: string]
+  /** The baseline before a rebase, for forks of earlier states. */
+  readonly before?: Baseline
   /** The tree of the merged state, of the new base, or of the state that the fork started from. */
   readonly root?: EncodedNode
 }
@@ -30,9 +33,11 @@ export const lineageKind = new RecordKind<LineageRecord>({
     restored: isOptional(isCount),
     merged: isOptional(isTupleOf(isText, isCount)),
     rebased: isOptional(isTupleOf(isText, isText)),
+    before: isOptional(isWith(baselineChecks)),
     root: isOptional(isRoot),
   },
-  references: ({ root }, _key, to) => {
+  references: ({ root, before }, _key, to) => {
     if (root !== undefined) to.root(root)
+    if (before !== undefined) baselineReferences(before, to)
   },
 })

@@ -30,6 +30,7 @@ import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
 import { isExpired } from './table/unused.js'
+import { baselineAfter } from './history/lineage.js'
 import { openSession } from './history/replay.js'
 import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
@@ -183,6 +184,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
   let seq = parent.seq
   let root: Dir
+  let { baseline } = parent.record
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
   const isEarlier = refersToHistory(from)
@@ -196,6 +198,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
       checkpointId = (await findCheckpoint(core, parent, from)).id
       pin(core, parent, seq, root)
     }
+    baseline = await baselineAfter(core, parent, seq)
     // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }
@@ -208,7 +211,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   if (parent.discarded === 'failed') throw readAgain()
   const session: SessionRecord = {
     id: core.ids.newId(),
-    baseline: parent.record.baseline,
+    baseline,
     base: [parent.id, seq],
     status: SessionStatus.ACTIVE,
     tags,
@@ -219,7 +222,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   core.pins.forked(parent.id, seq)
   const details = { sourceSessionId: parent.id, checkpointId }
   const event = { type: eventTypes.forkSession, details }
-  const states = { baseline: parent.baseline, root, inheritedEvents, tips, snapshotRoot }
+  const baselineRoot = baseline === parent.record.baseline ? parent.baseline : core.roots.load(baseline.root)
+  const states = { baseline: baselineRoot, root, inheritedEvents, tips, snapshotRoot }
   return await start(core, session, states, event)
 }
 

@@ -110,7 +110,7 @@ export class Ancestry {
       spans.push({ from, to })
       if (wasKnown) break
       if (restore?.restored === undefined) {
-        // The base of a fork may be newer than the state that it started from.
+        // The ancestors of a fork are those of the state that it started from.
         if (member.base !== undefined) parents.unshift({ sessionId: member.base[0], seq: member.base[1] })
         else parents.push({ baseline: startOf(member) })
         break

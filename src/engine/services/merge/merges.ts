@@ -186,6 +186,7 @@ export class Merges {
       details: { sourceId: baseline.revision?.sourceId ?? '', revisionId },
       step: async () => ({
         rebased: [before.fingerprint, baseline.fingerprint] as const,
+        before,
         root: await core.roots.save(root),
         tree: root,
       }),

@@ -1,5 +1,6 @@
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
+import type { Baseline } from '../../records/baseline.js'
 import { lineageKind, type LineageRecord } from '../../records/lineage.js'
 import type { Redo } from '../../records/event.js'
 import type { Core } from '../core.js'
@@ -17,6 +18,13 @@ export async function lineageOf(core: Core, sessionId: string): Promise<readonly
   // Another call may have loaded them first, or a change may have come meanwhile.
   if (live !== undefined && live.lineage === undefined && live.pending === 0) live.lineage = steps
   return live?.lineage ?? steps
+}
+
+/** The baseline that a session had after an event. */
+export async function baselineAfter(core: Core, live: LiveSession, seq: number): Promise<Baseline> {
+  const steps = await lineageOf(core, live.id)
+  const rebase = steps.find((step) => step.seq > seq && step.before !== undefined)
+  return rebase?.before ?? live.record.baseline
 }
 
 /** Adds a step to a session in memory. Returns its record for the commit of its event. */
