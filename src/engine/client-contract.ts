@@ -11,7 +11,6 @@ export { contentRoutes, type ContentRouteName } from './operations/content-route
 export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
 export { nothing } from './operations/schemas/wire-types.js'
-export { parseGroup } from './session/history/group-name.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { Secret } from './services/secrets/secret.js'
 export { abortError, codedError, throwIfAborted, typeError, valueError } from './fs/argument-errors.js'

@@ -35,7 +35,7 @@ describe('a group over HTTP', () => {
     expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('1')
   })
 
-  test('needs a name', () => {
+  test('needs a name', async () => {
     const refusal = (name: unknown): unknown => {
       try {
         return session.group(name as string)
@@ -44,7 +44,8 @@ describe('a group over HTTP', () => {
       }
     }
     for (const name of ['', 5, undefined, '\ud800']) expect(refusal(name)).toBe('INVALID_ARGUMENT')
-    expect(refusal('x'.repeat(1025))).toBe('TOO_LARGE')
+    const written = session.group('x'.repeat(1025)).files.write({ path: '/a', content: '2' })
+    await expect(written).rejects.toMatchObject({ reason: 'TOO_LARGE' })
   })
 
   test('needs a header of percent-encoded UTF-8, once', async () => {

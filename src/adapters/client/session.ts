@@ -17,7 +17,7 @@ import type {
   SessionInfo,
   StateReference,
 } from '../../engine/index.js'
-import { invalid, parseGroup, Shape, type OperationResponse } from '../../engine/client-contract.js'
+import { invalid, Shape, type OperationResponse } from '../../engine/client-contract.js'
 import { RemoteBus } from './bus.js'
 import { RemoteCache } from './cache.js'
 import { RemoteDiff } from './diff.js'
@@ -402,8 +402,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * A handle on the same session whose changes belong to a group, such as one turn of a conversation. Their events
    * have the name as `details.group`, and `undo({ by: 'group' })` undoes them together.
    *
-   * @throws {EngineError} INVALID_ARGUMENT when the name is empty
-   * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes
+   * @throws {EngineError} INVALID_ARGUMENT when the name is empty. The server refuses a name over 1,024 bytes.
    *
    * @example
    * const turn = session.group('turn 7')
@@ -413,8 +412,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    */
   group(name: string): RemoteSession {
     const { transport } = callsOf(this)
-    const headers = { 'forkspace-group': encodeURIComponent(parseGroup(name)) }
-    return new RemoteSession(transport.withHeaders(headers), this.id)
+    return new RemoteSession(transport.withHeaders({ 'forkspace-group': encodeGroup(name) }), this.id)
   }
 
   /**
@@ -454,4 +452,11 @@ export class RemoteSession extends remoteService('session', 'commit') implements
 /** Renames the operation's field `label` to the library's name. */
 function ofLibrary({ label, ...checkpoint }: OperationResponse<'createCheckpoint'>): Checkpoint {
   return { ...checkpoint, checkpointLabel: label }
+}
+
+/** The name of a group as a header has it. */
+function encodeGroup(name: unknown): string {
+  if (typeof name !== 'string' || name === '' || !name.isWellFormed())
+    throw invalid('group', 'must be a string of Unicode that is not empty')
+  return encodeURIComponent(name)
 }
