@@ -35,6 +35,7 @@ const verbs = [
   ['redo'],
   ['at'],
   ['blame'],
+  ['watch'],
   ['merge'],
   ['rebase'],
   ['conflicts'],

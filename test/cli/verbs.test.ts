@@ -342,6 +342,11 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(await output(['log', session, '--path', '/a'])).toMatch(/^\S+Z {2}\S+ +\w+ +\/a/)
       expect(await output(['blame', session, '/a'])).toMatch(/^1/)
       expect(await run(['undo', session, '--count', '0'])).toMatchObject({ code: 2 })
+      const { eventId } = (await lines(['log', session]))[0] as { eventId: string }
+      const watch = ['watch', session, '--after', eventId, '--once']
+      expect(await output(watch)).toMatch(/^[ADM] \/a/)
+      expect(await json([...watch, '--glob', 'a*'])).toMatchObject({ changes: [{ path: '/a' }] })
+      expect(await run(['watch', session, '--after', 'x'])).toMatchObject({ code: 1 })
       expect(await output(['ls', session])).toBe('a')
       expect(await json(['restore', session, second.id])).toMatchObject({ id: session })
       expect(await run(['restore', session, ''])).toMatchObject({ code: 2 })

@@ -158,6 +158,25 @@ export async function showLineage(
 
 const letters = { added: 'A', removed: 'D', modified: 'M' } as const
 
+/** Prints the changes of files until the process is interrupted, or with --once the first batch. */
+export async function watchChanges(
+  context: Context,
+  [prefix]: [string],
+  {
+    glob: globs = [],
+    after,
+    once = false,
+  }: { readonly glob?: readonly string[]; readonly after?: string; readonly once?: boolean },
+): Promise<void> {
+  const session = await context.session(prefix)
+  const batches = session.watch({ globs, ...(after !== undefined && { afterEventId: after }) })
+  for await (const batch of batches) {
+    if (context.out.json) await context.out.line('', batch)
+    else await printChanges(context, batch.changes)
+    if (once) return
+  }
+}
+
 async function printChanges(context: Context, changes: readonly Change[]): Promise<void> {
   for (const change of changes)
     await context.out.line(() => `${letters[change.change]} ${printableName(change.path)}`, change)

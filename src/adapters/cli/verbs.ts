@@ -385,6 +385,18 @@ export const verbs: readonly Verb[] = [
     },
   },
   {
+    name: 'watch',
+    does: 'print the changes of files, until interrupted',
+    load: async () => (await historyVerbs()).watchChanges,
+    takes: { '<session>': 'id, or the beginning of it' },
+    options: [
+      repeated('--glob <glob>', 'only paths that match this glob; can be repeated').sets('globs'),
+      option('--after <event>', 'begin with the changes after this event').sets('afterEventId'),
+      option('--once', 'end after the first batch'),
+    ],
+    note: 'Prints A added, D removed, M modified, or with --json each batch with its eventId, for --after.',
+  },
+  {
     name: 'merge',
     does: 'merge a session into another one; exit code 1: conflicts remain',
     load: async () => (await mergeVerbs()).mergeSessions,

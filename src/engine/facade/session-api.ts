@@ -18,6 +18,7 @@ import type {
 import type { LineageRequest, SessionLineage } from '../services/merge/session-lineage.js'
 import type { SessionEvent } from '../session/history/event-log.js'
 import type { Blame, BlameRequest } from '../session/history/blame.js'
+import type { ChangeWatch, ChangeWatchOptions } from '../session/history/change-watch.js'
 import type { PathHistoryPage, PathHistoryRequest } from '../session/history/path-history.js'
 import type { ManifestPage, ManifestRequest } from '../session/reads/manifest.js'
 import type { ForkRequest, SessionInfo } from '../session/sessions.js'
@@ -240,6 +241,14 @@ export interface SessionApi {
    * const { ranges } = await session.blame({ path: '/src/a.ts' })
    */
   blame(request: BlameRequest): Promise<Blame>
+  /**
+   * The changes of files, in batches. Errors are those of {@link Session.watch}.
+   *
+   * @example
+   * const batches = session.watch({ globs: ['src/**'] })
+   * await batches.startsAfter
+   */
+  watch(options?: ChangeWatchOptions): ChangeWatch
   /**
    * The relatives of the session. Errors are those of {@link Session.lineage}.
    *
