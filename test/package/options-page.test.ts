@@ -114,6 +114,8 @@ const elsewhere: Readonly<Record<string, string>> = {
   GlobOptions: 'of session.fs, as in node:fs',
   WatchQueueOptions: 'of session.fs, as in node:fs',
   EngineOptions: 'compared row by row',
+  RemoteMergeOptions: 'MergeOptions without functions',
+  RemoteRebaseOptions: 'RebaseOptions without functions',
   TestEngineOptions: 'those of openEngine and fixedEnvironment',
 }
 
