@@ -35,7 +35,8 @@ export class QueryResults {
   #parts = new WeakMap<Dir | Page, PartResult>()
   #contents = new WeakMap<object, ContentMatches | 'none'>()
   #byHash = new Map<string, ContentMatches | 'none'>()
-  bytes = 0
+  #partBytes = 0
+  #contentBytes = 0
 
   constructor(grown: () => void) {
     this.#grown = grown
@@ -49,7 +50,8 @@ export class QueryResults {
 
   keepPart(node: Dir | Page, result: PartResult): void {
     this.#parts.set(node, result)
-    this.#add(partBytes + result.hits.length * hitBytes)
+    this.#partBytes += partBytes + result.hits.length * hitBytes
+    this.#grown()
   }
 
   /** `hash`: the hash of the content if it is known. It identifies a content that was unloaded and read again. */
@@ -62,19 +64,27 @@ export class QueryResults {
     if (hash !== undefined) this.#byHash.set(hash, matches)
     let bytes = contentBytes
     if (matches !== 'none') for (const { text } of matches.lines) bytes += lineBytes + 2 * text.length
-    this.#add(bytes)
+    this.#contentBytes += bytes
+    this.#grown()
+  }
+
+  get bytes(): number {
+    return this.#partBytes + this.#contentBytes
   }
 
   clear(): void {
+    this.clearContents()
     this.#parts = new WeakMap()
-    this.#contents = new WeakMap()
-    this.#byHash = new Map()
-    this.bytes = 0
+    this.#partBytes = 0
   }
 
-  #add(bytes: number): void {
-    this.bytes += bytes
-    this.#grown()
+  /** Keeps the results of directories. Returns the freed bytes. */
+  clearContents(): number {
+    const bytes = this.#contentBytes
+    this.#contents = new WeakMap()
+    this.#byHash = new Map()
+    this.#contentBytes = 0
+    return bytes
   }
 }
 
@@ -101,6 +111,12 @@ export class GrepCache {
   #shrink(current: QueryResults): void {
     let bytes = 0
     for (const results of this.#queries.values()) bytes += results.bytes
+    if (bytes <= limits.grepCacheBytes) return
+    // Results of contents take most of the memory, and save the reading of a few directories only.
+    for (const results of this.#queries.values()) {
+      if (bytes <= limits.grepCacheBytes) return
+      bytes -= results.clearContents()
+    }
     while (bytes > limits.grepCacheBytes && this.#queries.size > 1) bytes -= this.#drop()
     if (bytes > limits.grepCacheBytes) current.clear()
   }

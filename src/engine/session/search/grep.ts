@@ -75,7 +75,7 @@ class TreeSearch {
     let skippedCount = 0
     const pages = yield* loaded(() => dir.pages ?? this.#core.loader.loadDir(dir))
     for (const page of pages) {
-      const part = yield* this.#page(page, path)
+      const part = yield* this.#page(page, path, pages.length > 1)
       if (part === undefined) return undefined
       skippedCount += part.skippedCount
       if (part.hits.length > 0) hits.push(part)
@@ -86,7 +86,8 @@ class TreeSearch {
     return result
   }
 
-  *#page(page: Page, path: string): Steps<PartResult | undefined> {
+  /** `isPart`: the directory has other pages. Otherwise its result is that of the page. */
+  *#page(page: Page, path: string, isPart: boolean): Steps<PartResult | undefined> {
     const known = this.#results.part(page, path)
     if (known !== undefined) return this.#collector.takeAll(known) ? known : undefined
     const names = yield* loaded(() => page.names ?? this.#core.loader.loadPage(page))
@@ -120,7 +121,7 @@ class TreeSearch {
       }
     }
     const result = { path, hits, skippedCount }
-    if (!hasLinks) this.#results.keepPart(page, result)
+    if (isPart && !hasLinks) this.#results.keepPart(page, result)
     return result
   }
 
