@@ -63,6 +63,8 @@ class Calls {
   /** The call without an acknowledgement, if the last one has none. */
   open: Kind | undefined
   readonly states: VersionState[] = []
+  /** The newest event that a check has found, perhaps of a call without an acknowledgement. */
+  newest = ''
   #counted = 0
 
   read(report: string): void {
@@ -135,15 +137,17 @@ class Check {
       await this.#groups(await engine.sessions.open(id), id === session.id ? paths : [])
     const last = this.#calls.states.at(-1)
     if (last === undefined) return
-    if (view.eventId < last.eventId) this.#lost(`the event ${last.eventId}`)
+    const known = last.eventId > this.#calls.newest ? last.eventId : this.#calls.newest
+    this.#calls.newest = view.eventId
+    if (view.eventId < known) this.#lost(`the event ${known}`)
     if (view.eventId === last.eventId && String(paths) !== String(last.conflicts))
       this.#lost(`the conflicts ${last.conflicts.join(', ')}`)
-    if (view.eventId === last.eventId) return
+    if (view.eventId === known) return
     let count = 0
-    for await (const { eventId } of session.events) if (eventId > last.eventId) count++
+    for await (const { eventId } of session.events) if (eventId > known) count++
     // A call that the report does not have yet cannot have started.
     if (count > 1 || this.#calls.open === undefined)
-      this.#torn(`${count} events of ${this.#calls.open ?? 'no call'} after the last acknowledged one`)
+      this.#torn(`${count} events of ${this.#calls.open ?? 'no call'} after the last known one`)
   }
 
   async #state(session: Session, { eventId, manifestHash }: VersionState): Promise<void> {
