@@ -20,7 +20,7 @@ const searchTargetFiles = 10_000
 /** Compares diff, merge, at, blame and grep on forks with commands of git. The results of both must be equal. */
 export const versionsOfTrees: Scenario = {
   name: 'versions',
-  title: 'Versions of trees: forks beside git',
+  title: 'Versions of trees: forks compared with git',
   clock: 'cpu',
   async *run(context) {
     if (!hasGit) return

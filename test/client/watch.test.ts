@@ -110,7 +110,7 @@ describe('a watch over HTTP', () => {
     expect(await ended.next()).toMatchObject({ done: true })
   })
 
-  test('rejects what is wrong when it is read', async () => {
+  test('rejects invalid options at the first read', async () => {
     const refused = (batches: ChangeWatch): Promise<string> =>
       batches.next().then(
         () => 'started',
