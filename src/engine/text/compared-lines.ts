@@ -67,16 +67,20 @@ function occurrences(
 }
 
 function select(side: Side, found: Uint8Array, start: number): ComparedSide {
-  const positions: number[] = []
+  const ids = new Int32Array(found.length)
+  const positions = new Int32Array(found.length)
+  let count = 0
   const noise = new Noise(found)
   for (let i = 0; i < found.length; i++) {
     const kept = found[i] === occurs.sometimes || (found[i] === occurs.often && !noise.has(i))
-    if (kept) positions.push(start + i)
-    else side.changed[start + i] = 1
+    if (!kept) {
+      side.changed[start + i] = 1
+      continue
+    }
+    ids[count] = itemAt(side.ids, start + i)
+    positions[count++] = start + i
   }
-  const ids = new Int32Array(positions.length)
-  for (const [index, position] of positions.entries()) ids[index] = itemAt(side.ids, position)
-  return { ids, positions: Int32Array.from(positions), changed: side.changed }
+  return { ids: ids.subarray(0, count), positions: positions.subarray(0, count), changed: side.changed }
 }
 
 /** Finds the frequent lines that have unmatched lines on both sides of them, which greatly outnumber the frequent ones. */

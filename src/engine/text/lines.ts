@@ -35,3 +35,15 @@ export class LineTable {
     return ids
   }
 }
+
+/** Numbers two parts of a large text anew, from 0. Tables of all numbers then grow with these parts only. */
+export function renumber(a: LineIds, b: LineIds): readonly [LineIds, LineIds] {
+  const numbers = new Map<number, number>()
+  const renumbered = (id: number): number => {
+    const known = numbers.get(id)
+    if (known !== undefined) return known
+    numbers.set(id, numbers.size)
+    return numbers.size - 1
+  }
+  return [a.map(renumbered), b.map(renumbered)]
+}

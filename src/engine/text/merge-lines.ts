@@ -1,7 +1,7 @@
 /** Merges two changed versions of one list of lines. */
 import { limits } from '../base/limits.js'
 import { diffLines, type LineChange } from './line-diff.js'
-import type { LineIds } from './lines.js'
+import { renumber, type LineIds } from './lines.js'
 
 /** A range of the lines of one version. The end is exclusive. */
 export interface LineRange {
@@ -170,11 +170,11 @@ function refine(edits: readonly Edit[], { ours, theirs }: MergedVersions): Edit[
   return edits.flatMap((edit) => {
     if (edit.taken !== 'neither' || isEmpty(edit.ours) || isEmpty(edit.theirs)) return [edit]
     const [ourStart, theirStart] = [edit.ours.start, edit.theirs.start]
-    const differences = diffLines(
+    const [ourLines, theirLines] = renumber(
       ours.subarray(ourStart, edit.ours.end),
       theirs.subarray(theirStart, edit.theirs.end),
     )
-    return differences.map(({ aStart, aEnd, bStart, bEnd }) => ({
+    return diffLines(ourLines, theirLines).map(({ aStart, aEnd, bStart, bEnd }) => ({
       ...edit,
       ours: { start: ourStart + aStart, end: ourStart + aEnd },
       theirs: { start: theirStart + bStart, end: theirStart + bEnd },
