@@ -6,7 +6,7 @@ export { commonErrors, operations, tags, type Operation, type OperationName } fr
 export { contentRoutes, type ContentRoute, type ContentRouteName } from './operations/content-routes.js'
 export { openContent, receiveContent, type ReceivingRoute } from './facade/content-calls.js'
 export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
-export { inGroup } from './facade/engine.js'
+export { withMarks } from './facade/engine.js'
 export {
   callOperation,
   isStreamOperation,

@@ -57,7 +57,7 @@ test('of a session', () => {
   // These contain or return handles; mergers are functions; events have no principal, published messages have no id,
   // and a bundle of commits is a stream.
   expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<
-    'fs' | 'fork' | 'group' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
+    'fs' | 'fork' | 'group' | 'withMetadata' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
   >()
 })
 

@@ -144,7 +144,9 @@ describe('an origin', () => {
     )
     expect(preflight).toMatch(/^HTTP\/1.1 204 /)
     expect(preflight).toMatch(/access-control-allow-methods: .*POST/i)
-    expect(preflight).toMatch(/access-control-allow-headers: authorization, content-type, forkspace-group/i)
+    expect(preflight).toMatch(
+      /access-control-allow-headers: authorization, content-type, forkspace-group, forkspace-metadata/i,
+    )
     expect((await server.call('GET', '/v1/sessions', undefined, { origin: `${origin}.x` })).status).toBe(403)
   })
 })

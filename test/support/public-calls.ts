@@ -120,6 +120,7 @@ export const sessionCalls: Calls<main.Session> = {
   undo: [[{ count: 1, by: 'event', dryRun: true }]],
   redo: [[{ count: 1, by: 'group', dryRun: true }]],
   group: [['a']],
+  withMetadata: [[{ a: 1 }]],
   history: [[{ path: '/a', ...page }]],
   blame: [[{ path: '/a', at: stateName }]],
   checkpoint: [[{ checkpointLabel: '', metadata: {} }]],
@@ -340,6 +341,8 @@ export const checkoutCalls: Calls<main.Checkout> = {
 }
 
 const key = new Uint8Array(32)
+/** Methods whose arguments are data. */
+export const dataMethods = new Set(['withMetadata'])
 /** Parameters that take data, such as tags, or objects that are not options. */
 export const data = new Set([
   'initialTags',

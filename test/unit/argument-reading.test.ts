@@ -104,7 +104,7 @@ function isPlain(value: unknown): boolean {
 }
 
 /** Methods that return neither a promise nor an iterator. */
-const synchronous = new Set(['narrow', 'as'])
+const synchronous = new Set(['narrow', 'as', 'withMetadata'])
 
 function readsAtTheCall(
   title: string,

@@ -480,6 +480,25 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       expect(details.filter((group) => group === 'turn 1')).toHaveLength(2)
     })
 
+    test('records the metadata of a handle with its events', async () => {
+      const call = session.group('turn 1').withMetadata({ callId: 'call_7', deep: { list: [1, null] } })
+      const followed = session.events.follow({ afterEventId: await newestId() })
+      call.fs.writeFileSync('/c', 'c')
+      await call.text.edit({ path: '/c', edits: [{ oldText: 'c', newText: 'd' }] })
+      await call.withMetadata({}).files.write({ path: '/c', content: 'e' })
+      const expected = { group: 'turn 1', metadata: { callId: 'call_7', deep: { list: [1, null] } } }
+      for (const event of (await session.events.list()).events.slice(-3, -1))
+        expect(event.details).toMatchObject(expected)
+      expect((await session.events.list()).events.at(-1)?.details).toMatchObject({
+        group: 'turn 1',
+        metadata: {},
+      })
+      expect((await followed.next()).value).toMatchObject({ details: expected })
+      await followed.return()
+      expect(() => session.withMetadata(['x'] as never)).toThrow(/must be an object of JSON/)
+      expect(() => session.withMetadata({ a: 'x'.repeat(4096) })).toThrow(/TOO_LARGE|bytes/)
+    })
+
     test('covers batches, restores, renames and hard links', async () => {
       await session.checkpoint({ checkpointLabel: 'start' })
       await session.files.batch([

@@ -1,4 +1,5 @@
 import type {
+  JsonObject,
   ChangeWatch,
   ChangeWatchOptions,
   Checkpoint,
@@ -416,6 +417,26 @@ export class RemoteSession extends remoteService('session', 'commit') implements
   }
 
   /**
+   * A handle on the same session whose events carry metadata, such as the id of a tool call. They have it as
+   * `details.metadata`. It replaces the metadata of this handle, and keeps its group.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the metadata is not an object. The server refuses metadata over 4 KiB
+   * or 8 levels.
+   *
+   * @example
+   * await session.withMetadata({ callId: 'call_7' }).files.write({ path: '/a.txt', content: 'one' })
+   * const { events } = await session.events.list()
+   * console.log(events.at(-1)?.details['metadata']) // { callId: 'call_7' }
+   */
+  withMetadata(metadata: JsonObject): RemoteSession {
+    const { transport } = callsOf(this)
+    return new RemoteSession(
+      transport.withHeaders({ 'forkspace-metadata': encodeMetadata(metadata) }),
+      this.id,
+    )
+  }
+
+  /**
    * The changes of files, in batches, from when the server receives the request, or after `afterEventId`. Survives
    * lost connections: it continues after the last batch that it received.
    *
@@ -452,6 +473,17 @@ export class RemoteSession extends remoteService('session', 'commit') implements
 /** Renames the operation's field `label` to the library's name. */
 function ofLibrary({ label, ...checkpoint }: OperationResponse<'createCheckpoint'>): Checkpoint {
   return { ...checkpoint, checkpointLabel: label }
+}
+
+/** The metadata of events as a header has it. */
+function encodeMetadata(metadata: unknown): string {
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
+    throw invalid('metadata', "must be an object of JSON, such as { callId: 'call_7' }")
+  try {
+    return encodeURIComponent(JSON.stringify(metadata))
+  } catch (error) {
+    throw invalid('metadata', `cannot be written as JSON: ${String(error)}`)
+  }
 }
 
 /** The name of a group as a header has it. */

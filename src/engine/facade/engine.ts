@@ -21,7 +21,7 @@ import {
 import { parseCreate } from '../services/sources/source-requests.js'
 import type { SourceService } from '../services/sources/sources.js'
 import type { UsageMeter } from '../services/usage.js'
-import { parseGroup } from '../session/history/group-name.js'
+import { marked, type EventMarks } from '../session/history/event-marks.js'
 import { storeActivity } from '../session/table/activity.js'
 import { copyFiles, filesBaseline, type BlankBaseline, type CopiedFile } from '../session/baselines.js'
 import { coreFor, inBackground, type Core } from '../session/core.js'
@@ -102,16 +102,17 @@ export function openFor(sessions: Sessions, action: Action, sessionId: string): 
 /** The operations that compare two states. They need the same capabilities. */
 type ComparingAction = 'diff' | 'diffFiles'
 
-let group: (scope: EngineScope, name: string) => EngineScope
+let mark: (scope: EngineScope, marks: EventMarks) => EngineScope
 
 /**
- * The same view, in which all changes of sessions belong to a group: see {@link Session.group}.
+ * The same view, in which all events of sessions get the marks: see {@link Session.group} and
+ * {@link Session.withMetadata}.
  *
- * @throws {EngineError} INVALID_ARGUMENT when the name is empty.
- * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes.
+ * @throws {EngineError} INVALID_ARGUMENT when the name of the group is empty, or the metadata is not an object of JSON.
+ * @throws {EngineError} TOO_LARGE when the name is over 1,024 bytes, or the metadata over 4 KiB or 8 levels.
  */
-export function inGroup(scope: EngineScope, name: string): EngineScope {
-  return group(scope, name)
+export function withMarks(scope: EngineScope, marks: EventMarks): EngineScope {
+  return mark(scope, marks)
 }
 
 let compare: (scope: EngineScope, action: ComparingAction, request: DiffRequest) => Diff
@@ -321,9 +322,9 @@ export class EngineScope implements EngineApi {
 
   static {
     compare = (scope, action, request) => scope.#diff(action, request)
-    group = (scope, name) => {
+    mark = (scope, marks) => {
       const { core, permissions } = scope.#access
-      return new EngineScope({ ...core, group: parseGroup(name) }, scope.#services, permissions)
+      return new EngineScope(marked(core, marks), scope.#services, permissions)
     }
   }
 

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../base/json-object.js'
 import type { PageRequest } from '../base/paging.js'
 import type { Health } from '../records/health-report.js'
 import type { SessionCounts } from '../services/analytics.js'
@@ -256,6 +257,20 @@ export interface SessionApi {
    * const { parent, children } = await session.lineage()
    */
   lineage(request?: LineageRequest): Promise<SessionLineage>
+  /**
+   * A handle whose changes belong to a group. Errors are those of {@link Session.group}.
+   *
+   * @example
+   * const turn = session.group('turn 7')
+   */
+  group(name: string): SessionApi
+  /**
+   * A handle whose events carry metadata. Errors are those of {@link Session.withMetadata}.
+   *
+   * @example
+   * const call = session.withMetadata({ callId: 'call_7' })
+   */
+  withMetadata(metadata: JsonObject): SessionApi
   /**
    * A page of the tree, with a hash of the whole tree. Errors are those of {@link Session.manifest}.
    *

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../base/json-object.js'
 import { invalid } from '../base/errors.js'
 import { parseAtCall, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
@@ -42,7 +43,7 @@ import {
   type WatchedState,
 } from '../session/history/change-watch.js'
 import { eventIdOf } from '../session/history/event-ids.js'
-import { parseGroup } from '../session/history/group-name.js'
+import { marked, type EventMarks } from '../session/history/event-marks.js'
 import {
   listPathHistory,
   pathHistoryShape,
@@ -653,8 +654,28 @@ export class Session implements SessionApi {
    * await session.undo({ by: 'group' }) // both files are gone
    */
   group(name: string): Session {
+    return this.#marked({ group: name })
+  }
+
+  /**
+   * A handle on the same session whose events carry metadata, such as the id of a tool call. They have it as
+   * `details.metadata`. It replaces the metadata of this handle, and keeps its group.
+   *
+   * @throws {EngineError} INVALID_ARGUMENT when the metadata is not an object of JSON.
+   * @throws {EngineError} TOO_LARGE when the metadata is over 4 KiB or 8 levels.
+   *
+   * @example
+   * await session.withMetadata({ callId: 'call_7' }).files.write({ path: '/a.txt', content: 'one' })
+   * const { events } = await session.events.list()
+   * console.log(events.at(-1)?.details['metadata']) // { callId: 'call_7' }
+   */
+  withMetadata(metadata: JsonObject): Session {
+    return this.#marked({ metadata })
+  }
+
+  #marked(marks: EventMarks): Session {
     const { core, slot } = this.#access
-    return new Session({ ...core, group: parseGroup(name) }, slot, this.#services, this.#permissions)
+    return new Session(marked(core, marks), slot, this.#services, this.#permissions)
   }
 
   /**

@@ -14,6 +14,7 @@ import type { NodeLoader } from '../tree/node-loader.js'
 import type { Pins } from '../tree/pins.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
+import type { EventMarks } from './history/event-marks.js'
 import type { Journal } from './journal/journal.js'
 import type { GrepCache } from './search/grep-cache.js'
 import type { LiveSession } from './table/live.js'
@@ -64,8 +65,8 @@ export interface EngineContext {
 export interface TenantScope extends Caller {
   /** The form of the tenant in keys. It has a fixed width. */
   readonly tenantKey: string
-  /** The group of changes that the events belong to. */
-  readonly group?: string
+  /** What the events of the caller's handle have besides their own details. */
+  readonly marks?: EventMarks
   /** The store as the tenant uses it. */
   readonly store: MeteredStore
 }

@@ -214,7 +214,7 @@ export function commitEvent(
 ): Promise<void> {
   const { type, redo, blobs, del } = event
   let { put } = event
-  const details = core.group === undefined ? event.details : { ...event.details, group: core.group }
+  const details = core.marks === undefined ? event.details : { ...event.details, ...core.marks }
   let { session } = event
   afterEvent(live, redo, restored)
   const isSetBack = at < live.lastEventAt

@@ -26,7 +26,7 @@ import { MessageStream } from './message-stream.js'
 import { contentIo, operationIo, type OperationIo } from './operation-io.js'
 import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
-import { scopeInGroup } from '../server/group.js'
+import { markedScope } from '../server/event-marks.js'
 import type { CallerScope } from '../server/scopes.js'
 import { Slot, type Shared } from '../server/slot.js'
 
@@ -73,7 +73,7 @@ export class Dispatcher {
     query: string,
   ): Promise<HttpResponse> {
     const { name, content } = match.route
-    const scope = scopeInGroup(httpRequest, callerScope)
+    const scope = markedScope(httpRequest, callerScope)
     const io = present(this.#io.get(name), name)
     const slot = new Slot(this.#shared, tenant)
     try {

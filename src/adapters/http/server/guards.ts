@@ -1,9 +1,9 @@
 import type { HttpRequest } from './http-messages.js'
 import { HttpError, invalidField } from '../http-error.js'
-import { groupHeader } from './group.js'
+import { markHeaders } from './event-marks.js'
 
 /** Headers that occur once. If one on which access depends is repeated, a proxy may have checked the other copy. */
-const single = ['host', 'authorization', 'content-type', groupHeader] as const
+const single = ['host', 'authorization', 'content-type', ...markHeaders] as const
 
 /** @throws HttpError `INVALID_ARGUMENT` for a repeated header that must occur once. */
 export function checkSingle(httpRequest: HttpRequest): void {

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { groupHeader } from './group.js'
+import { markHeaders } from './event-marks.js'
 import type { HttpResponse, ResponseStream } from './http-messages.js'
 import { failureOf } from '../http-error.js'
 
@@ -69,7 +69,7 @@ export function preflightResponse(): HttpResponse {
   const headers = {
     ...common,
     'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
-    'access-control-allow-headers': `authorization, content-type, ${groupHeader}`,
+    'access-control-allow-headers': ['authorization', 'content-type', ...markHeaders].join(', '),
   }
   return { status: 204, headers, body: '', length: 0 }
 }

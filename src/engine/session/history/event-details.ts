@@ -28,7 +28,7 @@ export function detailsFor(reader: EventReader, type: EventType, details: object
   const copy: Record<string, unknown> = { ...details }
   // A caller that has the id of a lock can release it.
   if (Object.hasOwn(copy, 'lockId') && !reader.allows('forceUnlockFile')) delete copy['lockId']
-  // Details contain only strings, numbers and lists of strings.
+  // Details contain only strings, numbers, lists of strings, and metadata, which is frozen.
   for (const key in copy) if (Array.isArray(copy[key])) copy[key] = [...(copy[key] as unknown[])]
   return copy
 }
