@@ -1,3 +1,4 @@
+import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -92,6 +93,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
 
@@ -146,7 +148,7 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['client', 'http', 'level', 'node-vfs'].map((name) => `adapters/${name}/index`),
+      ...['client', 'http', 'level', 'node-vfs', 'tools'].map((name) => `adapters/${name}/index`),
     ]
     const exported = entries.flatMap((entry) =>
       [

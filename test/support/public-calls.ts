@@ -6,6 +6,8 @@ import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import type { SessionApi } from '../../src/index.js'
+import type * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
 
@@ -431,6 +433,15 @@ export const httpCalls: Calls<typeof http> = {
 }
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
+
+class ToolsSession {
+  withMetadata(): undefined {
+    return undefined
+  }
+}
+export const toolsCalls: Calls<typeof tools> = {
+  workspaceTools: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],
+}
 
 /** The adapters that `forkspace` loads on demand. */
 export const gitAdapterCalls: Calls<typeof git> = {

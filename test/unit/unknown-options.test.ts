@@ -10,6 +10,7 @@ import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
 import manifest from '../../package.json' with { type: 'json' }
@@ -120,6 +121,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './level': [level, calls.levelsCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './testing': [testing, calls.testsCalls],
+  './tools': [tools, calls.toolsCalls],
 }
 
 /** Classes whose methods have their own tables, or whose constructors take no options. */
@@ -174,6 +176,7 @@ describe('in process', () => {
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
   rejects('the archive adapter', () => archive, calls.archivesCalls)
   rejects('the host adapter', () => host, calls.hostCalls)

@@ -1,0 +1,137 @@
+/** The changes of single files that several tools make. */
+import { Buffer } from 'node:buffer'
+import { posix } from 'node:path'
+import type { JsonObject, SessionApi, TextEditRequest } from '../../engine/index.js'
+import { EngineError, invalid } from '../../engine/ports.js'
+import { limits } from './limits.js'
+import { numberHunks, shownHunks } from './hunks.js'
+import type { ToolOutput, ToolScope } from './tool.js'
+import type { Workspace } from './workspace.js'
+
+/** Edits a file that the agent has read in its present version. */
+export async function editFile(
+  workspace: Workspace,
+  { session }: ToolScope,
+  request: TextEditRequest,
+): Promise<ToolOutput> {
+  const { path } = request
+  const { contentHash, changedLines, replacementCount } = await session.text.edit({
+    ...request,
+    ...workspace.guard(path),
+  })
+  if (request.dryRun !== true) workspace.see(path, contentHash)
+  return describeChange(session, path, { contentHash, changedLines, facts: { replacementCount } })
+}
+
+/** The new hash of a changed file, and its changed lines. */
+async function describeChange(
+  session: SessionApi,
+  path: string,
+  change: {
+    readonly contentHash: string
+    readonly changedLines: readonly { readonly startLine: number; readonly endLine: number }[]
+    readonly facts?: JsonObject
+  },
+): Promise<ToolOutput> {
+  const hunks = await shownHunks(session, path, change.changedLines)
+  return {
+    text: `The file ${path} has been edited. The changed lines are now:\n${numberHunks(hunks)}`,
+    data: {
+      path,
+      contentHash: change.contentHash,
+      hunks: hunks.map(({ startLine, lines }) => ({ startLine, lines })),
+      ...change.facts,
+    },
+  }
+}
+
+/** Writes a whole file. `exclusive`: the path must not exist. */
+export async function writeFile(
+  workspace: Workspace,
+  { session }: ToolScope,
+  {
+    path,
+    text,
+    exclusive = false,
+  }: { readonly path: string; readonly text: string; readonly exclusive?: boolean },
+): Promise<JsonObject> {
+  const guard = exclusive ? {} : workspace.guard(path)
+  await session.files.write({ path, content: text, exclusive, ...guard })
+  const contentHash = await session.files.contentHash(path)
+  workspace.see(path, contentHash)
+  return { path, contentHash, sizeBytes: Buffer.byteLength(text) }
+}
+
+/**
+ * Inserts text after a line of a file; 0 inserts at its beginning. Line ends of the file that are CRLF stay so, and the
+ * inserted text gets them.
+ */
+export async function insertLines(
+  workspace: Workspace,
+  { session }: ToolScope,
+  { path, line, text }: { readonly path: string; readonly line: number; readonly text: string },
+): Promise<ToolOutput> {
+  const about = await session.text.readLines({ path, limit: 1 })
+  if (about.sizeBytes > limits.insertFileBytes)
+    throw new EngineError('TOO_LARGE', `${path} has ${about.sizeBytes} bytes, too many to insert lines`, {
+      limit: String(limits.insertFileBytes),
+    })
+  if (line > about.totalLines)
+    throw invalid(
+      'insert_line',
+      `must be from 0 to ${about.totalLines}, the number of lines of ${path}; it is ${line}`,
+    )
+  const ending = about.lineEnding === 'CRLF' ? '\r\n' : '\n'
+  const added = text.replace(/\r\n/g, '\n').replace(/\n$/, '').replaceAll('\n', ending)
+  const bytes = Buffer.from(await session.files.read({ path }))
+  const start = line === 0 && about.hasBom ? 3 : 0
+  const at = lineStart(bytes, line, start)
+  const isAfterOpenLine = at === bytes.length && at > start && bytes[at - 1] !== 0x0a
+  const content = Buffer.concat([
+    bytes.subarray(0, at),
+    Buffer.from(isAfterOpenLine ? ending + added : added + ending),
+    bytes.subarray(at),
+  ])
+  const { expectedHash = about.contentHash } = workspace.guard(path)
+  await session.files.write({ path, content, expectedHash })
+  const contentHash = await session.files.contentHash(path)
+  workspace.see(path, contentHash)
+  const changedLines = [{ startLine: line + 1, endLine: line + added.split('\n').length }]
+  return describeChange(session, path, { contentHash, changedLines })
+}
+
+/** The offset after a number of line ends. */
+function lineStart(bytes: Uint8Array, line: number, start: number): number {
+  let at = start
+  for (let i = 0; i < line; i++) {
+    const end = bytes.indexOf(0x0a, at)
+    if (end === -1) return bytes.length
+    at = end + 1
+  }
+  return at
+}
+
+/** Moves a file or directory to a path at which nothing exists. Missing parents of that path are created first. */
+export async function movePath(
+  workspace: Workspace,
+  session: SessionApi,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<void> {
+  await session.files.stat({ path: from, followSymlinks: false })
+  if (await exists(session, to))
+    throw new EngineError('ALREADY_EXISTS', `the destination ${to} already exists`, { path: to })
+  const parent = posix.dirname(to)
+  if (!(await exists(session, parent))) await session.files.createDirectory({ path: parent, recursive: true })
+  await session.files.rename({ sourcePath: from, destinationPath: to })
+  workspace.forget(from)
+}
+
+async function exists(session: SessionApi, path: string): Promise<boolean> {
+  try {
+    await session.files.stat({ path, followSymlinks: false })
+    return true
+  } catch (error) {
+    if (error instanceof EngineError && error.reason === 'PATH_NOT_FOUND') return false
+    throw error
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Tools for language models, without a framework: JSON schemas and handlers.
+ *
+ * @module
+ */
+import type { SessionApi } from '../../engine/index.js'
+import { invalid, Shape } from '../../engine/ports.js'
+import { applyPatchTool } from './apply-patch.js'
+import { editTool, writeTool } from './edits.js'
+import { memoryTool } from './memory.js'
+import { globTool, grepTool, readTool } from './search.js'
+import { textEditorTool } from './text-editor.js'
+import type { WorkspaceTool } from './tool-types.js'
+import { versionTools } from './versions.js'
+import { Workspace, type WorkspaceOptions } from './workspace.js'
+
+export type { ToolCall, ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
+export type { WorkspaceOptions } from './workspace.js'
+
+const optionsShape = new Shape<WorkspaceOptions>({ metadata: true, guards: true })
+
+/**
+ * Tools for one session. Pass their names, descriptions and schemas to a model, and its calls to
+ * `tools[name].call(input, { callId, turn })`. All tools of one call of this function belong to one agent: they
+ * remember which versions of files it has read, and which fork it works on.
+ *
+ * - `str_replace_based_edit_tool` and `memory`: as Anthropic describes them.
+ * - `apply_patch`: the format of OpenAI, or a unified diff.
+ * - `read`, `edit`, `write`, `glob` and `grep`: the inputs of Claude Code.
+ * - `checkpoint`, `restore`, `undo`, `redo`, `diff`, `fork`, `switch_workspace`, `list_workspaces`, `delete_fork`,
+ *   `merge` and `history`.
+ *
+ * Guarantees
+ * - A call that changes files is one event, with the id of the call in `details.metadata.callId`. The exception is a
+ *   `rename` of `memory` into a missing directory, which is created by an event of its own.
+ * - A call that fails changes nothing. Its text says what to do.
+ * - A write to a file that changed since these tools read it fails with HASH_MISMATCH.
+ * - Texts of results have at most 100,000 characters, and say when they were cut.
+ *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the session is none.
+ *
+ * @example
+ * import { workspaceTools } from 'forkspace/tools'
+ *
+ * const tools = workspaceTools(session)
+ * const { text } = await tools.edit.call(
+ *   { file_path: '/notes.md', old_string: 'one', new_string: 'two' },
+ *   { callId: 'call_7', turn: 'turn 3' },
+ * )
+ */
+export function workspaceTools(session: SessionApi, options: WorkspaceOptions = {}): WorkspaceTools {
+  if (typeof session?.withMetadata !== 'function') throw invalid('session', 'must be a session of forkspace')
+  const workspace = new Workspace(session, optionsShape.read(options, 'options'))
+  const tools = [
+    textEditorTool(workspace),
+    memoryTool(workspace),
+    applyPatchTool(workspace),
+    readTool(workspace),
+    editTool(workspace),
+    writeTool(workspace),
+    globTool(workspace),
+    grepTool(workspace),
+    ...versionTools(workspace),
+  ]
+  return Object.fromEntries(tools.map((tool) => [tool.name, tool])) as unknown as WorkspaceTools
+}
+
+/** The names of the tools. */
+export type WorkspaceToolName =
+  | 'str_replace_based_edit_tool'
+  | 'memory'
+  | 'apply_patch'
+  | 'read'
+  | 'edit'
+  | 'write'
+  | 'glob'
+  | 'grep'
+  | 'checkpoint'
+  | 'restore'
+  | 'undo'
+  | 'redo'
+  | 'diff'
+  | 'fork'
+  | 'switch_workspace'
+  | 'list_workspaces'
+  | 'delete_fork'
+  | 'merge'
+  | 'history'
+
+/** The tools of one session, by their names. */
+export type WorkspaceTools = Readonly<Record<WorkspaceToolName, WorkspaceTool>>

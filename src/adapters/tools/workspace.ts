@@ -1,0 +1,122 @@
+import { posix } from 'node:path'
+import type { JsonObject, SessionApi } from '../../engine/index.js'
+import { EngineError, invalid } from '../../engine/ports.js'
+import { limits } from './limits.js'
+import type { ToolCall } from './tool-types.js'
+
+/** Options of a set of tools. */
+export interface WorkspaceOptions {
+  /** Facts for the metadata of every event that the tools cause, such as the name of the agent. */
+  readonly metadata?: JsonObject
+  /**
+   * false: writes do not check whether a file changed since the tools last read it. true, the default: such a stale
+   * write fails with HASH_MISMATCH, and changes nothing.
+   */
+  readonly guards?: boolean
+}
+
+/** The state that the tools of one agent share: the current session, its forks, and the versions that it has read. */
+export class Workspace {
+  readonly #options: WorkspaceOptions
+  readonly #main: SessionApi
+  readonly #forks = new Map<string, SessionApi>()
+  /** The content hashes that the agent read or wrote last, by path. The path that was used last is the last one. */
+  readonly #seen = new Map<string, string>()
+  #current: SessionApi
+
+  constructor(session: SessionApi, options: WorkspaceOptions) {
+    this.#main = session
+    this.#current = session
+    this.#options = options
+  }
+
+  /** The session that calls work on. */
+  get current(): SessionApi {
+    return this.#current
+  }
+
+  get main(): SessionApi {
+    return this.#main
+  }
+
+  get forks(): ReadonlyMap<string, SessionApi> {
+    return this.#forks
+  }
+
+  /** The current session, with the marks of a call for its events. */
+  sessionFor({ callId, turn }: ToolCall): SessionApi {
+    const metadata = { ...this.#options.metadata, ...(callId !== undefined && { callId }) }
+    const session = Object.keys(metadata).length === 0 ? this.#current : this.#current.withMetadata(metadata)
+    return turn === undefined ? session : session.group(turn)
+  }
+
+  addFork(fork: SessionApi): void {
+    this.#forks.set(fork.id, fork)
+  }
+
+  /** @throws {EngineError} TOO_LARGE when the tools have created as many forks as they may. */
+  checkForks(): void {
+    if (this.#forks.size >= limits.forks)
+      throw new EngineError(
+        'TOO_LARGE',
+        `there are ${limits.forks} forks already: delete one that is not needed`,
+        {
+          limit: String(limits.forks),
+        },
+      )
+  }
+
+  /** The session or fork with an id. `main` is the session that the tools were made for. */
+  find(id: string): SessionApi {
+    const found = id === 'main' || id === this.#main.id ? this.#main : this.#forks.get(id)
+    if (found !== undefined) return found
+    const known = ['main', ...this.#forks.keys()].join(', ')
+    throw new EngineError(
+      'SESSION_NOT_FOUND',
+      `${JSON.stringify(id)} is no workspace of these tools. There are: ${known}`,
+      {
+        sessionId: id,
+      },
+    )
+  }
+
+  switchTo(session: SessionApi): void {
+    this.#current = session
+  }
+
+  async deleteFork(id: string): Promise<void> {
+    const fork = this.find(id)
+    if (fork === this.#main)
+      throw invalid('workspace', 'must name a fork; the main workspace cannot be deleted')
+    await fork.delete()
+    this.#forks.delete(id)
+    if (this.#current === fork) this.#current = this.#main
+  }
+
+  /** Remembers the version of a file that the agent knows now. */
+  see(path: string, contentHash: string): void {
+    this.#seen.delete(path)
+    this.#seen.set(path, contentHash)
+    if (this.#seen.size <= limits.seenFiles) return
+    for (const oldest of this.#seen.keys()) {
+      this.#seen.delete(oldest)
+      return
+    }
+  }
+
+  forget(path: string): void {
+    this.#seen.delete(path)
+  }
+
+  /** The condition of a write: the version that the agent has read, if it has read one. */
+  guard(path: string): { readonly expectedHash?: string } {
+    if (this.#options.guards === false) return {}
+    const expectedHash = this.#seen.get(path)
+    return expectedHash === undefined ? {} : { expectedHash }
+  }
+}
+
+/** An absolute path of the workspace. A relative path begins at the root, as models write it. */
+export function absolute(path: string): string {
+  return posix.resolve('/', path)
+}
