@@ -11,7 +11,7 @@ const withRounds = [
   'test/model/*.test.ts',
   'test/unit/{archives-hostile,bundle-damage,cache,collection,collection-failures,git-hostile,glob,junit-adapter}.test.ts',
   'test/unit/level-{damage,faults,migration}.test.ts',
-  'test/unit/{merge-git,store-repair}.test.ts',
+  'test/unit/{merge-git,patch-round-trips,store-repair}.test.ts',
 ]
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
@@ -43,7 +43,7 @@ const children = [
   'test/spec/main-job.test.ts',
   'test/unit/{archives,commits,errors,level-storage,links}.test.ts',
   'test/unit/diff-patches.test.ts',
-  'test/unit/merge-git.test.ts',
+  'test/unit/{merge-git,patch-round-trips}.test.ts',
   'test/unit/text/merge-text.test.ts',
   'test/unit/git-{adapter,bundle,edges,local,packs,refresh}.test.ts',
 ]

@@ -55,7 +55,7 @@ const servicesShare = ['quota', 'host-ports', 'bundle-checks', 'bundle-facts']
 const enginePackages: Readonly<Record<string, readonly string[]>> = {
   mitt: ['engine/base/emitter.ts'],
   'async-mutex': ['engine/base/keyed-mutex.ts'],
-  diff: ['engine/text/patch-parser.ts', 'engine/text/git-patch.ts'],
+  diff: ['engine/text/git-patch.ts'],
   re2js: ['engine/text/regular-expression.ts'],
 }
 
@@ -129,7 +129,7 @@ const notBounds: Readonly<Record<string, readonly string[]>> = {
     'engine/fs/ranges.ts int32Max',
     'engine/fs/values.ts uint32Max',
     'engine/operations/schemas/wire-types.ts maxInt64',
-    'engine/text/binary-patch.ts bytesPerLine',
+    'engine/text/base85.ts bytesPerLine',
     'engine/services/bundles/bundle-checks.ts lastTime',
     'engine/services/locks/posix-lock-ranges.ts endOfRanges',
     'engine/storage/keys.ts maxSeq',

@@ -22,7 +22,8 @@ export type { DiffRequest, EngineApi, SessionCreateRequest } from './facade/engi
 export type { SessionFiles } from './facade/files.js'
 export type { SessionText } from './facade/text.js'
 export type { TextEdit, TextEditRequest, TextEditResult } from './session/edits/text-edit.js'
-export type { PatchedFile, PatchRequest } from './session/edits/text-patch.js'
+export type { PatchedFile } from './session/edits/patched-file.js'
+export type { PatchRequest } from './session/edits/text-patch.js'
 export type { GlobEntry, GlobRequest, GlobResult } from './session/search/find-paths.js'
 export type {
   GrepFile,

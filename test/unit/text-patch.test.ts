@@ -27,6 +27,9 @@ async function refusalOf(work: Promise<unknown>): Promise<EngineError> {
   throw error ?? new Error('nothing was thrown')
 }
 
+const binaryHead =
+  'diff --git a/a.bin b/a.bin\nindex 1592e5c60f1a460928916dc5681fee1a9bd10868..8352675d67aed6625ece79af41c27fdb4ee2e867\n'
+
 const v4a = (...lines: string[]): string => ['*** Begin Patch', ...lines, '*** End Patch'].join('\n')
 
 describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
@@ -214,16 +217,58 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       ['no patch', 'hello', 'INVALID_PATCH'],
       ['an empty patch', '', 'INVALID_PATCH'],
       ['wrong counts', '--- a/a.txt\n+++ b/a.txt\n@@ -1,9 +1,9 @@\n-one\n+1\n', 'INVALID_PATCH'],
+      ['a cut binary change', `${binaryHead}GIT binary patch\nliteral 3\nKc\n`, 'INVALID_PATCH'],
       [
-        'a binary change',
-        'diff --git a/a b/a\nindex 1..2 100644\nGIT binary patch\nliteral 1\nA\n',
+        'a binary change without data',
+        `${binaryHead}Binary files a/a.bin and b/a.bin differ\n`,
         'INVALID_PATCH',
       ],
       [
-        'a symlink',
-        'diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+x\n',
+        'a binary change as the diff of a large file',
+        'diff --git a/f b/f\nBinary files differ\n',
         'INVALID_PATCH',
       ],
+      ['a binary change of diff -r', 'Binary files a/x and b/x differ\n', 'INVALID_PATCH'],
+      [
+        'a binary change without full ids',
+        'diff --git a/f b/f\nnew file mode 100644\nindex 0000000..1234567\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n',
+        'INVALID_PATCH',
+      ],
+      ['a binary change that is too large', `${binaryHead}GIT binary patch\nliteral 16777217\n`, 'TOO_LARGE'],
+      [
+        'a symlink without a target',
+        'diff --git a/l b/l\nnew file mode 120000\nindex 0000000..e69de29\n',
+        'INVALID_PATCH',
+      ],
+      [
+        'a symlink with a long target',
+        `diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+${'x'.repeat(4096)}\n`,
+        'NAME_TOO_LONG',
+      ],
+      [
+        'a file that turns into a symlink',
+        'diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 120000\n',
+        'INVALID_PATCH',
+      ],
+      ['a submodule', 'diff --git a/m b/m\nnew file mode 160000\nindex 0000000..1234567\n', 'INVALID_PATCH'],
+      [
+        'a symlink in the place of a file',
+        'diff --git a/a.txt b/a.txt\nindex 1..2 120000\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n-one\n+1\n two\n three\n',
+        'NO_MATCH',
+      ],
+      ['a head without a change', 'diff --git a/a.txt b/a.txt\nindex 1..2 100644\n', 'INVALID_PATCH'],
+      [
+        'a cut last line',
+        '--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n-one\n two\n three\n+fo',
+        'INVALID_PATCH',
+      ],
+      ['a cut name', 'diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to "b', 'INVALID_PATCH'],
+      [
+        'names that contradict each other',
+        'diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n--- a/a.txt\n+++ b/c.txt\n@@ -1 +1 @@\n-one\n+1\n',
+        'INVALID_PATCH',
+      ],
+      ['a hunk without a file', '@@ -1 +1 @@\n-a\n+b\n', 'INVALID_PATCH'],
       ['no name', '--- /dev/null\n+++ /dev/null\n@@ -0,0 +1 @@\n+b\n', 'INVALID_PATCH'],
       ['a path outside', '--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n', 'INVALID_ARGUMENT'],
       ['a missing file', '--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+b\n', 'PATH_NOT_FOUND'],
@@ -232,6 +277,173 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
     ] as const)('with %s are refused', async (_case, patch, reason) => {
       expect((await refusalOf(session.text.applyPatch({ patch }))).reason).toBe(reason)
       expect(await paths()).toEqual(['a.txt', 'src/b.ts'])
+    })
+
+    test('change binary files, if the old and the new content have the ids of the patch', async () => {
+      const data = '\nliteral 3\nKc${NkWC8#H2LJ>B\n\nliteral 3\nKc${NkWCj2L2ml2D\n\n'
+      const patch = `${binaryHead}GIT binary patch${data}`
+      await session.files.write({ path: '/a.bin', content: Uint8Array.of(0, 1, 3) })
+      await reload()
+      const { files } = await session.text.applyPatch({ patch })
+      expect(files).toMatchObject([
+        { path: '/a.bin', change: 'modified', addedLineCount: 0, removedLineCount: 0 },
+      ])
+      await reload()
+      expect([...(await session.files.read({ path: '/a.bin' }))]).toEqual([0, 1, 2])
+      expect(await session.files.contentHash('/a.bin')).toBe(files[0]?.contentHash)
+      const again = await refusalOf(session.text.applyPatch({ patch }))
+      expect(again.reason).toBe('NO_MATCH')
+      await session.files.write({ path: '/a.bin', content: Uint8Array.of(0, 1, 3) })
+      const wrong = await refusalOf(session.text.applyPatch({ patch: patch.replace('..8352', '..0352') }))
+      expect(wrong.reason).toBe('INVALID_PATCH')
+      expect(wrong.message).toContain('index line')
+      for (const size of ['2', '4', '16000000'])
+        expect(
+          (await refusalOf(session.text.applyPatch({ patch: patch.replace('literal 3', `literal ${size}`) })))
+            .message,
+        ).toContain('damaged')
+      const twice = `${'literal 16777216\nHcmV?d00001\n\n'.repeat(2)}diff --git a/b b/b\n`
+      const large = `${binaryHead}GIT binary patch\n${twice}`.repeat(3)
+      expect((await refusalOf(session.text.applyPatch({ patch: large }))).reason).toBe('TOO_LARGE')
+      expect([...(await session.files.read({ path: '/a.bin' }))]).toEqual([0, 1, 3])
+    })
+
+    test('create, change, rename and delete symlinks, and exchange them with files', async () => {
+      await session.files.createSymlink({ linkPath: '/l', target: 'old' })
+      await session.files.createSymlink({ linkPath: '/m', target: 'same' })
+      await session.files.createSymlink({ linkPath: '/n', target: 'a.txt' })
+      const end = '\\ No newline at end of file'
+      const patch = [
+        'diff --git a/a.txt b/a.txt',
+        'deleted file mode 100644',
+        '--- a/a.txt',
+        '+++ /dev/null',
+        '@@ -1,3 +0,0 @@',
+        '-one',
+        '-two',
+        '-three',
+        'diff --git a/a.txt b/a.txt',
+        'new file mode 120000',
+        '--- /dev/null',
+        '+++ b/a.txt',
+        '@@ -0,0 +1 @@',
+        '+src/b.ts',
+        end,
+        'diff --git a/l b/l',
+        'index 1234567..89abcde 120000',
+        '--- a/l',
+        '+++ b/l',
+        '@@ -1 +1 @@',
+        '-old',
+        end,
+        '+new',
+        end,
+        'diff --git a/m b/links/m',
+        'similarity index 100%',
+        'rename from m',
+        'rename to links/m',
+        'diff --git a/n b/n',
+        'deleted file mode 120000',
+        '--- a/n',
+        '+++ /dev/null',
+        '@@ -1 +0,0 @@',
+        '-a.txt',
+        end,
+        '',
+      ].join('\n')
+      await session.text.applyPatch({ patch })
+      await reload()
+      const { symlinks } = await session.files.listSymlinks()
+      expect(symlinks).toEqual([
+        { path: '/a.txt', target: 'src/b.ts' },
+        { path: '/l', target: 'new' },
+        { path: '/links/m', target: 'same' },
+      ])
+      expect((await refusalOf(session.text.applyPatch({ patch }))).reason).toBe('NO_MATCH')
+    })
+
+    test('refuse paths beyond a symlink', async () => {
+      await session.files.createSymlink({ linkPath: '/link', target: 'src' })
+      const change = '@@ -1,5 +1,4 @@\n class A {\n-  f() {\n     return 1\n   }\n }\n'
+      for (const patch of [
+        `--- a/link/b.ts\n+++ b/link/b.ts\n${change}`,
+        '--- /dev/null\n+++ b/link/c.ts\n@@ -0,0 +1 @@\n+c\n',
+      ]) {
+        const error = await refusalOf(session.text.applyPatch({ patch }))
+        expect(error.reason).toBe('INVALID_PATCH')
+        expect(error.message).toMatch(/beyond a symlink; it leads to \/src\/[bc].ts/)
+      }
+    })
+
+    test('put a file in the place of a directory, and the reverse', async () => {
+      const toFile = [
+        '--- a/src/b.ts',
+        '+++ /dev/null',
+        '@@ -1,5 +0,0 @@',
+        '-class A {',
+        '-  f() {',
+        '-    return 1',
+        '-  }',
+        '-}',
+        '--- /dev/null',
+        '+++ b/src',
+        '@@ -0,0 +1 @@',
+        '+file',
+        'diff --git a/a.txt b/a.txt/one',
+        'similarity index 100%',
+        'rename from a.txt',
+        'rename to a.txt/one',
+        '',
+      ].join('\n')
+      await session.text.applyPatch({ patch: toFile })
+      await reload()
+      expect(await paths()).toEqual(['a.txt/one', 'src'])
+      const back =
+        '--- a/src\n+++ /dev/null\n@@ -1 +0,0 @@\n-file\n' +
+        '--- /dev/null\n+++ b/src/new/b.ts\n@@ -0,0 +1 @@\n+b\n' +
+        'diff --git a/a.txt/one b/a.txt\nsimilarity index 100%\nrename from a.txt/one\nrename to a.txt\n'
+      await session.text.applyPatch({ patch: back })
+      expect(await paths()).toEqual(['a.txt', 'src/new/b.ts'])
+      // Another file keeps the directory, as in git.
+      await session.files.write({ path: '/src/other', content: '' })
+      const again =
+        '--- a/src/new/b.ts\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n--- /dev/null\n+++ b/src\n@@ -0,0 +1 @@\n+x\n'
+      expect((await refusalOf(session.text.applyPatch({ patch: again }))).reason).toBe('ALREADY_EXISTS')
+      expect(await paths()).toEqual(['a.txt', 'src/new/b.ts', 'src/other'])
+    })
+
+    test('remove directories that become empty, but no others', async () => {
+      await session.files.createDirectory({ path: '/src/kept' })
+      await session.files.write({ path: '/x/y/z', content: 'z\n' })
+      const patch =
+        '--- a/x/y/z\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n' +
+        'diff --git a/src/b.ts b/b.ts\nsimilarity index 100%\nrename from src/b.ts\nrename to b.ts\n'
+      await session.text.applyPatch({ patch })
+      const { nodes } = await session.manifest()
+      expect(nodes.map(({ path }) => path)).toEqual(['/a.txt', '/b.ts', '/src', '/src/kept'])
+    })
+
+    test('rename a file that is too large for changes of its text', async () => {
+      const content = Buffer.alloc(16 * 2 ** 20 + 1, 'x\n')
+      await session.files.write({ path: '/large', content })
+      const head = 'diff --git a/large b/moved\n'
+      const patch = `${head}old mode 100644\nnew mode 100755\nrename from large\nrename to moved\n`
+      const { files } = await session.text.applyPatch({ patch })
+      expect(files).toMatchObject([{ contentHash: await session.files.contentHash('/moved') }])
+      expect((await session.files.stat({ path: '/moved' })).mode).toBe(0o755)
+    })
+
+    test('read names that end in spaces or have quotes as git does', async () => {
+      const names = ['end ', 'a b b/a b', 'tab\t', '"', 'ü']
+      for (const name of names) await session.files.write({ path: `/${name}`, content: 'x\n' })
+      const patch =
+        'diff --git a/end  b/end \nold mode 100644\nnew mode 100755\n' +
+        'diff --git a/a b b/a b b/a b b/a b\nold mode 100644\nnew mode 100755\n' +
+        'diff --git "a/tab\\t" "b/tab\\t"\nold mode 100644\nnew mode 100755\n' +
+        'diff --git "a/\\"" "b/\\""\n--- "a/\\""\n+++ "b/\\""\n@@ -1 +1 @@\n-x\n+y\n' +
+        'diff --git "a/\\303\\274" b/other \nrename from "\\303\\274"\nrename to other \n'
+      const { files } = await session.text.applyPatch({ patch })
+      expect(files.map(({ path }) => path)).toEqual(['/end ', '/a b b/a b', '/tab\t', '/"', '/other '])
     })
 
     test('take effect in the order of the calls', async () => {
@@ -278,6 +490,16 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       const update = ['*** Update File: p.py', '@@ class B', '@@   def f', '-    pass', '+    return 1']
       await session.text.applyPatch({ patch: v4a(...update) })
       expect(await read('/p.py')).toBe(content.replace(/pass\n$/, 'return 1\n'))
+    })
+
+    test('match the end of the file with other white space before another place exactly', async () => {
+      await session.files.write({ path: '/a.txt', content: 'x\ny\nx  \n' })
+      const section = ['@@', '-x', '+z', '*** End of File']
+      await session.text.applyPatch({ patch: v4a('*** Update File: a.txt', ...section) })
+      expect(await read('/a.txt')).toBe('x\ny\nz\n')
+      await session.files.write({ path: '/a.txt', content: 'x\ny\n' })
+      await session.text.applyPatch({ patch: v4a('*** Update File: a.txt', ...section) })
+      expect(await read('/a.txt')).toBe('z\ny\n')
     })
 
     test('match the end of the file', async () => {

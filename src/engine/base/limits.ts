@@ -106,8 +106,20 @@ export const limits = {
   charactersPerLook: 65_536,
   /** A patch. */
   patchBytes: 4 * 2 ** 20,
+  /** A line of a patch that has names of files. */
+  patchHeaderLength: 65_536,
   /** Files of one patch. */
   patchFiles: 10_000,
+  /** Data of all binary changes of one patch, after decompression. */
+  patchBinaryBytes: 64 * 2 ** 20,
+  /** New contents of all files of one patch that change an existing file. */
+  patchContentBytes: 256 * 2 ** 20,
+  /** The smallest piece in which data of a binary change is decompressed. */
+  inflateChunkMinBytes: 64,
+  /** The largest piece in which data of a binary change is decompressed. */
+  inflateChunkBytes: 2 ** 18,
+  /** Instructions of a delta in a patch between two looks at the clock. */
+  deltaInstructionsPerLook: 4096,
   /** Lines of context that `fuzz` may ignore at each end of a hunk. */
   patchFuzz: 3,
   /** Lines that `session.text.readLines` returns by default. */

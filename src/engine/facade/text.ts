@@ -5,7 +5,8 @@ import { Shape } from '../base/shape.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 import { reading } from '../session/core.js'
 import { FileEdit, type TextEditRequest, type TextEditResult } from '../session/edits/text-edit.js'
-import { TextPatch, type PatchedFile, type PatchRequest } from '../session/edits/text-patch.js'
+import type { PatchedFile } from '../session/edits/patched-file.js'
+import { TextPatch, type PatchRequest } from '../session/edits/text-patch.js'
 import { findFile } from '../session/reads/lookup.js'
 import { notADirectory, notFound, resolve } from '../session/reads/resolve.js'
 import {
@@ -100,15 +101,21 @@ export class SessionText {
   /**
    * Applies a patch to all of its files as one change. A patch is in the unified format, as `git diff` writes it, or in
    * the format V4A of OpenAI. Unified hunks apply by the rules of `git apply`: at the place nearest to their line where
-   * all old lines match. The parser of unified patches is loaded on first use.
+   * all old lines match. Binary changes need their data and full ids, as `git diff --binary --full-index` writes them.
+   * A unified patch can also change symlinks, and replace a directory by a file and back. Directories that it empties
+   * are removed.
    *
    * @throws {EngineError} NO_MATCH when a hunk does not match; the error has the file, the hunk and the nearest lines.
-   * @throws {EngineError} INVALID_PATCH when the patch is malformed, or changes a symlink or a binary file.
+   * Also when the old content of a binary change has another id, or a file is a symlink in the patch or the reverse.
+   * @throws {EngineError} INVALID_PATCH when the patch is malformed, cut off, or a binary change has no data or damaged
+   * data.
    * @throws {EngineError} HASH_MISMATCH when a content does not have its hash in `expectedHashes`.
    * @throws {EngineError} PATH_NOT_FOUND when a file of the patch does not exist.
    * @throws {EngineError} ALREADY_EXISTS when the patch creates a file that exists.
    * @throws {EngineError} IS_A_DIRECTORY when a file of the patch is a directory.
-   * @throws {EngineError} TOO_LARGE when the patch has over 4 MiB or 10,000 files, or a file has over 16 MiB.
+   * @throws {EngineError} TOO_LARGE when the patch has over 4 MiB or 10,000 files, a file has over 16 MiB, or binary
+   * changes have over 64 MiB.
+   * @throws {EngineError} NAME_TOO_LONG when the target of a symlink has over 4,095 bytes.
    *
    * @example
    * const patch = '--- a/src/a.ts\n+++ b/src/a.ts\n@@ -1 +1 @@\n-export const a = 1\n+export const a = 2\n'

@@ -102,12 +102,13 @@ function* findLines(
   wanted: readonly ByteText[],
   { from, isAtEnd }: { from: number; isAtEnd: boolean },
 ): Steps<number | undefined, undefined> {
-  for (const { numbers, list } of lists) {
-    const old = wanted.map((line) => numbers.of(line))
+  const known = lists.map(({ numbers, list }) => ({ list, old: wanted.map((line) => numbers.of(line)) }))
+  // As in the reference implementation: every comparison at the end comes before the first one elsewhere.
+  for (const { list, old } of isAtEnd ? known : []) {
     const last = list.length - old.length
-    if (isAtEnd) {
-      for (const start of [last, last - 1]) if (start >= from && matches(list, old, start)) return start
-    }
+    for (const start of [last, last - 1]) if (start >= from && matches(list, old, start)) return start
+  }
+  for (const { list, old } of known) {
     const [start] = yield* findRuns(list, old, { from, limit: 1 })
     if (start !== undefined) return start
   }

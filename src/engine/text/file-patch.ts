@@ -1,4 +1,4 @@
-import { EngineError } from '../base/errors.js'
+import type { BinaryChange } from './binary-change.js'
 import type { ByteText } from './byte-text.js'
 
 /** A line of a hunk. The text has its line end, except for a last line without one. */
@@ -23,15 +23,33 @@ export interface V4aSection {
   readonly isAtEnd: boolean
 }
 
-/** The part of a patch for one file, with paths in the session. */
+/** The change of lines in a unified patch. */
+export interface UnifiedChange {
+  readonly format: 'unified'
+  readonly hunks: readonly Hunk[]
+}
+
+/** A file, or a symlink, whose content is its target. */
+export type LeafKind = 'file' | 'symlink'
+
+/** The part of a patch for one file or symlink, with paths in the session. Absent `leaf`: the patch does not say. */
 export type FilePatch =
   | {
       readonly kind: 'create'
       readonly path: string
-      readonly content: ByteText
+      readonly content: ByteText | BinaryChange
+      /** Whether the content comes from a binary change, and has no lines. */
+      readonly isBinary?: boolean
       readonly mode?: number
+      readonly leaf?: LeafKind
     }
-  | { readonly kind: 'delete'; readonly path: string; readonly hunks?: readonly Hunk[] }
+  | {
+      readonly kind: 'delete'
+      readonly path: string
+      readonly leaf?: LeafKind
+      /** Absent: the file may have any content. */
+      readonly change?: UnifiedChange | BinaryChange
+    }
   | {
       readonly kind: 'update'
       readonly path: string
@@ -39,11 +57,9 @@ export type FilePatch =
       readonly newPath?: string
       readonly isCopy?: boolean
       readonly mode?: number
+      readonly leaf?: LeafKind
       readonly change:
-        | { readonly format: 'unified'; readonly hunks: readonly Hunk[] }
+        | UnifiedChange
+        | BinaryChange
         | { readonly format: 'v4a'; readonly sections: readonly V4aSection[] }
     }
-
-export function invalidPatch(message: string, details: Readonly<Record<string, string>> = {}): EngineError {
-  return new EngineError('INVALID_PATCH', `patch: ${message}`, { field: 'patch', ...details })
-}

@@ -1,139 +1,291 @@
-import { EngineError, messageOf } from '../base/errors.js'
-import { joinPath } from '../base/path.js'
-import { encodeText } from './byte-text.js'
-import { invalidPatch, type FilePatch, type Hunk, type HunkLine } from './file-patch.js'
-import type { StructuredPatch, StructuredPatchHunk } from './patch-parser.js'
+/** Reads patches in the unified format, in the dialect of git too, by the rules of `git apply`. */
+import { limits } from '../base/limits.js'
+import { tooLarge } from '../base/input.js'
+import { BinaryData, type BinaryChange } from './binary-change.js'
+import { decodeText, encodeText, type ByteText } from './byte-text.js'
+import type { FilePatch, Hunk, HunkLine } from './file-patch.js'
+import { invalidPatch } from './patch-error.js'
+import { headerLine, readGitHeader, type GitHeader, type HeaderLine } from './git-header.js'
+import { nameIn, toPath } from './patch-names.js'
 
-/** Reads parsed patches in the unified format, in the dialect of git too. `strip`: leading names to remove. */
-export function readUnified(parsed: readonly StructuredPatch[], strip: number | undefined): FilePatch[] {
-  const patches: FilePatch[] = []
-  for (const file of parsed) {
-    if (isEmpty(file)) continue
-    patches.push(readFile(file, strip))
-  }
-  if (patches.length === 0)
-    throw invalidPatch(
-      'has no changes of a file; a unified patch has lines such as --- a/src/a.ts and +++ b/src/a.ts',
-    )
-  return patches
-}
-
-/** Text before the first file, or a header without a change. */
-function isEmpty(file: StructuredPatch): boolean {
-  return (
-    file.hunks.length === 0 &&
-    file.isBinary !== true &&
-    file.isRename !== true &&
-    file.isCopy !== true &&
-    file.isCreate !== true &&
-    file.isDelete !== true &&
-    file.newMode === undefined
+/** Parses a patch in the unified format. `strip`: leading names to remove. */
+export function parseUnified(patch: string, strip: number | undefined): FilePatch[] {
+  const patches = [...new UnifiedReader(encodeText(patch), strip).files()]
+  if (patches.length > 0) return patches
+  throw invalidPatch(
+    'has no changes of a file; a unified patch has lines such as --- a/src/a.ts and +++ b/src/a.ts',
   )
 }
 
-function readFile(file: StructuredPatch, strip: number | undefined): FilePatch {
-  const { oldFileName, newFileName } = file
-  if (oldFileName === undefined || newFileName === undefined)
-    throw invalidPatch('a part has no names of files; it needs the lines --- and +++')
-  const shown = newFileName === nowhere ? oldFileName : newFileName
-  if (file.isBinary === true)
-    throw invalidPatch(`${shown} is a binary change, which has no lines; write the file instead`, {
-      file: shown,
-    })
-  const count = strip ?? (hasPrefixes(oldFileName, newFileName) ? 1 : 0)
-  const pathOf = (name: string): string => toPath(name, count, file)
-  if (newFileName === nowhere && (oldFileName === nowhere || file.isCreate === true))
-    throw invalidPatch(`a part has the name ${nowhere} for a new file`)
-  const mode = modeOf(file.newMode, shown)
-  modeOf(file.oldMode, shown)
-  if (oldFileName === nowhere || file.isCreate === true) {
-    const path = pathOf(newFileName)
-    const added = file.hunks.flatMap((hunk) => linesOf(hunk, path))
-    if (file.hunks.length > 1 || added.some(({ kind }) => kind !== '+'))
-      throw invalidPatch(`${shown} is created, but has lines of an old file`, { file: shown })
-    return {
-      kind: 'create',
-      path,
-      content: added.map(({ text }) => text).join(''),
-      ...(mode !== undefined && { mode }),
+class UnifiedReader {
+  readonly #lines: readonly ByteText[]
+  /** Whether the last line has no line end. */
+  readonly #isCut: boolean
+  readonly #strip: number | undefined
+  #at = 0
+  #binaryBytes = 0
+
+  constructor(patch: ByteText, strip: number | undefined) {
+    const lines = patch.split('\n')
+    this.#isCut = lines.at(-1) !== ''
+    if (!this.#isCut) lines.pop()
+    this.#lines = lines
+    this.#strip = strip
+  }
+
+  *files(): Generator<FilePatch> {
+    while (this.#at < this.#lines.length) {
+      const line = this.#line()
+      if (line.startsWith('diff --git ')) yield* this.#gitPart(line.slice('diff --git '.length))
+      else if (
+        line.startsWith('--- ') &&
+        this.#line(1).startsWith('+++ ') &&
+        this.#line(2).startsWith('@@ -')
+      )
+        yield this.#plainPart()
+      else if (parseRange(line) !== undefined)
+        throw this.#invalid('is a hunk without a file; lines --- and +++ with its names must come before it')
+      else if (isBinaryNotice(line) && /^(?:Binary files|Files) .+ and .+ differ$/.test(line))
+        throw this.#withoutData(line)
+      else this.#at++
     }
   }
-  const path = pathOf(oldFileName)
-  const hunks = file.hunks.map((hunk) => readHunk(hunk, path))
-  if (newFileName === nowhere || file.isDelete === true) return { kind: 'delete', path, hunks }
-  const newPath = pathOf(newFileName)
+
+  /** A line of a head, without a carriage return at its end. */
+  #line(offset = 0): ByteText {
+    const line = this.#lines[this.#at + offset] ?? ''
+    return line.endsWith('\r') ? line.slice(0, -1) : line
+  }
+
+  *#gitPart(names: ByteText): Generator<FilePatch> {
+    const number = this.#at + 1
+    this.#checkLength()
+    const head: HeaderLine[] = []
+    for (this.#at++; this.#at < this.#lines.length; this.#at++) {
+      const line = headerLine(this.#line())
+      if (line === undefined) break
+      this.#checkEnd()
+      this.#checkLength()
+      head.push(line)
+    }
+    if (isBinaryNotice(this.#line())) throw this.#withoutData(names)
+    // Git writes such a line alone for a file that only has a new time.
+    if (head.length === 0) {
+      this.#checkNext()
+      return
+    }
+    const header = readGitHeader({ names, number }, head, this.#strip)
+    const file = header.newPath ?? header.oldPath ?? ''
+    const hunks = this.#hunks(file)
+    const binary = hunks.length === 0 ? this.#binary(header, file) : undefined
+    if (hunks.length === 0 && binary === undefined) {
+      this.#checkNext()
+      const { isRename, isCopy, changesMode, oldPath, newPath } = header
+      if (!isRename && !isCopy && !changesMode && oldPath === newPath)
+        throw invalidPatch(`the part of ${file} in line ${number} has no change; the patch may be cut off`, {
+          file,
+          line: String(number),
+        })
+    }
+    yield filePatch(header, hunks, binary)
+  }
+
+  /** A head without contents must end with the patch, another head or an empty line. Otherwise a line is damaged. */
+  #checkNext(): void {
+    const line = this.#lines[this.#at]
+    if (line !== undefined && !/^(?:\r?$|diff |-- |From )/.test(line))
+      throw this.#invalid('is no line of the head of a file, and no hunk')
+  }
+
+  /** A part that begins with `---`, as `diff -u` writes it. */
+  #plainPart(): FilePatch {
+    const [oldName, newName] = [this.#line(), this.#line(1)].map((line) =>
+      nameIn(line.slice(4), { endsAtTab: true }),
+    )
+    this.#checkLength()
+    this.#checkLength(1)
+    const hasPrefixes = (oldName?.startsWith('a/') ?? true) && (newName?.startsWith('b/') ?? true)
+    const strip = this.#strip ?? (hasPrefixes ? 1 : 0)
+    const [oldPath, newPath] = [oldName, newName].map((name) =>
+      name === undefined ? name : toPath(name, strip),
+    )
+    if (oldPath === undefined && newPath === undefined) throw this.#invalid('has no name of a file')
+    this.#at += 2
+    // As in git: of `a.ts` and `a.ts.new`, the shorter name is the file.
+    const path = oldPath !== undefined && newPath?.startsWith(oldPath) === true ? oldPath : newPath
+    const isChange = oldPath !== undefined && newPath !== undefined
+    const header: GitHeader = {
+      oldPath: isChange ? path : oldPath,
+      newPath: isChange ? path : newPath,
+      isRename: false,
+      isCopy: false,
+      mode: undefined,
+      leaf: undefined,
+      changesMode: false,
+      ids: undefined,
+    }
+    return filePatch(header, this.#hunks(newPath ?? oldPath ?? ''), undefined)
+  }
+
+  #hunks(file: string): Hunk[] {
+    const hunks: Hunk[] = []
+    while (this.#line().startsWith('@@ -')) hunks.push(this.#hunk(file))
+    return hunks
+  }
+
+  #hunk(file: string): Hunk {
+    const start = this.#at + 1
+    const range = parseRange(this.#line())
+    if (range === undefined) throw this.#invalid(`is no head of a hunk such as @@ -1,2 +1,3 @@`, file)
+    this.#at++
+    let { oldCount, newCount } = range
+    const lines: { kind: HunkLine['kind']; text: ByteText }[] = []
+    for (; oldCount > 0 || newCount > 0; this.#at++) {
+      const line = this.#lines[this.#at]
+      if (line === undefined) throw this.#wrongCounts(start, file)
+      this.#checkEnd()
+      const sign = line[0] ?? ' '
+      if (sign === '\\') {
+        this.#endWithoutNewline(lines)
+        continue
+      }
+      if (sign !== ' ' && sign !== '-' && sign !== '+') throw this.#wrongCounts(start, file)
+      if (sign !== '+') oldCount--
+      if (sign !== '-') newCount--
+      if (oldCount < 0 || newCount < 0) throw this.#wrongCounts(start, file)
+      lines.push({ kind: sign, text: `${line.slice(1)}\n` })
+    }
+    if (this.#line().startsWith('\\ ')) {
+      this.#endWithoutNewline(lines)
+      this.#at++
+    }
+    return { oldStart: range.oldStart, newStart: range.newStart, lines }
+  }
+
+  /** Reads `\ No newline at end of file`, in any language. */
+  #endWithoutNewline(lines: readonly { text: ByteText }[]): void {
+    if (!/^\\ .{9}/.test(this.#line()))
+      throw this.#invalid('is not "\\ No newline at end of file", as the backslash promises')
+    const last = lines.at(-1)
+    if (last?.text.endsWith('\n') === true) last.text = last.text.slice(0, -1)
+  }
+
+  #binary({ ids }: GitHeader, file: string): BinaryChange | undefined {
+    if (this.#line() !== 'GIT binary patch') return undefined
+    const number = this.#at + 1
+    this.#at++
+    const data = this.#binaryData(file)
+    if (data === undefined) throw this.#invalid('must begin with "literal" or "delta" and a size', file)
+    const reverse = this.#binaryData(file)
+    if (ids === undefined || !isFullId(ids.old) || ids.new.length !== ids.old.length)
+      throw invalidPatch(
+        `the binary change of ${file} in line ${number} has no full ids; write the patch with git diff --binary --full-index`,
+        { file, line: String(number) },
+      )
+    return { format: 'binary', oldId: ids.old, newId: ids.new, data, reverse }
+  }
+
+  #binaryData(file: string): BinaryData | undefined {
+    const head = /^(literal|delta) (\d{1,15})$/.exec(this.#line())
+    if (head === null) return undefined
+    const size = Number(head[2])
+    this.#binaryBytes += size
+    if (size > limits.textFileBytes || this.#binaryBytes > limits.patchBinaryBytes)
+      throw size > limits.textFileBytes
+        ? tooLarge('patch', 'bytes in a binary change', limits.textFileBytes)
+        : tooLarge('patch', 'bytes in all binary changes', limits.patchBinaryBytes)
+    const start = ++this.#at
+    for (; this.#lines[this.#at] !== ''; this.#at++)
+      if (this.#at >= this.#lines.length)
+        throw this.#invalid(
+          `must be the empty line after the binary data of ${file}; the patch is cut off`,
+          file,
+        )
+    const lines = this.#lines.slice(start, this.#at++)
+    const method = head[1] === 'delta' ? 'delta' : 'literal'
+    return new BinaryData({ method, size }, lines, { file, line: start })
+  }
+
+  /** As in git: a line without a line end may be a part of a line. */
+  #checkEnd(): void {
+    if (this.#isCut && this.#at === this.#lines.length - 1)
+      throw this.#invalid('has no line end; a patch ends with a newline, so it may be cut off')
+  }
+
+  /** Bounds the work on the names in a line. */
+  #checkLength(offset = 0): void {
+    if (this.#line(offset).length > limits.patchHeaderLength)
+      throw this.#invalid(`is longer than ${limits.patchHeaderLength} characters, which no name needs`)
+  }
+
+  #wrongCounts(start: number, file: string): Error {
+    return this.#invalid(
+      `does not fit the numbers of lines that the head of its hunk in line ${start} states; the patch may be cut off`,
+      file,
+    )
+  }
+
+  #withoutData(names: ByteText): Error {
+    const shown = decodeText(names.slice(0, limits.shownLength))
+    return this.#invalid(
+      `says only that a binary file differs (${shown}), without its content; write the patch with git diff --binary --full-index, or write the file instead`,
+    )
+  }
+
+  #invalid(message: string, file?: string): Error {
+    const line = String(this.#at + 1)
+    return invalidPatch(`line ${line} ${message}`, { line, ...(file !== undefined && { file }) })
+  }
+}
+
+function isBinaryNotice(line: ByteText): boolean {
+  return /^(?:Binary files|Files) (?:.* )?differ$/.test(line)
+}
+
+function isFullId(id: string): boolean {
+  return id.length === 40 || id.length === 64
+}
+
+interface Range {
+  readonly oldStart: number
+  readonly oldCount: number
+  readonly newStart: number
+  readonly newCount: number
+}
+
+function parseRange(line: ByteText): Range | undefined {
+  const match = /^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@/.exec(line)
+  if (match === null) return undefined
+  const numbers = match.slice(1).map((part: string | undefined) => Number(part ?? '1'))
+  const [oldStart = 0, oldCount = 0, newStart = 0, newCount = 0] = numbers
+  return { oldStart, oldCount, newStart, newCount }
+}
+
+function filePatch(header: GitHeader, hunks: readonly Hunk[], binary: BinaryChange | undefined): FilePatch {
+  const { oldPath, newPath, isCopy, mode, leaf } = header
+  const change = binary ?? ({ format: 'unified', hunks } as const)
+  const lines = hunks.flatMap((hunk) => hunk.lines)
+  const stated = leaf === undefined ? {} : { leaf }
+  const bits = mode === undefined || leaf === 'symlink' ? {} : { mode }
+  if (oldPath === undefined) {
+    const path = newPath ?? ''
+    if (hunks.length > 1 || lines.some(({ kind }) => kind !== '+'))
+      throw invalidPatch(`${path} is created, but has lines of an old file`, { file: path })
+    const content = binary ?? lines.map(({ text }) => text).join('')
+    return { kind: 'create', path, content, ...bits, ...stated }
+  }
+  if (newPath === undefined) {
+    if (lines.some(({ kind }) => kind !== '-'))
+      throw invalidPatch(`${oldPath} is deleted, but has lines of a new file`, { file: oldPath })
+    return { kind: 'delete', path: oldPath, change, ...stated }
+  }
   return {
     kind: 'update',
-    path,
-    ...(newPath !== path && { newPath }),
-    ...(file.isCopy === true && { isCopy: true }),
-    ...(mode !== undefined && { mode }),
-    change: { format: 'unified', hunks },
-  }
-}
-
-const nowhere = '/dev/null'
-
-function hasPrefixes(oldName: string, newName: string): boolean {
-  return (
-    (oldName.startsWith('a/') || oldName === nowhere) && (newName.startsWith('b/') || newName === nowhere)
-  )
-}
-
-function toPath(name: string, strip: number, { isRename, isCopy, oldHeader }: StructuredPatch): string {
-  const names = name.split('/').filter((part) => part !== '' && part !== '.')
-  // The names of a rename have no prefix in git; the parser adds one. The names after `---` and `+++` replace them.
-  const hasAddedPrefix = (isRename === true || isCopy === true) && oldHeader === undefined
-  const count = hasAddedPrefix ? Math.max(1, strip) : strip
-  if (names.length <= count)
-    throw invalidPatch(
-      `the name ${JSON.stringify(name)} has no more than ${count} parts; pass a smaller strip`,
-      {
-        file: name,
-      },
-    )
-  return joinPath(names.slice(count))
-}
-
-/** Permission bits of a file from a mode of git. */
-function modeOf(mode: string | undefined, file: string): number | undefined {
-  if (mode === undefined) return undefined
-  if (mode === '100644' || mode === '100755' || mode === '100664') return Number.parseInt(mode.slice(3), 8)
-  const kind = mode === '120000' ? 'a symlink' : mode === '160000' ? 'a submodule' : `of mode ${mode}`
-  throw invalidPatch(`${file} is ${kind}; only changes of files are supported`, { file })
-}
-
-function readHunk(hunk: StructuredPatchHunk, file: string): Hunk {
-  return { oldStart: hunk.oldStart, newStart: hunk.newStart, lines: linesOf(hunk, file) }
-}
-
-function linesOf(hunk: StructuredPatchHunk, file: string): HunkLine[] {
-  const lines: { kind: HunkLine['kind']; text: string }[] = []
-  for (const line of hunk.lines) {
-    const sign = line[0] ?? ' '
-    if (sign === '\\') {
-      const last = lines.at(-1)
-      if (last !== undefined) last.text = last.text.slice(0, -1)
-    } else if (sign === ' ' || sign === '-' || sign === '+')
-      lines.push({ kind: sign, text: encodeText(`${line.slice(1)}\n`) })
-    else throw invalidPatch(`a line of ${file} begins with ${JSON.stringify(sign)}`, { file })
-  }
-  return lines
-}
-
-/** `git format-patch` ends a patch with a line `-- ` and the version of git. The parser takes it for a line of a hunk. */
-function withoutSignatures(patch: string): string {
-  return patch.replaceAll(/^-- \r?\n(?=\d)/gm, '')
-}
-
-/** Runs the parser, and turns its errors into INVALID_PATCH. */
-export function parseWith(parse: (patch: string) => StructuredPatch[], patch: string): StructuredPatch[] {
-  if (/^GIT binary patch$/m.test(patch))
-    throw invalidPatch('has a binary change, which has no lines; write the file instead')
-  try {
-    return parse(withoutSignatures(patch))
-  } catch (cause) {
-    const message = `patch: cannot be read: ${messageOf(cause)}`
-    throw new EngineError('INVALID_PATCH', message, { field: 'patch' }, { cause })
+    path: oldPath,
+    ...(newPath !== oldPath && { newPath }),
+    ...(isCopy && { isCopy: true }),
+    ...bits,
+    ...stated,
+    change,
   }
 }

@@ -1,6 +1,7 @@
 import { joinPath } from '../base/path.js'
 import { encodeText, type ByteText } from './byte-text.js'
-import { invalidPatch, type FilePatch, type HunkLine, type V4aSection } from './file-patch.js'
+import type { FilePatch, HunkLine, V4aSection } from './file-patch.js'
+import { invalidPatch } from './patch-error.js'
 
 /** Whether a text is a patch in the format V4A of OpenAI. */
 export function isV4a(patch: string): boolean {

@@ -36,7 +36,8 @@ export function planCreateSymlink(core: Core, live: LiveSession, request: Create
   return { type: eventTypes.createSymlink, details: { linkPath, target }, redo }
 }
 
-function parseTarget(given: unknown): string {
+/** The target of a new symlink, checked. */
+export function parseTarget(given: unknown): string {
   const target = parseText('target', given, Infinity)
   if (target === '' || target.includes('\0')) throw invalid('target', 'must not be empty or contain NUL')
   const bytes = Buffer.byteLength(target)

@@ -1,32 +1,22 @@
-import { EngineError, invalid } from '../../base/errors.js'
+import { invalid } from '../../base/errors.js'
 import { Fault } from '../../base/fault.js'
-import { emptyHash, formatHash, sha256 } from '../../base/hash.js'
 import { given, parseFlag, parseText, readEntries, tooLarge } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { parsePath } from '../../base/path.js'
-import { present } from '../../base/present.js'
 import { Shape } from '../../base/shape.js'
-import type { Steps } from '../../base/cooperative.js'
-import { StagedContent } from '../../cas/staging.js'
-import { eventTypes, type Redo } from '../../records/event.js'
-import { applyHunks, type PatchedText } from '../../text/apply-hunks.js'
-import { applyV4a } from '../../text/apply-v4a.js'
-import { bytesOf, type ByteText } from '../../text/byte-text.js'
-import { invalidPatch, type FilePatch, type HunkLine } from '../../text/file-patch.js'
-import { loadPatchParser } from '../../text/patch-parser.js'
-import { parseWith, readUnified } from '../../text/unified-patch.js'
+import { eventTypes } from '../../records/event.js'
+import type { FilePatch } from '../../text/file-patch.js'
+import { invalidPatch } from '../../text/patch-error.js'
+import { inflateAll } from '../../text/inflate-patch.js'
+import { parseUnified } from '../../text/unified-patch.js'
 import { isV4a, parseV4a } from '../../text/v4a-patch.js'
-import { Dir, FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
-import { alreadyExists, isADirectory, notFound, resolve } from '../reads/resolve.js'
+import { resolve } from '../reads/resolve.js'
 import type { LiveSession } from '../table/live.js'
 import { applyPlans, tryPlans, type PlanStep } from './batch.js'
-import { ComputedText, type NewText } from './computed-text.js'
-import { planDelete } from './delete.js'
 import { checkGuard } from './guards.js'
-import { makeParents } from './parents.js'
-import type { Plan } from './plan.js'
-import { planWrite } from './writes.js'
+import { FileChange, type PatchedFile } from './patched-file.js'
+import { PatchPaths } from './patch-paths.js'
 
 /** The request of `session.text.applyPatch`. */
 export interface PatchRequest {
@@ -50,29 +40,6 @@ export interface PatchRequest {
   readonly expectedHashes?: Readonly<Record<string, string>>
 }
 
-/** A file that a patch changes. */
-export interface PatchedFile {
-  /** The path after the patch; for a deleted file, the path before. */
-  readonly path: string
-  /** The path before the patch, of a renamed or copied file; '' otherwise. */
-  readonly oldPath: string
-  /** `'created'`, `'deleted'`, `'modified'`, `'renamed'` or `'copied'`. */
-  readonly change: PatchChange
-  /** `sha256:<hex>` of the new content; '' for a deleted file. */
-  readonly contentHash: string
-  /** Lines that the patch adds. */
-  readonly addedLineCount: number
-  /** Lines that the patch removes. */
-  readonly removedLineCount: number
-}
-
-/**
- * The kind of a change of a file.
- *
- * @inline
- */
-type PatchChange = 'created' | 'deleted' | 'modified' | 'renamed' | 'copied'
-
 const patchShape = new Shape<PatchRequest>({
   patch: true,
   format: true,
@@ -85,9 +52,8 @@ const patchShape = new Shape<PatchRequest>({
 /** A request to apply a patch, checked and copied. */
 export class TextPatch {
   readonly #core: Core
-  readonly #text: string
   readonly #format: 'unified' | 'v4a'
-  readonly #strip: number | undefined
+  readonly #patches: readonly FilePatch[]
   readonly #fuzz: number
   readonly #dryRun: boolean
   readonly #guards: readonly (readonly [path: string, hash: string])[]
@@ -96,14 +62,14 @@ export class TextPatch {
   constructor(core: Core, request: PatchRequest) {
     const { patch, format, strip, fuzz, dryRun, expectedHashes } = patchShape.read(request)
     this.#core = core
-    this.#text = parseText('patch', patch, limits.patchBytes)
-    this.#format = parseFormat(format, this.#text)
-    this.#strip = strip === undefined ? undefined : parseCount('strip', strip, limits.pathDepth)
+    const text = parseText('patch', patch, limits.patchBytes)
+    this.#format = parseFormat(format, text)
+    const count = strip === undefined ? undefined : parseCount('strip', strip, limits.pathDepth)
     this.#fuzz = parseCount('fuzz', fuzz ?? 0, limits.patchFuzz)
     this.#dryRun = parseFlag('dryRun', dryRun, false)
     this.#guards = parseGuards(expectedHashes)
-    // A patch in this format needs no parser that must be loaded.
-    if (this.#format === 'v4a') this.#files = this.#changes(parseV4a(this.#text))
+    this.#patches = this.#format === 'v4a' ? parseV4a(text) : parseUnified(text, count)
+    checkPaths(this.#patches)
   }
 
   async apply(live: LiveSession): Promise<{ files: PatchedFile[] }> {
@@ -122,6 +88,7 @@ export class TextPatch {
     return { files: this.#changed().map((file) => file.described()) }
   }
 
+  /** Reads all files, then removes files, then makes room for new ones, then writes. */
   #steps(): readonly PlanStep[] {
     const files = this.#changed()
     const check: PlanStep = (live) => {
@@ -129,214 +96,51 @@ export class TextPatch {
         checkGuard(this.#core, path, resolve(live.tree, path, true).node, hash)
       return undefined
     }
-    return [
-      check,
-      ...files.map(
+    const phase = (name: 'prepare' | 'remove' | 'makeRoom' | 'write'): PlanStep[] =>
+      files.map(
         (file): PlanStep =>
           (live) =>
-            file.prepare(live),
-      ),
-      ...files.map(
-        (file): PlanStep =>
-          (live) =>
-            file.remove(live),
-      ),
-      ...files.map(
-        (file): PlanStep =>
-          (live) =>
-            file.write(live),
-      ),
-    ]
+            file[name](live),
+      )
+    return [check, ...phase('prepare'), ...phase('remove'), ...phase('makeRoom'), ...phase('write')]
   }
 
-  /** Throws a Fault until the parser is loaded. */
+  /** Throws a Fault until binary contents are decompressed. */
   #changed(): readonly FileChange[] {
     if (this.#files !== undefined) return this.#files
-    if (parser === undefined)
-      throw new Fault(async () => {
-        parser = await loadPatchParser()
-      })
-    this.#files = this.#changes(readUnified(parseWith(parser, this.#text), this.#strip))
-    return this.#files
-  }
-
-  #changes(patches: readonly FilePatch[]): readonly FileChange[] {
-    if (patches.length > limits.patchFiles) throw tooLarge('patch', 'files', limits.patchFiles)
-    const sources = new Set<string>()
-    const targets = new Set<string>()
-    const add = (set: Set<string>, path: string): void => {
-      parsePath(path, 'patch')
-      if (set.has(path))
-        throw invalidPatch(`changes ${path} twice; apply the parts one after the other`, { file: path })
-      set.add(path)
+    const use = (patches: readonly FilePatch[]): readonly FileChange[] => {
+      const context = {
+        fuzz: this.#fuzz,
+        isUnified: this.#format === 'unified',
+        paths: new PatchPaths(patches),
+        budget: { bytesLeft: limits.patchContentBytes },
+      }
+      return (this.#files = patches.map((patch) => new FileChange(this.#core, patch, context)))
     }
-    for (const patch of patches) {
-      const copies = patch.kind === 'update' && patch.isCopy === true
-      if (patch.kind !== 'create' && !copies) add(sources, patch.path)
-      if (patch.kind === 'create') add(targets, patch.path)
-      else if (patch.kind === 'update') add(targets, patch.newPath ?? patch.path)
-    }
-    return patches.map((patch) => new FileChange(this.#core, patch, { fuzz: this.#fuzz, sources, targets }))
+    const inflated = inflateAll(this.#patches)
+    if (inflated === undefined) return use(this.#patches)
+    throw new Fault(async () => {
+      use(await inflated(this.#core.environment))
+    })
   }
 }
 
-let parser: Awaited<ReturnType<typeof loadPatchParser>> | undefined
-
-interface PatchContext {
-  readonly fuzz: number
-  readonly sources: ReadonlySet<string>
-  readonly targets: ReadonlySet<string>
-}
-
-/** The change of one file, carried out in three steps: all files are read before one is removed or written. */
-class FileChange {
-  readonly #core: Core
-  readonly #patch: FilePatch
-  /** Paths that the patch removes or changes. */
-  readonly #sources: ReadonlySet<string>
-  /** Paths that the patch creates or changes. */
-  readonly #targets: ReadonlySet<string>
-  readonly #computed: ComputedText<PatchedText>
-  readonly #created: StagedContent | undefined
-  #new: NewText<PatchedText> | undefined
-  #before: FileNode | undefined
-  #movesBySteps = false
-
-  constructor(core: Core, patch: FilePatch, { fuzz, sources, targets }: PatchContext) {
-    this.#core = core
-    this.#patch = patch
-    this.#sources = sources
-    this.#targets = targets
-    this.#computed = new ComputedText(core, 1, (text) => patchedText(patch, text, fuzz))
-    this.#created = patch.kind === 'create' ? new StagedContent(bytesOf(patch.content), core) : undefined
+/** @throws {EngineError} INVALID_PATCH when two parts of a patch change one path. */
+function checkPaths(patches: readonly FilePatch[]): void {
+  if (patches.length > limits.patchFiles) throw tooLarge('patch', 'files', limits.patchFiles)
+  const sources = new Set<string>()
+  const targets = new Set<string>()
+  const add = (set: Set<string>, path: string): void => {
+    parsePath(path, 'patch')
+    if (set.has(path))
+      throw invalidPatch(`changes ${path} twice; apply the parts one after the other`, { file: path })
+    set.add(path)
   }
-
-  /** Reads the file, and computes its new content. Changes nothing. */
-  prepare(live: LiveSession): Plan {
-    const { kind, path } = this.#patch
-    if (kind === 'create') return undefined
-    const { node } = resolve(live.tree, path, false)
-    if (node === undefined) throw notFound(path)
-    if (node instanceof Dir) throw isADirectory(path)
-    if (!(node instanceof FileNode))
-      throw invalidPatch(`${path} is a symlink in the session; only changes of files are supported`, {
-        file: path,
-      })
-    this.#before = node
-    if (kind === 'delete' && this.#patch.hunks === undefined) return undefined
-    this.#new = this.#computed.of(node, path)
-    if (kind === 'update' && this.#patch.newPath !== undefined && this.#patch.isCopy !== true)
-      this.#movesBySteps = this.#sources.has(this.#patch.newPath) || this.#targets.has(path)
-    return undefined
-  }
-
-  /** Removes a deleted file, and a renamed one that trades places with another file of the patch. */
-  remove(live: LiveSession): Plan {
-    if (this.#patch.kind !== 'delete' && !this.#movesBySteps) return undefined
-    return planDelete(this.#core, live, { path: this.#patch.path })
-  }
-
-  write(live: LiveSession): Plan {
-    const patch = this.#patch
-    if (patch.kind === 'delete') return undefined
-    if (patch.kind === 'create') {
-      const mode = patch.mode === undefined ? {} : { mode: patch.mode }
-      return this.#createAt(live, patch.path, present(this.#created, 'the new content'), mode)
-    }
-    const { staged, isChanged } = present(this.#new, 'the patched content')
-    const mode = patch.mode === undefined ? {} : { mode: patch.mode }
-    if (patch.newPath === undefined) {
-      if (!isChanged && patch.mode === undefined) return undefined
-      return planWrite(this.#core, live, { path: patch.path, ...mode }, staged)
-    }
-    if (patch.isCopy === true || this.#movesBySteps) {
-      const before = present(this.#before, 'the file before')
-      return this.#createAt(live, patch.newPath, staged, { mode: patch.mode ?? before.mode })
-    }
-    const redo = this.#move(live, patch.path, patch.newPath)
-    // The file is written at its old path, and moves with its new content.
-    const written =
-      isChanged || patch.mode !== undefined
-        ? planWrite(this.#core, live, { path: patch.path, ...mode }, staged)
-        : undefined
-    return {
-      type: eventTypes.applyPatch,
-      details: {},
-      redo: [...(written?.redo ?? []), ...redo],
-      blobs: written?.blobs ?? [],
-    }
-  }
-
-  /** The file for the result. Call it after the steps. */
-  described(): PatchedFile {
-    const patch = this.#patch
-    const counts = countLines(patch)
-    if (patch.kind === 'create') {
-      const contentHash = formatHash(patch.content === '' ? emptyHash : sha256(bytesOf(patch.content)))
-      return { path: patch.path, oldPath: '', change: 'created', contentHash, ...counts }
-    }
-    if (patch.kind === 'delete')
-      return { path: patch.path, oldPath: '', change: 'deleted', contentHash: '', ...counts }
-    const { path, newPath, isCopy } = patch
-    const contentHash = this.#new?.contentHash ?? ''
-    if (newPath === undefined) return { path, oldPath: '', change: 'modified', contentHash, ...counts }
-    return {
-      path: newPath,
-      oldPath: path,
-      change: isCopy === true ? 'copied' : 'renamed',
-      contentHash,
-      ...counts,
-    }
-  }
-
-  #createAt(live: LiveSession, path: string, staged: StagedContent, mode: { readonly mode?: number }): Plan {
-    return planWrite(this.#core, live, { path, ...mode }, staged, { parents: 'create', exclusive: true })
-  }
-
-  #move(live: LiveSession, from: string, to: string): Redo[] {
-    const source = resolve(live.tree, from, false)
-    const target = resolve(live.tree, to, false)
-    if (target.node !== undefined) throw alreadyExists(to)
-    return [...makeParents(this.#core, target, to), ['m', source.path, target.path]]
-  }
-}
-
-function* patchedText(patch: FilePatch, text: ByteText, fuzz: number): Steps<PatchedText, undefined> {
-  const { path } = patch
-  if (patch.kind === 'create') return { text: patch.content, offsets: [] }
-  if (patch.kind === 'delete') {
-    const left = yield* applyHunks(text, patch.hunks ?? [], { fuzz, path })
-    if (left.text === '') return left
-    throw new EngineError(
-      'NO_MATCH',
-      `the patch deletes ${path}, but the file has lines that the patch lacks`,
-      {
-        path,
-      },
-    )
-  }
-  const { change } = patch
-  if (change.format === 'v4a') return yield* applyV4a(text, change.sections, path)
-  return yield* applyHunks(text, change.hunks, { fuzz, path })
-}
-
-function countLines(patch: FilePatch): { addedLineCount: number; removedLineCount: number } {
-  if (patch.kind === 'create') {
-    const ends = patch.content.split('\n').length - 1
-    const isOpen = patch.content !== '' && !patch.content.endsWith('\n')
-    return { addedLineCount: ends + (isOpen ? 1 : 0), removedLineCount: 0 }
-  }
-  const lines: HunkLine[] = []
-  const parts =
-    patch.kind === 'delete'
-      ? (patch.hunks ?? [])
-      : patch.change.format === 'v4a'
-        ? patch.change.sections
-        : patch.change.hunks
-  for (const part of parts) for (const line of part.lines) lines.push(line)
-  return {
-    addedLineCount: lines.filter(({ kind }) => kind === '+').length,
-    removedLineCount: lines.filter(({ kind }) => kind === '-').length,
+  for (const patch of patches) {
+    const copies = patch.kind === 'update' && patch.isCopy === true
+    if (patch.kind !== 'create' && !copies) add(sources, patch.path)
+    if (patch.kind === 'create') add(targets, patch.path)
+    else if (patch.kind === 'update') add(targets, patch.newPath ?? patch.path)
   }
 }
 
