@@ -116,6 +116,7 @@ export const sessionCalls: Calls<main.Session> = {
   fork: [[{ checkpointLabel: '', newTags: {}, metadata: {} }], [{ from: stateName }]],
   lineage: [[{ with: id, ...page }]],
   at: [[stateName]],
+  draft: [[]],
   watch: [[{ globs: ['*'], debounceMs: 1, afterEventId: id, signal }]],
   undo: [[{ count: 1, by: 'event', dryRun: true }]],
   redo: [[{ count: 1, by: 'group', dryRun: true }]],
