@@ -145,12 +145,12 @@ describe.each(storages)('a session as a file system of just-bash on %s', (name, 
       expect.arrayContaining(['tool', 'ls', 'cat']),
     )
     for (const change of [
-      fs.rm('/usr/bin/tool'),
-      fs.chmod('/usr/bin/tool', 0o600),
-      fs.appendFile('/usr/bin/tool', 'x'),
-      fs.mv('/usr/bin/tool', '/tool'),
+      () => fs.rm('/usr/bin/tool'),
+      () => fs.chmod('/usr/bin/tool', 0o600),
+      () => fs.appendFile('/usr/bin/tool', 'x'),
+      () => fs.mv('/usr/bin/tool', '/tool'),
     ])
-      await expect(change).rejects.toMatchObject({ code: 'EROFS' })
+      await expect(change()).rejects.toMatchObject({ code: 'EROFS' })
     await bash.exec('echo shadow > /usr/bin/tool; echo new > /usr/share/new')
     expect(await fs.readFile('/usr/bin/tool')).toBe('shadow\n')
     expect(await read('/usr/bin/tool')).toContain('echo tool')
@@ -174,7 +174,7 @@ describe.each(storages)('a session as a file system of just-bash on %s', (name, 
     await fs.symlink('/dev', '/w/devices')
     await fs.writeFile('/w/devices/made', 'private')
     expect(await fs.readFile('/dev/made')).toBe('private')
-    expect(await fs.readdir('/w/devices')).toContain('null')
+    expect(await fs.readdir('/w/devices')).toEqual(['link', 'made'])
     expect(await fs.realpath('/w/devices/made')).toBe('/dev/made')
     await expect(fs.link('/w/b.txt', '/dev/hard')).rejects.toMatchObject({ code: 'EXDEV' })
     for (const path of ['/', '/bin', '/usr', '/usr/bin']) {
@@ -183,35 +183,35 @@ describe.each(storages)('a session as a file system of just-bash on %s', (name, 
     }
     await expect(fs.cp('/w', '/w/src/in', { recursive: true })).rejects.toMatchObject({ code: 'EINVAL' })
     await expect(fs.cp('/w', '/x')).rejects.toMatchObject({ code: 'EISDIR' })
-    expect(await paths()).toContain('/w/devices')
+    expect(await fs.readlink('/w/devices')).toBe('/dev')
     expect(await paths()).not.toContain('/dev')
   })
 
   test('has errors with the codes of node:fs', async () => {
     const fs = workspaceFileSystem(session)
     await fs.symlink('loop', '/w/loop')
-    const failing: readonly (readonly [string, Promise<unknown>])[] = [
-      ['ENOENT', fs.readFile('/nope')],
-      ['ENOENT', fs.readFile('/w/a.txt\0.png')],
-      ['ENOENT', fs.writeFile('/w/\0', '')],
-      ['ENOENT', fs.stat('/dev/nope')],
-      ['ENOENT', fs.rm('/nope')],
-      ['ENOENT', fs.mv('/nope', '/x')],
-      ['ENOENT', fs.readdir('/bin/nope')],
-      ['EISDIR', fs.readFile('/w')],
-      ['EISDIR', fs.writeFile('/w', '')],
-      ['ENOTDIR', fs.readdir('/w/a.txt')],
-      ['ENOTDIR', fs.writeFile('/w/a.txt/b', '')],
-      ['ENOTEMPTY', fs.rm('/w')],
-      ['EEXIST', fs.mkdir('/w')],
-      ['EEXIST', fs.mkdir('/usr')],
-      ['EEXIST', fs.symlink('x', '/w/a.txt')],
-      ['EINVAL', fs.readlink('/w/a.txt')],
-      ['ELOOP', fs.readFile('/w/loop')],
+    const failing: readonly (readonly [string, () => Promise<unknown>])[] = [
+      ['ENOENT', () => fs.readFile('/nope')],
+      ['ENOENT', () => fs.readFile('/w/a.txt\0.png')],
+      ['ENOENT', () => fs.writeFile('/w/\0', '')],
+      ['ENOENT', () => fs.stat('/dev/nope')],
+      ['ENOENT', () => fs.rm('/nope')],
+      ['ENOENT', () => fs.mv('/nope', '/x')],
+      ['ENOENT', () => fs.readdir('/bin/nope')],
+      ['EISDIR', () => fs.readFile('/w')],
+      ['EISDIR', () => fs.writeFile('/w', '')],
+      ['ENOTDIR', () => fs.readdir('/w/a.txt')],
+      ['ENOTDIR', () => fs.writeFile('/w/a.txt/b', '')],
+      ['ENOTEMPTY', () => fs.rm('/w')],
+      ['EEXIST', () => fs.mkdir('/w')],
+      ['EEXIST', () => fs.mkdir('/usr')],
+      ['EEXIST', () => fs.symlink('x', '/w/a.txt')],
+      ['EINVAL', () => fs.readlink('/w/a.txt')],
+      ['ELOOP', () => fs.readFile('/w/loop')],
     ]
     for (const [code, call] of failing)
       expect(
-        await call.then(
+        await call().then(
           () => 'no error',
           ({ message }: Error) => message,
         ),
