@@ -37,7 +37,13 @@ export default defineConfig({
         { text: 'Start', items: pages('getting-started', 'concepts', 'faq', 'glossary', 'comparison') },
         {
           text: 'Guides',
-          items: pages('guides/agent-runtimes', 'guides/tests', 'guides/desktop-tools', 'bundling'),
+          items: pages(
+            'guides/agent-runtimes',
+            'guides/just-bash',
+            'guides/tests',
+            'guides/desktop-tools',
+            'bundling',
+          ),
         },
         {
           text: 'Workspaces',

@@ -34,7 +34,7 @@ describe.each(storages)('a shell on a session on %s', (_name, makeStorage, lasti
     const start = await stateHash()
     const result = await shell.exec(
       'mkdir -p out/deep && for i in 1 2 3; do echo $i > out/deep/$i; done; sed -i s/one/ONE/ a.txt; rm -r src; ln -s a.txt l; exit 3',
-      { turn: 'turn 1' },
+      { turn: 'turn 1', callId: 'call_7' },
     )
     expect(result).toMatchObject({ stdout: '', stderr: '', exitCode: 3, changeCount: 9 })
     expect(result.changes.map(({ path, change, kind }) => `${change} ${kind} ${path}`)).toEqual([
@@ -53,7 +53,10 @@ describe.each(storages)('a shell on a session on %s', (_name, makeStorage, lasti
       result.changes.map(({ kind, change }) => kind === 'file' && change !== 'removed'),
     )
     const [, event] = (await session.events.list()).events
-    expect(event).toMatchObject({ eventId: result.eventId, details: { group: 'turn 1', operationCount: 9 } })
+    expect(event).toMatchObject({
+      eventId: result.eventId,
+      details: { group: 'turn 1', metadata: { callId: 'call_7' }, operationCount: 9 },
+    })
     if (lasting) {
       await engine.close()
       engine = await openEngine({ storage: makeStorage(join(directory, 'store')) })

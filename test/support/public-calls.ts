@@ -5,6 +5,7 @@ import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
+import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
@@ -432,6 +433,13 @@ export const httpCalls: Calls<typeof http> = {
 }
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
+
+export const justBashCalls: Calls<typeof justBash> = {
+  workspaceFileSystem: [[undefined as unknown as main.Session, { privateTmp: true }]],
+  workspaceShell: [
+    [undefined as unknown as main.Session, { cwd: '/', env: {}, timeoutMs: 1, maxOutputBytes: 1 }],
+  ],
+}
 
 /** The adapters that `forkspace` loads on demand. */
 export const gitAdapterCalls: Calls<typeof git> = {

@@ -9,6 +9,7 @@ import * as git from '../../src/adapters/git/index.js'
 import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
+import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
@@ -174,6 +175,7 @@ describe('in process', () => {
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/just-bash', () => justBash, calls.justBashCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
   rejects('the archive adapter', () => archive, calls.archivesCalls)
   rejects('the host adapter', () => host, calls.hostCalls)

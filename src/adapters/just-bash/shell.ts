@@ -29,7 +29,7 @@ export interface WorkspaceShellOptions {
 
 /** Options of one command. */
 export interface ShellExecOptions {
-  /** The id of the tool call. */
+  /** The id of the tool call, which the event has as `details.metadata.callId`. */
   readonly callId?: string
   /** The turn of the agent. Events of one turn are a group, which `session.undo({ by: 'group' })` undoes. */
   readonly turn?: string
@@ -173,8 +173,9 @@ export class WorkspaceShell {
 const stoppedCode = 124
 
 /** The handle whose events belong to a tool call. */
-function handleFor(session: Session, { turn }: ShellExecOptions): Session {
-  return turn === undefined ? session : session.group(turn)
+function handleFor(session: Session, { turn, callId }: ShellExecOptions): Session {
+  const grouped = turn === undefined ? session : session.group(turn)
+  return callId === undefined ? grouped : grouped.withMetadata({ callId })
 }
 
 /** just-bash does not catch the error of a redirection such as `> file/name`. The script ends there. */
