@@ -25,8 +25,8 @@ const commands = {
 }
 
 /** Commands of just-bash on a session, compared with the same on its file system in memory. */
-async function* shellCommands({ rounds, count }: Context): AsyncGenerator<Row> {
-  const calls = count(50)
+async function* shellCommands(context: Context): AsyncGenerator<Row> {
+  const calls = context.count(50)
   const files = filesOf(200)
   await using engine = await openEngine()
   for (const [name, command] of Object.entries(commands)) {
@@ -46,7 +46,7 @@ async function* shellCommands({ rounds, count }: Context): AsyncGenerator<Row> {
     }
     const timings = await race(
       { ours: repeated((source) => shell.exec(source)), peer: repeated((source) => bash.exec(source)) },
-      { rounds },
+      { rounds: context.rounds },
     )
     yield timingRow({
       what: `just-bash: ${name}, 200 files`,

@@ -355,6 +355,7 @@ export const data = new Set([
   'headers',
   'storage',
   'environment',
+  'env',
 ])
 
 export const openingsCalls: Calls<typeof main> = {

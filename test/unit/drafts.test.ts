@@ -23,6 +23,14 @@ describe.each(storages)('a draft on %s', (_name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
+  /** Opens the engine again, on a storage that keeps the session. */
+  async function reopened(): Promise<void> {
+    if (!lasting) return
+    await engine.close()
+    engine = await openEngine({ storage })
+    session = await engine.sessions.open(session.id)
+  }
+
   const typesOf = async (): Promise<string[]> =>
     (await session.events.list()).events.map(({ eventType }) => eventType.split('.').at(-1)!)
   const read = (path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
@@ -49,17 +57,9 @@ describe.each(storages)('a draft on %s', (_name, makeStorage, lasting) => {
     expect(await typesOf()).toEqual(['CreateSession', 'ApplyBatch'])
     expect((await session.events.list()).events.at(-1)!.eventId).toBe(eventId)
     expect(await Promise.all([read('/new/link'), read('/new/b'), read('/d/c')])).toEqual(['ONE', 'two', '3'])
-    if (lasting) {
-      await engine.close()
-      engine = await openEngine({ storage })
-      session = await engine.sessions.open(session.id)
-      expect(await Promise.all([read('/new/link'), read('/new/b'), read('/d/c')])).toEqual([
-        'ONE',
-        'two',
-        '3',
-      ])
-      expect((await engine.check()).findings).toEqual([])
-    }
+    await reopened()
+    expect(await Promise.all([read('/new/link'), read('/new/b'), read('/d/c')])).toEqual(['ONE', 'two', '3'])
+    expect((await engine.check()).findings).toEqual([])
     expect((await session.undo()).count).toBe(1)
     expect((await session.fs.promises.readdir('/', { recursive: true })).toSorted()).toEqual([
       'a',

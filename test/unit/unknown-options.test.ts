@@ -119,6 +119,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './client': [client, calls.clientsCalls],
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
+  './just-bash': [justBash, calls.justBashCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './testing': [testing, calls.testsCalls],
 }

@@ -68,6 +68,5 @@ export function workspaceFileSystem(
  * const { stdout, exitCode, changes } = await shell.exec('echo one > a.txt && wc -c a.txt')
  */
 export function workspaceShell(session: Session, options: WorkspaceShellOptions = {}): WorkspaceShell {
-  if (typeof session?.draft !== 'function') throw invalid('session', 'must be a session')
   return new WorkspaceShell(session, options)
 }

@@ -105,8 +105,9 @@ export class WorkspaceShell {
 
   /** @internal */
   constructor(session: Session, options: WorkspaceShellOptions) {
-    this.#session = session
     this.#settings = parseShell(options)
+    if (typeof session?.draft !== 'function') throw invalid('session', 'must be a session')
+    this.#session = session
     this.#private = new PrivateLayer(this.#settings)
   }
 
