@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { peersUsage, readPeerSettings, runPeers } from './peers/run.js'
 import { scenarios as peerScenarios } from './peers/scenarios/index.js'
+import { agents } from './scenarios/agents.js'
 import { collection } from './scenarios/collection.js'
 import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
@@ -44,6 +45,7 @@ const core = [
   git,
   services,
   http,
+  agents,
 ]
 /** `smoke` shows that every scenario runs. Its figures are not meaningful. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }

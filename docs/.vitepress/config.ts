@@ -40,6 +40,7 @@ export default defineConfig({
           items: pages(
             'guides/agent-runtimes',
             'guides/tools',
+            'guides/just-bash',
             'guides/tests',
             'guides/desktop-tools',
             'bundling',

@@ -260,6 +260,8 @@ export type {
 } from './services/merge/session-lineage.js'
 export type { Preview } from './session/preview.js'
 export type { UndoRequest, UndoResult } from './session/undo.js'
+export type { SessionDraft } from './facade/session-draft.js'
+export type { DraftResult } from './services/merge/draft-changes.js'
 export type { SessionView, ViewDiffTarget, ViewFiles } from './facade/session-view.js'
 export { memoryStorage, type MemoryStorageOptions } from './storage/memory-store.js'
 export type {

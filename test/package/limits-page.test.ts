@@ -7,6 +7,7 @@ import { clientLimits } from '../../src/adapters/client/limits.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { hostLimits } from '../../src/adapters/host/limits.js'
 import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
+import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { limits } from '../../src/index.js'
 
@@ -22,6 +23,7 @@ const all = new Map<string, unknown>(
     http: defaultHttpLimits,
     junit: junitLimits,
     server: serverLimits,
+    shell: justBashLimits,
   }).flatMap(([owner, values]) =>
     Object.entries(values).map(([name, value]) => [`${owner}.${name}`, value] as const),
   ),

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
+import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import {
   memoryStorage,
@@ -69,6 +70,9 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   checkStore: ['StoreCheckOptions', (options) => checkStore('./none', options)],
   backupStore: ['StoreBackupOptions', (options) => backupStore('./none', './none', options)],
   repairStore: ['StoreRepairOptions', (options) => repairStore('./none', './none', options)],
+  workspaceShell: ['WorkspaceShellOptions', (options) => workspaceShell(session, options)],
+  workspaceFileSystem: ['WorkspaceFileSystemOptions', (options) => workspaceFileSystem(session, options)],
+  'shell.exec': ['ShellExecOptions', (options) => workspaceShell(session).exec('true', options)],
   fixedEnvironment: ['FixedEnvironmentOptions', (options) => fixedEnvironment(options)],
   'engine.collect': ['CollectOptions', (options) => engine.collect(options)],
   'engine.check': ['CheckOptions', (options) => engine.check(options)],
@@ -148,7 +152,9 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['client', 'http', 'level', 'node-vfs', 'tools'].map((name) => `adapters/${name}/index`),
+      ...['client', 'http', 'just-bash', 'level', 'node-vfs', 'tools'].map(
+        (name) => `adapters/${name}/index`,
+      ),
     ]
     const exported = entries.flatMap((entry) =>
       [

@@ -5,6 +5,7 @@ import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
+import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
@@ -118,6 +119,7 @@ export const sessionCalls: Calls<main.Session> = {
   fork: [[{ checkpointLabel: '', newTags: {}, metadata: {} }], [{ from: stateName }]],
   lineage: [[{ with: id, ...page }]],
   at: [[stateName]],
+  draft: [[]],
   watch: [[{ globs: ['*'], debounceMs: 1, afterEventId: id, signal }]],
   undo: [[{ count: 1, by: 'event', dryRun: true }]],
   redo: [[{ count: 1, by: 'group', dryRun: true }]],
@@ -355,6 +357,7 @@ export const data = new Set([
   'headers',
   'storage',
   'environment',
+  'env',
 ])
 
 export const openingsCalls: Calls<typeof main> = {
@@ -441,6 +444,13 @@ class ToolsSession {
 }
 export const toolsCalls: Calls<typeof tools> = {
   workspaceTools: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],
+}
+
+export const justBashCalls: Calls<typeof justBash> = {
+  workspaceFileSystem: [[undefined as unknown as main.Session, { privateTmp: true }]],
+  workspaceShell: [
+    [undefined as unknown as main.Session, { cwd: '/', env: {}, timeoutMs: 1, maxOutputBytes: 1 }],
+  ],
 }
 
 /** The adapters that `forkspace` loads on demand. */

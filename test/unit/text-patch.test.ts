@@ -259,7 +259,7 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       ['a head without a change', 'diff --git a/a.txt b/a.txt\nindex 1..2 100644\n', 'INVALID_PATCH'],
       [
         'a cut last line',
-        '--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n-one\n two\n three\n+fo',
+        'diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.t',
         'INVALID_PATCH',
       ],
       ['a cut name', 'diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to "b', 'INVALID_PATCH'],
@@ -277,6 +277,12 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
     ] as const)('with %s are refused', async (_case, patch, reason) => {
       expect((await refusalOf(session.text.applyPatch({ patch }))).reason).toBe(reason)
       expect(await paths()).toEqual(['a.txt', 'src/b.ts'])
+    })
+
+    test('may lack the line end after the last line of a part', async () => {
+      const patch = '--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n two\n-three\n+four'
+      await session.text.applyPatch({ patch })
+      expect(session.fs.readFileSync('/a.txt', 'utf8')).toMatch(/^one\ntwo\nfour/)
     })
 
     test('change binary files, if the old and the new content have the ids of the patch', async () => {

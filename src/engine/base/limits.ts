@@ -526,6 +526,8 @@ export const limits = {
   mergeListedPaths: 10_000,
   /** Policies, and mergers, of one merge. */
   mergeRules: 1000,
+  /** A draft that nothing ended is deleted after this long without use. */
+  draftTtlSeconds: 3600,
   /** How often a merge is computed again because the target changed meanwhile. */
   mergeAttempts: 16,
 } as const

@@ -1,10 +1,12 @@
 import type { JsonObject } from '../base/json-object.js'
 import { invalid } from '../base/errors.js'
+import { present } from '../base/present.js'
 import { parseAtCall, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
 import type { Dir } from '../tree/node.js'
 import { createSessionFs } from '../fs/session-fs.js'
 import type { SessionFs } from '../fs/types.js'
+import { DraftAccess } from '../session/access/draft-access.js'
 import { SessionAccess } from '../session/access/session-access.js'
 import { ViewAccess } from '../session/access/view-access.js'
 import type { NarrowRequest, Permissions } from '../session/access/permissions.js'
@@ -24,7 +26,7 @@ import {
   type CheckpointReference,
   type PruneRequest,
 } from '../session/checkpoints.js'
-import type { Core } from '../session/core.js'
+import { inBackground, type Core } from '../session/core.js'
 import {
   parseLineage,
   readLineage,
@@ -50,6 +52,7 @@ import {
   type PathHistoryPage,
   type PathHistoryRequest,
 } from '../session/history/path-history.js'
+import { forkForDraft } from '../session/drafts.js'
 import { openUsed } from '../session/table/expiry.js'
 import type { SessionSlot } from '../session/table/live.js'
 import {
@@ -106,6 +109,7 @@ import {
   type MergeOptions,
   type RebaseOptions,
 } from '../services/merge/merge-requests.js'
+import { applyDraft } from '../services/merge/draft-changes.js'
 import type { MergeResult, Merges } from '../services/merge/merges.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
 import type { Secrets } from '../services/secrets/secrets.js'
@@ -117,6 +121,7 @@ import { SessionBus } from './bus.js'
 import { SessionCommits } from './commits.js'
 import { checkOut, type Checkout } from './checkout.js'
 import { SessionConflicts } from './conflicts.js'
+import { SessionDraft } from './session-draft.js'
 import { SessionEvents } from './events.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
@@ -468,6 +473,51 @@ export class Session implements SessionApi {
     return this.#access.run(restoreActionOf(parsed), async (live) => {
       const preview = await restoreState(this.#access.core, live, parsed)
       return { ...describeSession(live, this.#permissions), ...preview }
+    })
+  }
+
+  /**
+   * A private copy of the current state, for changes that belong together, such as those of one command. It costs the
+   * same for a tree of any size. `draft.commit()` applies the changes as one event, or none of them.
+   *
+   * Until the draft is disposed of, listings have a session with the metadata `{ draftOf: session.id }`. After a crash
+   * of the process, it is deleted when it was not used for an hour.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when this handle may not change files.
+   *
+   * @example
+   * await using draft = await session.draft()
+   * draft.fs.writeFileSync('/a.txt', 'one')
+   * draft.fs.writeFileSync('/b.txt', 'two')
+   * const { eventId } = await draft.commit()
+   */
+  draft(): Promise<SessionDraft> {
+    const { core } = this.#access
+    return this.#access.run('applyBatch', async (live) => {
+      const { live: fork, stored } = await forkForDraft(core, live)
+      const base = fork.tree.freeze()
+      const [, seq] = present(fork.record.base, 'the base of a fork')
+      const access = new DraftAccess(this.#access, fork)
+      const pin = core.pins.pin({ roots: [base], owner: access })
+      // A failure of the store also fails the commit of the draft.
+      stored.catch(() => undefined)
+      return new SessionDraft({
+        access,
+        sessionId: this.id,
+        eventId: eventIdOf(this.id, seq),
+        commit: () => {
+          access.close()
+          return this.#access.run('applyBatch', async (target) => {
+            const changed = await access.known()
+            if (changed.tail !== undefined) await changed.tail
+            return applyDraft(core, target, { base, draft: changed.tree.freeze() })
+          })
+        },
+        end: () => {
+          pin[Symbol.dispose]()
+          inBackground(core, endSession(core, this.#services, fork.id))
+        },
+      })
     })
   }
 

@@ -36,7 +36,7 @@ import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
-import { acknowledged, eventTime, readAgain, record } from './mutation-queue.js'
+import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
 
 /** The public facts about a session. */
 export interface SessionInfo {
@@ -228,27 +228,47 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
-const forkEvents = 8
+export const forkEvents = 8
+
+/** A session in memory, and its commit. */
+export interface StartedSession {
+  readonly live: LiveSession
+  readonly stored: Promise<void>
+}
+
+/** The state that a session starts from. */
+interface StartingState {
+  readonly baseline: Dir
+  readonly root: Dir
+  readonly inheritedEvents?: number
+  readonly tips?: BranchTips
+  /** The root, stored for a snapshot. */
+  readonly snapshotRoot?: EncodedNode | undefined
+}
+
+/** The event that creates a session. */
+type StartingEvent = Pick<NewEvent, 'type' | 'details'>
 
 async function start(
   core: Core,
   session: SessionRecord,
-  {
-    baseline,
-    root,
-    inheritedEvents = 0,
-    tips,
-    snapshotRoot,
-  }: {
-    baseline: Dir
-    root: Dir
-    inheritedEvents?: number
-    tips?: BranchTips
-    /** The root, stored for a snapshot. */
-    snapshotRoot?: EncodedNode | undefined
-  },
-  event: { type: (typeof eventTypes)[keyof typeof eventTypes]; details: object },
+  state: StartingState,
+  event: StartingEvent,
 ): Promise<LiveSession> {
+  const { live, stored } = begin(core, session, state, event)
+  await stored
+  // A fast loop of forks would otherwise create sessions faster than a collection processes them.
+  if (core.table.isCollecting) await nextTurn()
+  return live
+}
+
+/** Creates a session in memory, and starts its commit. */
+export function begin(
+  core: Core,
+  session: SessionRecord,
+  { baseline, root, inheritedEvents = 0, tips, snapshotRoot }: StartingState,
+  event: StartingEvent,
+): StartedSession {
   core.fence.check()
   const live = new LiveSession(core.tenantKey, session, baseline, new Tree(root, core.loader), {
     seq: 0,
@@ -269,10 +289,7 @@ async function start(
     const snapshot: SnapshotRecord = { seq: 0, at: session.createdAt, chain: chainStart, root: snapshotRoot }
     put.push([keys.snapshot(live.id, 0), snapshot])
   }
-  await record(core, live, { ...event, redo: [], put })
-  // A fast loop of forks would otherwise create sessions faster than a collection processes them.
-  if (core.table.isCollecting) await nextTurn()
-  return live
+  return { live, stored: record(core, live, { ...event, redo: [], put }) }
 }
 
 function mergeTags(kept: StringMap, added: StringMap): StringMap {

@@ -142,8 +142,8 @@ class UnifiedReader {
     const lines: { kind: HunkLine['kind']; text: ByteText }[] = []
     for (; oldCount > 0 || newCount > 0; this.#at++) {
       const line = this.#lines[this.#at]
+      // Models and editors often leave out the last line end. The counts say that the part is whole.
       if (line === undefined) throw this.#wrongCounts(start, file)
-      this.#checkEnd()
       const sign = line[0] ?? ' '
       if (sign === '\\') {
         this.#endWithoutNewline(lines)
@@ -206,7 +206,7 @@ class UnifiedReader {
     return new BinaryData({ method, size }, lines, { file, line: start })
   }
 
-  /** As in git: a line without a line end may be a part of a line. */
+  /** As in git: a line of a head without a line end may be a part of a line. */
   #checkEnd(): void {
     if (this.#isCut && this.#at === this.#lines.length - 1)
       throw this.#invalid('has no line end; a patch ends with a newline, so it may be cut off')

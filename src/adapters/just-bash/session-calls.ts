@@ -1,0 +1,61 @@
+import { DefenseInDepthBox } from 'just-bash'
+import type { Session } from '../../engine/index.js'
+import { justBashLimits } from './limits.js'
+
+type SessionFs = Session['fs']
+
+const reads = ['lstat', 'readFile', 'readdir', 'readlink', 'realpath', 'stat'] as const
+const changes = [
+  'appendFile',
+  'chmod',
+  'cp',
+  'link',
+  'mkdir',
+  'rename',
+  'rm',
+  'rmdir',
+  'symlink',
+  'utimes',
+  'writeFile',
+] as const
+
+/** The calls of `session.fs.promises` that the file system makes. */
+export type SessionCalls = Pick<SessionFs['promises'], (typeof reads | typeof changes)[number]>
+
+/** Whether a change waits until the store has it, or the commit of a draft waits for all of them. */
+export type Acknowledgement = 'each change' | 'the draft'
+
+// While a script runs, just-bash replaces these globals.
+const { setImmediate: later } = globalThis
+const now = performance.now.bind(performance)
+
+/**
+ * The calls, outside of the restrictions that just-bash puts on its scripts, and as synchronous ones where possible, which saves the turns of the event loop that a promise takes. They give
+ * way to timers and signals from time to time.
+ */
+export function sessionCalls(current: () => SessionFs, acknowledgement: Acknowledgement): SessionCalls {
+  let turnAt = now()
+  const made: Record<string, Call> = {}
+  const atOnce = new Set<string>(acknowledgement === 'the draft' ? [...reads, ...changes] : reads)
+  for (const name of [...reads, ...changes]) {
+    const call: Call = async (...args) => {
+      if (now() - turnAt > justBashLimits.sliceMs) {
+        await new Promise<void>((resolve) => void later(resolve))
+        turnAt = now()
+      }
+      const fs = current()
+      const promises = fs.promises as unknown as Record<string, Call>
+      if (!atOnce.has(name)) return promises[name]?.(...args)
+      try {
+        return (fs as unknown as Record<string, Call>)[`${name}Sync`]?.(...args)
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== 'EAGAIN') throw error
+        return promises[name]?.(...args)
+      }
+    }
+    made[name] = (...args) => DefenseInDepthBox.runTrustedAsync(async () => call(...args))
+  }
+  return made as unknown as SessionCalls
+}
+
+type Call = (...args: unknown[]) => unknown
