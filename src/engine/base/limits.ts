@@ -406,6 +406,14 @@ export const limits = {
   checkoutWritesAtOnce: 8,
   /** Interrupted checkouts in a row whose states are remembered. */
   checkoutInterruptions: 16,
+  /** Patterns that a caller passes to one checkout. */
+  ignorePatterns: 1000,
+  /** Bytes of the ignore rules that apply to one path of a checked-out directory, and of a caller's patterns. */
+  ignoreBytes: 256 * 1024,
+  /** Directories whose ignore rules are held in memory. */
+  ignoreDirectories: 10_000,
+  /** Shared directories in one checkout. */
+  sharedDirectories: 64,
   /** Records read from storage at once, if a filter may skip many of them. */
   recordsPerScan: 256,
   /** Records that a scan of all records reads first. Its further pages have about `scannedBytes`. */
