@@ -113,8 +113,10 @@ export type {
   CheckoutOptions,
   CheckoutSync,
   CheckoutUpdate,
+  CheckoutUpdateOptions,
+  SharedDirectory,
   SyncOptions,
-} from './services/checkouts/checkouts.js'
+} from './services/checkouts/checkout-requests.js'
 export type { CheckoutProgress } from './services/checkouts/checkout-write.js'
 export type { CommitSummary } from './services/sources/commit-summary.js'
 export { type HealthReportPage, type HealthReportRequest } from './services/health.js'

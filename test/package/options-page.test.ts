@@ -74,7 +74,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'engine.sources.waitForJob': ['WaitOptions', (options) => engine.sources.waitForJob(job, options)],
   'engine.sources.watchJob': ['WatchOptions', (options) => engine.sources.watchJob(job, options).next()],
   'session.checkout': ['CheckoutOptions', (options) => session.checkout('/none', options)],
-  'checkout.update': ['CheckoutOptions', (options) => checkout.update(options)],
+  'checkout.update': ['CheckoutUpdateOptions', (options) => checkout.update(options)],
   'checkout.sync': ['SyncOptions', (options) => checkout.sync(options)],
   'session.exportBundle': ['BundleOptions', (options) => firstOf(session.exportBundle(options))],
   'engine.sessions.importBundle': [

@@ -134,7 +134,19 @@ export const sessionCalls: Calls<main.Session> = {
   manifest: [[{ pathPrefix: '', includeCasExtents: false, ...page }]],
   diff: [[{ ...state, base: false }]],
   exportTar: [[{ checkpointId: id, path: '/' }]],
-  checkout: [['/a', { force: false, signal, onProgress }]],
+  checkout: [
+    [
+      '/a',
+      {
+        force: false,
+        signal,
+        onProgress,
+        gitignore: true,
+        ignore: ['a'],
+        sharedDirectories: [{ path: '/a', from: '/a', copy: false }],
+      },
+    ],
+  ],
   exportBundle: [[{ signal }]],
   commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
   generateCommitSummary: [[]],
@@ -336,7 +348,7 @@ export const secretsCalls: Calls<main.SessionSecrets> = {
 
 export const checkoutCalls: Calls<main.Checkout> = {
   update: [[{ force: false, signal, onProgress }]],
-  sync: [[{ signal }]],
+  sync: [[{ signal, dryRun: false }]],
 }
 
 const key = new Uint8Array(32)

@@ -91,7 +91,8 @@ import type { Analytics } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import type { MessageBus } from '../services/bus/bus.js'
-import type { CheckoutOptions, Checkouts } from '../services/checkouts/checkouts.js'
+import type { CheckoutOptions } from '../services/checkouts/checkout-requests.js'
+import type { Checkouts } from '../services/checkouts/checkouts.js'
 import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles/bundles.js'
 import { summarize, type CommitSummary } from '../services/sources/commit-summary.js'
 import type { KeptCommits } from '../services/sources/kept-commits.js'
@@ -732,9 +733,10 @@ export class Session implements SessionApi {
    *
    * @throws {EngineError} CHECKOUT_MODIFIED when the directory has other files the first time, or a path that differs
    * was changed there since, without `force`. Nothing changed.
+   * @throws {EngineError} ALREADY_EXISTS when the session has a path of `sharedDirectories`. Nothing changed.
    * @throws {EngineError} UNSAFE_PATH when the session has a path that git commits refuse, such as `/.git/config`,
    * unless the engine has `allowGitNames`. Nothing changed.
-   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the directory is outside `hostPaths.roots`.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when a directory is outside `hostPaths.roots`.
    * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
    *
    * @example

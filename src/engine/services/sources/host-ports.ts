@@ -105,6 +105,11 @@ export interface HostTree {
    * Removes an empty directory. False, with nothing changed, if it is not empty. True if it does not exist.
    */
   removeDirectory(path: string): Promise<boolean>
+  /**
+   * Copies another directory, with everything below it, to a path where nothing exists. It appears complete. Symlinks
+   * are copied as symlinks, and other entries that are no files or directories are left out.
+   */
+  copyDirectory(from: HostTree, path: string, signal: AbortSignal): Promise<void>
   /** Removes the leftovers of an interrupted write from a directory. */
   removeTemporary(path: string): Promise<void>
   close(): Promise<void>
