@@ -103,6 +103,7 @@ const engineParts: Readonly<Record<string, string | undefined>> = {
   approvals: 'ApprovalOptions',
   automaticCollection: 'AutomaticCollectionOptions',
   budgets: undefined,
+  exec: 'ProcessOptions',
   git: undefined,
   hostPaths: undefined,
   imports: 'ImportOptions',
@@ -113,6 +114,7 @@ const engineParts: Readonly<Record<string, string | undefined>> = {
 const elsewhere: Readonly<Record<string, string>> = {
   GlobOptions: 'of session.fs, as in node:fs',
   WatchQueueOptions: 'of session.fs, as in node:fs',
+  LayoutOptions: 'a part of CheckoutOptions and ProcessOptions',
   EngineOptions: 'compared row by row',
   RemoteMergeOptions: 'MergeOptions without functions',
   RemoteRebaseOptions: 'RebaseOptions without functions',

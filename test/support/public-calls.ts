@@ -147,6 +147,20 @@ export const sessionCalls: Calls<main.Session> = {
       },
     ],
   ],
+  exec: [
+    [
+      {
+        command: 'a',
+        args: ['a'],
+        cwd: '/',
+        env: { A: 'a' },
+        stdin: new Uint8Array(1),
+        timeoutMs: 1000,
+        maxOutputBytes: 1000,
+        signal,
+      },
+    ],
+  ],
   exportBundle: [[{ signal }]],
   commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
   generateCommitSummary: [[]],
@@ -355,6 +369,7 @@ const key = new Uint8Array(32)
 /** Parameters that take data, such as tags, or objects that are not options. */
 export const data = new Set([
   'initialTags',
+  'env',
   'newTags',
   'labels',
   'metadata',

@@ -233,6 +233,18 @@ export class OpenHostTree implements HostTree {
     })
   }
 
+  clear(): Promise<void> {
+    return explained('/', async () => {
+      await this.#forget('/')
+      for (;;) {
+        const { names, skipped } = await listNames(this.#root, hostLimits.entries)
+        if (skipped > 0) throw hostFailed('EILSEQ', '/')
+        if (names.length === 0) return
+        for (const name of names) await removeTree(this.#root, name)
+      }
+    })
+  }
+
   async removeTemporary(path: string): Promise<void> {
     await explained(path, () =>
       this.#within(path, async (directory) => {

@@ -108,6 +108,8 @@ import {
 } from '../services/merge/merge-requests.js'
 import type { MergeResult, Merges } from '../services/merge/merges.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
+import type { ExecRequest } from '../services/checkouts/exec-request.js'
+import type { Processes } from '../services/checkouts/processes.js'
 import type { Secrets } from '../services/secrets/secrets.js'
 import type { TreeExports } from '../services/sources/tree-exports.js'
 import { SessionAnnotations } from './annotations.js'
@@ -118,6 +120,7 @@ import { SessionCommits } from './commits.js'
 import { checkOut, type Checkout } from './checkout.js'
 import { SessionConflicts } from './conflicts.js'
 import { SessionEvents } from './events.js'
+import { execute, type ExecResult } from './exec.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
 import { SessionHealth } from './health.js'
@@ -143,6 +146,7 @@ export interface SessionServices {
   readonly health: HealthReports
   readonly merges: Merges
   readonly posixLocks: PosixLocks
+  readonly processes: Processes
   readonly secrets: Secrets
 }
 
@@ -745,6 +749,30 @@ export class Session implements SessionApi {
    */
   checkout(directory: string, options?: CheckoutOptions): Promise<Checkout> {
     return checkOut(this.#access, this.#services.checkouts, directory, options)
+  }
+
+  /**
+   * Runs a command of the host on the files of the session, and brings its changes back as one event, or none. The
+   * engine needs the option `exec`. The command runs in a checkout in `exec.directory`, which later commands of the
+   * session use again, with the rights of this process: it is not a sandbox. Commands of one session run one after the
+   * other. Its changes come back whatever its exit code is, and also after a timeout. An abort leaves the session as
+   * it is.
+   *
+   * When the command has ended, processes that it left in its process group are killed.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when the engine has no option `exec`.
+   * @throws {EngineError} PATH_NOT_FOUND when `cwd` is no directory.
+   * @throws {EngineError} HOST_FAILED when the host cannot start the command, or its file system returned an error.
+   * @throws {EngineError} UNSAFE_PATH when the session has, or the command wrote, a name such as `.git`, unless the
+   * engine has `allowGitNames`. The session did not change.
+   * @throws {EngineError} LIMIT_EXCEEDED when the command changed over 100,000 paths, or 100 earlier ones conflicted.
+   *
+   * @example
+   * const { exitCode, stdout, changes } = await session.exec({ command: 'node', args: ['build.js'] })
+   * console.log(exitCode, Buffer.from(stdout).toString(), changes.added)
+   */
+  exec(request: ExecRequest): Promise<ExecResult> {
+    return execute(this.#access, this.#services, request)
   }
 
   /**

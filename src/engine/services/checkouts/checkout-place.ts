@@ -24,6 +24,11 @@ export class Place {
     return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
   }
 
+  async forget(): Promise<void> {
+    this.#core.roots.retainFor(this.#key, [])
+    await this.#core.store.commit({ del: [this.#key] })
+  }
+
   /** Resolves when the trees are stored. The index of the files is stored first. */
   async store(sessionId: string, trees: readonly Dir[]): Promise<void> {
     const encoded: EncodedNode[] = []

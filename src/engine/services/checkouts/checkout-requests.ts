@@ -21,8 +21,8 @@ export interface CheckoutUpdateOptions {
   readonly onProgress?: (progress: CheckoutProgress) => void
 }
 
-/** Options of `session.checkout`. The last three hold for all calls of the returned checkout. */
-export interface CheckoutOptions extends CheckoutUpdateOptions {
+/** The parts of a checkout that are not part of the session. */
+export interface LayoutOptions {
   /**
    * Leaves out the files that the files `.gitignore` of the directory name, by the rules of git: `sync` does not
    * bring them back, and an update neither deletes nor overwrites them, even with `force`. As in git, files of the
@@ -40,6 +40,9 @@ export interface CheckoutOptions extends CheckoutUpdateOptions {
    */
   readonly sharedDirectories?: readonly SharedDirectory[]
 }
+
+/** Options of `session.checkout`. Those of the layout hold for all calls of the returned checkout. */
+export interface CheckoutOptions extends CheckoutUpdateOptions, LayoutOptions {}
 
 /** A directory of the host that appears in a checkout. */
 export interface SharedDirectory {
@@ -89,13 +92,12 @@ export interface Layout {
   readonly shared: readonly SharedDirectory[]
 }
 
+export const layoutNames = { gitignore: true, ignore: true, sharedDirectories: true } as const
 const updateNames = { force: true, signal: true, onProgress: true } as const
 const updateShape = new Shape<CheckoutUpdateOptions>(updateNames)
 const checkoutShape = new Shape<CheckoutOptions>({
   ...updateNames,
-  gitignore: true,
-  ignore: true,
-  sharedDirectories: true,
+  ...layoutNames,
 })
 const sharedShape = new Shape<SharedDirectory>({ path: true, from: true, copy: true })
 const syncShape = new Shape<SyncOptions>({ signal: true, dryRun: true })
@@ -107,13 +109,18 @@ export function parseCheckout(
   parseText('directory', directory, limits.pathBytes)
   const { gitignore, ignore, sharedDirectories, ...update } = checkoutShape.read(options, 'options')
   checkUpdate(update)
-  const shared = parseShared(sharedDirectories)
+  const layout = parseLayout({ gitignore, ignore, sharedDirectories } as LayoutOptions)
+  return { layout, update }
+}
+
+export function parseLayout({ gitignore, ignore, sharedDirectories }: LayoutOptions, prefix = ''): Layout {
+  const shared = parseShared(`${prefix}sharedDirectories`, sharedDirectories)
   const exclusions = {
-    gitignore: parseFlag('gitignore', gitignore, false),
-    ignore: parseIgnore('ignore', ignore),
+    gitignore: parseFlag(`${prefix}gitignore`, gitignore, false),
+    ignore: parseIgnore(`${prefix}ignore`, ignore),
     apart: shared.map(({ path }) => path),
   }
-  return { layout: { exclusions, shared }, update }
+  return { exclusions, shared }
 }
 
 export function parseUpdate(options: CheckoutUpdateOptions): CheckoutUpdateOptions {
@@ -135,11 +142,11 @@ export function parseSync(options: SyncOptions): SyncOptions {
   return copy
 }
 
-export function parseShared(list: unknown): readonly SharedDirectory[] {
+function parseShared(name: string, list: unknown): readonly SharedDirectory[] {
   if (list === undefined) return []
-  const parsed = readList('sharedDirectories', list, limits.sharedDirectories, 'directories').map(
+  const parsed = readList(name, list, limits.sharedDirectories, 'directories').map(
     (one, index): SharedDirectory => {
-      const field = `sharedDirectories[${index}]`
+      const field = `${name}[${index}]`
       const { path, from, copy } = sharedShape.readPart(one as SharedDirectory, field)
       parsePath(path, `${field}.path`)
       if (path === '/') throw invalid(`${field}.path`, 'must not be "/"')
@@ -152,6 +159,6 @@ export function parseShared(list: unknown): readonly SharedDirectory[] {
   const sorted = parsed.map(({ path }) => `${path}/`).sort()
   for (const [index, path] of sorted.entries())
     if (index > 0 && path.startsWith(sorted[index - 1] ?? ''))
-      throw invalid('sharedDirectories', `has "${path.slice(0, -1)}" twice, or inside another one`)
+      throw invalid(name, `has "${path.slice(0, -1)}" twice, or inside another one`)
   return parsed
 }

@@ -79,6 +79,30 @@ export class Checkouts {
     )
   }
 
+  /**
+   * The real path of a directory, which is made when it is missing. Undefined if it has files, and no session was
+   * written there.
+   */
+  claim(core: Core, directory: string): Promise<string | undefined> {
+    return this.#open(core, directory, true, undefined, async (place, tree) => {
+      if ((await new Place(core, place).load()) !== undefined) return tree.directory
+      const listed = await tree.list('/')
+      return listed !== undefined && (listed.entries.length > 0 || listed.skipped > 0)
+        ? undefined
+        : tree.directory
+    })
+  }
+
+  /** Removes everything from a directory. */
+  clear(core: Core, directory: string): Promise<void> {
+    return this.#open(core, directory, false, undefined, (_place, tree) => tree.clear())
+  }
+
+  /** Forgets that a session was written to a directory. Its files stay. */
+  release(core: Core, directory: string): Promise<void> {
+    return this.#open(core, directory, false, undefined, (place) => new Place(core, place).forget())
+  }
+
   /** Aborts running operations, and waits until they have ended. */
   async close(): Promise<void> {
     this.#closing.abort(engineClosed())

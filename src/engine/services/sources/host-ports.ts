@@ -110,6 +110,8 @@ export interface HostTree {
    * are copied as symlinks, and other entries that are no files or directories are left out.
    */
   copyDirectory(from: HostTree, path: string, signal: AbortSignal): Promise<void>
+  /** Removes everything in the directory. */
+  clear(): Promise<void>
   /** Removes the leftovers of an interrupted write from a directory. */
   removeTemporary(path: string): Promise<void>
   close(): Promise<void>
