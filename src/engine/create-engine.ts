@@ -207,6 +207,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await store.close()
     throw error
   }
+  const keptCommits = new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects)
   const services: EngineServices = {
     sources,
     analytics: new Analytics(),
@@ -216,10 +217,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     bundles,
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
-    checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
+    checkouts: new Checkouts(parts.host ?? missing('host'), {
+      allowGitNames,
+      repositoryOf: (caller, live) => keptCommits.repository(caller, live),
+    }),
     collection,
     commits,
-    keptCommits: new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects),
+    keptCommits,
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),

@@ -42,6 +42,7 @@ export type {
   ImportRequest,
   ImportResult,
   PathChange,
+  WorkTreeRequest,
 } from './services/sources/git-ports.js'
 export type {
   Archives,
@@ -59,6 +60,7 @@ export type {
   HostKind,
   HostStat,
   HostTree,
+  RepositoryFile,
   ScanContext,
   ScanResult,
 } from './services/sources/host-ports.js'

@@ -144,6 +144,7 @@ export const sessionCalls: Calls<main.Session> = {
         gitignore: true,
         ignore: ['a'],
         sharedDirectories: [{ path: '/a', from: '/a', copy: false }],
+        git: false,
       },
     ],
   ],

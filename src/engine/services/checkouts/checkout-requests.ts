@@ -39,6 +39,11 @@ export interface LayoutOptions {
    * None by default.
    */
   readonly sharedDirectories?: readonly SharedDirectory[]
+  /**
+   * Writes a directory `.git` in which HEAD and the index have the imported commit that the session builds on, so that
+   * git shows the changes of the session. It is never synced back. Off by default.
+   */
+  readonly git?: boolean
 }
 
 /** Options of `session.checkout`. Those of the layout hold for all calls of the returned checkout. */
@@ -90,9 +95,13 @@ export interface CheckoutSync {
 export interface Layout {
   readonly exclusions: ExclusionOptions
   readonly shared: readonly SharedDirectory[]
+  /** Whether the directory has a repository. */
+  readonly git: boolean
+  /** What the repository ignores: lines as in a `.gitignore`. */
+  readonly excludeLines: readonly string[]
 }
 
-export const layoutNames = { gitignore: true, ignore: true, sharedDirectories: true } as const
+export const layoutNames = { gitignore: true, ignore: true, sharedDirectories: true, git: true } as const
 const updateNames = { force: true, signal: true, onProgress: true } as const
 const updateShape = new Shape<CheckoutUpdateOptions>(updateNames)
 const checkoutShape = new Shape<CheckoutOptions>({
@@ -107,20 +116,26 @@ export function parseCheckout(
   options: CheckoutOptions,
 ): { readonly layout: Layout; readonly update: CheckoutUpdateOptions } {
   parseText('directory', directory, limits.pathBytes)
-  const { gitignore, ignore, sharedDirectories, ...update } = checkoutShape.read(options, 'options')
+  const { gitignore, ignore, sharedDirectories, git, ...update } = checkoutShape.read(options, 'options')
   checkUpdate(update)
-  const layout = parseLayout({ gitignore, ignore, sharedDirectories } as LayoutOptions)
+  const layout = parseLayout({ gitignore, ignore, sharedDirectories, git } as LayoutOptions)
   return { layout, update }
 }
 
-export function parseLayout({ gitignore, ignore, sharedDirectories }: LayoutOptions, prefix = ''): Layout {
+export function parseLayout(
+  { gitignore, ignore, sharedDirectories, ...rest }: LayoutOptions,
+  prefix = '',
+): Layout {
   const shared = parseShared(`${prefix}sharedDirectories`, sharedDirectories)
+  const git = parseFlag(`${prefix}git`, rest.git, false)
   const exclusions = {
     gitignore: parseFlag(`${prefix}gitignore`, gitignore, false),
     ignore: parseIgnore(`${prefix}ignore`, ignore),
-    apart: shared.map(({ path }) => path),
+    apart: [...shared.map(({ path }) => path), ...(git ? ['/.git'] : [])],
   }
-  return { exclusions, shared }
+  // A backslash makes a special character literal.
+  const paths = shared.map(({ path }) => path.replaceAll(/[*?[\\ ]/g, '\\$&'))
+  return { exclusions, shared, git, excludeLines: [...paths, ...(ignore ?? [])] }
 }
 
 export function parseUpdate(options: CheckoutUpdateOptions): CheckoutUpdateOptions {

@@ -6,6 +6,7 @@ import type { TreeChange } from '../../tree/diff.js'
 import { Symlink, type Dir } from '../../tree/node.js'
 import { Disk, FrozenTree, isIn, modified } from './checkout-disk.js'
 import type { Exclusions } from './checkout-exclusions.js'
+import { mustWriteRepository, writeRepository, type CheckoutRepository } from './checkout-git.js'
 import type { NameRule } from './checkout-name-rules.js'
 import type { Place } from './checkout-place.js'
 import type { CheckoutUpdate, CheckoutUpdateOptions } from './checkout-requests.js'
@@ -18,6 +19,8 @@ export interface UpdateOptions extends CheckoutUpdateOptions {
   readonly names: NameRule
   readonly exclusions: Exclusions
   readonly shared: readonly OpenShared[]
+  readonly repository: CheckoutRepository | undefined
+  readonly excludeLines: readonly string[]
 }
 
 /** One write of a tree to a directory. */
@@ -41,6 +44,8 @@ export class Update {
     const { first, empty } = await this.#firstName(bases)
     const target = new FrozenTree(this.#core, to)
     await checkShared(shared, target)
+    const { repository, excludeLines } = this.#options
+    const isStale = repository !== undefined && (await mustWriteRepository(this.#tree, repository, force))
     if (known === undefined && first !== undefined && !force)
       throw modified(
         first,
@@ -71,6 +76,11 @@ export class Update {
       await writer.write(this.#changes(nothing, to))
     } else for (const base of trees) await writer.write(this.#changes(base, to))
     await placeShared(shared, this.#tree, signal)
+    if (isStale)
+      await writeRepository(this.#tree, repository, {
+        exclude: excludeLines,
+        mtimeMs: this.#core.environment.wallClockMs(),
+      })
     if (writer.differing > 0 || known?.sessionId !== sessionId || trees.length > 1)
       await this.#place.store(sessionId, [to])
     else await this.#place.index.flush()

@@ -10,6 +10,7 @@ import type { LiveSession } from '../../session/table/live.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
 import type { Dir } from '../../tree/node.js'
 import { Disk, modified } from './checkout-disk.js'
+import type { CheckoutRepository } from './checkout-git.js'
 import { Exclusions } from './checkout-exclusions.js'
 import { mergeChanges, type Merge } from './checkout-merge.js'
 import { nameRule } from './checkout-name-rules.js'
@@ -30,13 +31,21 @@ import type { Host, HostTree } from '../sources/host-ports.js'
 export class Checkouts {
   readonly #host: () => Promise<Host>
   readonly #allowGitNames: boolean
+  readonly #repositoryOf: (core: Core, live: LiveSession) => CheckoutRepository
   readonly #mutex = new KeyedMutex()
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
 
-  constructor(host: () => Promise<Host>, { allowGitNames }: { readonly allowGitNames: boolean }) {
+  constructor(
+    host: () => Promise<Host>,
+    options: {
+      readonly allowGitNames: boolean
+      readonly repositoryOf: (core: Core, live: LiveSession) => CheckoutRepository
+    },
+  ) {
     this.#host = host
-    this.#allowGitNames = allowGitNames
+    this.#allowGitNames = options.allowGitNames
+    this.#repositoryOf = options.repositoryOf
   }
 
   /** Makes a directory match the current session. The result also contains its real path. */
@@ -48,6 +57,7 @@ export class Checkouts {
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // The state includes all earlier calls.
     using pinned = pinState(core, live)
+    const repository = layout.git ? this.#repositoryOf(core, live) : undefined
     const to = await pinned.state
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
       const shared = await openShared(await this.#host(), tree, layout.shared)
@@ -56,6 +66,8 @@ export class Checkouts {
           ...options,
           ...this.#readOptions(tree, layout, signal),
           shared,
+          repository,
+          excludeLines: layout.excludeLines,
         })
         return { ...(await update.run(live.id, to)), directory: tree.directory }
       } finally {
@@ -109,8 +121,8 @@ export class Checkouts {
     await Promise.allSettled(this.#running)
   }
 
-  #readOptions(tree: HostTree, { exclusions }: Layout, signal: AbortSignal): ReadOptions {
-    const names = nameRule({ platform: tree.platform, allowGitNames: this.#allowGitNames })
+  #readOptions(tree: HostTree, { exclusions, git }: Layout, signal: AbortSignal): ReadOptions {
+    const names = nameRule({ platform: tree.platform, allowGitNames: this.#allowGitNames && !git })
     return { signal, names, exclusions: new Exclusions(tree, exclusions) }
   }
 

@@ -117,6 +117,13 @@ export interface HostTree {
   close(): Promise<void>
 }
 
+/** A file of a repository. A path that ends with a slash is an empty directory. */
+export interface RepositoryFile {
+  /** Relative to `.git`. */
+  readonly path: string
+  readonly parts: readonly Uint8Array[]
+}
+
 /** The directories of the host at and below the configured roots. */
 export interface Host {
   /**
