@@ -16,6 +16,7 @@ import {
   type Engine,
   type Environment,
   type ImportOptions,
+  type ProcessOptions,
   type LogEntry,
   type SecretOptions,
   type Storage,
@@ -131,6 +132,11 @@ export interface EngineOptions {
    * can contain them, and exports write them.
    */
   readonly allowGitNames?: boolean
+  /**
+   * Allows `session.exec`, which runs programs of this host with the rights of this process. Off by default. It is
+   * never available over HTTP.
+   */
+  readonly exec?: ProcessOptions
 }
 
 const optionsShape = new Shape<EngineOptions>({
@@ -150,6 +156,7 @@ const optionsShape = new Shape<EngineOptions>({
   hostPaths: true,
   imports: true,
   allowGitNames: true,
+  exec: true,
   approvals: true,
 })
 
@@ -191,6 +198,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     sessionTtlSeconds,
     imports,
     allowGitNames = false,
+    exec,
     authorize,
     approvals,
     log,
@@ -218,6 +226,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     ...(approvals !== undefined && { approvals }),
     ...(log !== undefined && { log }),
     allowGitNames,
+    ...(exec !== undefined && { exec }),
     ...(secrets !== undefined && { secrets }),
     importer: async () => (await adapter()).importer,
     committer: async () => (await adapter()).committer,
@@ -231,6 +240,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
       const { createHost } = await import('./adapters/host/index.js')
       return createHost({ roots })
     }),
+    runProcess: once(async () => (await import('./adapters/host/index.js')).runProcess),
     reportReader: once(async () => {
       const { createReportReader } = await import('./adapters/junit/index.js')
       return createReportReader()
@@ -345,6 +355,7 @@ export type {
   CheckoutProgress,
   CheckoutSync,
   CheckoutUpdate,
+  CheckoutUpdateOptions,
   Checkpoint,
   CheckpointCreateRequest,
   CheckpointListRequest,
@@ -399,6 +410,9 @@ export type {
   EventPage,
   EventPageOfApi,
   EventType,
+  ExecConflict,
+  ExecRequest,
+  ExecResult,
   FileContent,
   FileForceUnlockRequest,
   FileLock,
@@ -432,6 +446,7 @@ export type {
   JobReference,
   JsonObject,
   JsonValue,
+  LayoutOptions,
   LineEnding,
   LineRange,
   LineageChild,
@@ -478,6 +493,8 @@ export type {
   PosixSetRequest,
   PosixUnlockRequest,
   Preview,
+  ProcessOptions,
+  ProcessResult,
   PromoteRequest,
   PruneRequest,
   PublicOf,
@@ -530,6 +547,7 @@ export type {
   SessionViewApi,
   SetAttributesRequest,
   SetXattrRequest,
+  SharedDirectory,
   SideNames,
   SimilarFiles,
   Source,

@@ -23,6 +23,7 @@ const testShape = new Shape<TestEngineOptions>({
   hostPaths: true,
   imports: true,
   allowGitNames: true,
+  exec: true,
   approvals: true,
 })
 

@@ -124,6 +124,7 @@ const notBounds: Readonly<Record<string, readonly string[]>> = {
     'adapters/archive/tar-reader.ts latestMs',
     'adapters/archive/tar-writer.ts latestHeaderSeconds',
     'adapters/git/pack/pack-index.ts largeOffset',
+    'adapters/git/work-tree.ts longestName',
     'adapters/http/operations/json-bounds.ts hashSeed',
     'engine/fs/arguments.ts int32Max',
     'engine/fs/ranges.ts int32Max',

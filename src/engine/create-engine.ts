@@ -34,6 +34,8 @@ import type { Archives } from './services/sources/source-ports.js'
 import { UsageMeter } from './services/usage.js'
 import { Merges } from './services/merge/merges.js'
 import { PosixLocks } from './services/locks/posix-locks.js'
+import type { RunProcess } from './services/checkouts/process-ports.js'
+import { parseProcessOptions, Processes, type ProcessOptions } from './services/checkouts/processes.js'
 import type { ReportReader } from './services/report-ports.js'
 import { parseSecretOptions, randomKeyRing, type SecretOptions } from './services/secrets/secret-keys.js'
 import { Secrets } from './services/secrets/secrets.js'
@@ -83,6 +85,8 @@ export interface EngineParts {
   readonly automaticCollection?: AutomaticCollectionOptions | boolean
   /** Allows checkouts to read and write names that git takes for `.git`. By default, they are rejected. */
   readonly allowGitNames?: boolean
+  /** Allows `session.exec`. By default, it is refused. */
+  readonly exec?: ProcessOptions
   /** The longest time of an import, and the lowest rate of its source. */
   readonly imports?: ImportOptions
   /** Adapters, loaded when they are first needed. */
@@ -92,6 +96,7 @@ export interface EngineParts {
   readonly archives?: () => Promise<Archives>
   readonly host?: () => Promise<Host>
   readonly reportReader?: () => Promise<ReportReader>
+  readonly runProcess?: () => Promise<RunProcess>
   readonly bundleFiles?: () => Promise<BundleFiles>
   /** Throws if a source with this remote is not allowed. */
   readonly checkRemote?: (remote: GitRemote) => Promise<void>
@@ -118,6 +123,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const selfApproval = parseApprovalOptions(parts.approvals)
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
+  const processOptions = parseProcessOptions(parts.exec)
   const opened = await parts.storage.open()
   // The only read of `durable`. It selects the implementations below.
   const { durable } = opened.capabilities
@@ -201,6 +207,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await store.close()
     throw error
   }
+  const keptCommits = new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects)
   const services: EngineServices = {
     sources,
     analytics: new Analytics(),
@@ -210,10 +217,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     bundles,
     cache: new CacheService({ maxBytes: cacheBytes }),
     bus: new MessageBus(),
-    checkouts: new Checkouts(parts.host ?? missing('host'), { allowGitNames }),
+    checkouts: new Checkouts(parts.host ?? missing('host'), {
+      allowGitNames,
+      repositoryOf: (caller, live) => keptCommits.repository(caller, live),
+    }),
     collection,
     commits,
-    keptCommits: new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects),
+    keptCommits,
     exports: new TreeExports(parts.archives ?? missing('archives')),
     fileLocks: new FileLocks(),
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
@@ -221,6 +231,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
       revision: (caller, sourceId, revisionId) => sources.baseline(caller, sourceId, revisionId),
     }),
     posixLocks: new PosixLocks(),
+    processes: new Processes(processOptions, parts.runProcess ?? missing('runProcess')),
     usage: new UsageMeter(),
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),
   }

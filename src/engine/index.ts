@@ -114,8 +114,15 @@ export type {
   CheckoutOptions,
   CheckoutSync,
   CheckoutUpdate,
+  CheckoutUpdateOptions,
+  LayoutOptions,
+  SharedDirectory,
   SyncOptions,
-} from './services/checkouts/checkouts.js'
+} from './services/checkouts/checkout-requests.js'
+export type { ExecConflict, ExecResult } from './facade/exec.js'
+export type { ExecRequest } from './services/checkouts/exec-request.js'
+export type { ProcessResult } from './services/checkouts/process-ports.js'
+export type { ProcessOptions } from './services/checkouts/processes.js'
 export type { CheckoutProgress } from './services/checkouts/checkout-write.js'
 export type { CommitSummary } from './services/sources/commit-summary.js'
 export { type HealthReportPage, type HealthReportRequest } from './services/health.js'

@@ -14,7 +14,7 @@ export type {
 export { currentFormat, formats } from './storage/format.js'
 export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
 export { firstAtLeast, firstWhere } from './base/ascending.js'
-export { abortable, untilAborted } from './base/abort.js'
+export { abortable, onAbort as onAborted, untilAborted } from './base/abort.js'
 export { EngineError, invalid } from './base/errors.js'
 export { checkSignal } from './base/abort.js'
 export { isCount, isListOf, isText, isTupleOf, isWith, type Checks, type Guard } from './base/checks.js'
@@ -42,6 +42,7 @@ export type {
   ImportRequest,
   ImportResult,
   PathChange,
+  WorkTreeRequest,
 } from './services/sources/git-ports.js'
 export type {
   Archives,
@@ -59,7 +60,9 @@ export type {
   HostKind,
   HostStat,
   HostTree,
+  RepositoryFile,
   ScanContext,
   ScanResult,
 } from './services/sources/host-ports.js'
+export type { ProcessRequest, ProcessResult } from './services/checkouts/process-ports.js'
 export type { BundleBlock, BundleFiles } from './services/bundles/bundle-ports.js'

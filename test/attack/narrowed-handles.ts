@@ -30,6 +30,7 @@ const others = [
   'approvals.decide',
   'commit',
   'checkout',
+  'exec',
   'health',
   'sessions',
 ] as const

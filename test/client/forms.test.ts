@@ -49,9 +49,9 @@ test('of sources', () => {
 })
 
 test('of a session', () => {
-  // Tokens replace narrowed handles; drafts are handles; checkouts and archives are on the host, or are streams.
+  // Tokens replace narrowed handles; drafts are handles; checkouts, commands and archives are on the host, or are streams.
   expectTypeOf<Missing<Session, RemoteSession>>().toEqualTypeOf<
-    'narrow' | 'checkout' | 'draft' | 'exportBundle' | 'exportTar'
+    'narrow' | 'checkout' | 'draft' | 'exec' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
   // These contain or return handles; mergers are functions; events have no principal, published messages have no id,

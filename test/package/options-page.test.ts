@@ -79,7 +79,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'engine.sources.waitForJob': ['WaitOptions', (options) => engine.sources.waitForJob(job, options)],
   'engine.sources.watchJob': ['WatchOptions', (options) => engine.sources.watchJob(job, options).next()],
   'session.checkout': ['CheckoutOptions', (options) => session.checkout('/none', options)],
-  'checkout.update': ['CheckoutOptions', (options) => checkout.update(options)],
+  'checkout.update': ['CheckoutUpdateOptions', (options) => checkout.update(options)],
   'checkout.sync': ['SyncOptions', (options) => checkout.sync(options)],
   'session.exportBundle': ['BundleOptions', (options) => firstOf(session.exportBundle(options))],
   'engine.sessions.importBundle': [
@@ -109,6 +109,7 @@ const engineParts: Readonly<Record<string, string | undefined>> = {
   approvals: 'ApprovalOptions',
   automaticCollection: 'AutomaticCollectionOptions',
   budgets: undefined,
+  exec: 'ProcessOptions',
   git: undefined,
   hostPaths: undefined,
   imports: 'ImportOptions',
@@ -119,6 +120,7 @@ const engineParts: Readonly<Record<string, string | undefined>> = {
 const elsewhere: Readonly<Record<string, string>> = {
   GlobOptions: 'of session.fs, as in node:fs',
   WatchQueueOptions: 'of session.fs, as in node:fs',
+  LayoutOptions: 'a part of CheckoutOptions and ProcessOptions',
   EngineOptions: 'compared row by row',
   RemoteMergeOptions: 'MergeOptions without functions',
   RemoteRebaseOptions: 'RebaseOptions without functions',

@@ -1,4 +1,5 @@
 /** The names that code in the documentation may use without declaring them. Compiled together with the pages. */
+import { dirname } from 'node:path'
 import { mkdir } from 'node:fs/promises'
 import { openEngine, type Engine, type Session } from 'forkspace'
 
@@ -23,6 +24,7 @@ export async function makeWorld(directory: string): Promise<World> {
   const engine = await openEngine({
     git: { allowPrivateAddresses: true },
     hostPaths: { roots: [directory] },
+    exec: { directory: `${directory}/exec`, path: `${dirname(process.execPath)}:/usr/bin:/bin` },
   })
   const session = await engine.sessions.create({
     files: { '/README.md': '# An app\n', '/src/a.ts': 'export const a = 1\n', '/config.json': '{}\n' },

@@ -139,7 +139,34 @@ export const sessionCalls: Calls<main.Session> = {
   manifest: [[{ pathPrefix: '', includeCasExtents: false, ...page }]],
   diff: [[{ ...state, base: false }]],
   exportTar: [[{ checkpointId: id, path: '/' }]],
-  checkout: [['/a', { force: false, signal, onProgress }]],
+  checkout: [
+    [
+      '/a',
+      {
+        force: false,
+        signal,
+        onProgress,
+        gitignore: true,
+        ignore: ['a'],
+        sharedDirectories: [{ path: '/a', from: '/a', copy: false }],
+        git: false,
+      },
+    ],
+  ],
+  exec: [
+    [
+      {
+        command: 'a',
+        args: ['a'],
+        cwd: '/',
+        env: { A: 'a' },
+        stdin: new Uint8Array(1),
+        timeoutMs: 1000,
+        maxOutputBytes: 1000,
+        signal,
+      },
+    ],
+  ],
   exportBundle: [[{ signal }]],
   commit: [[{ message: 'a', author: { name: 'a', email: 'b' }, gitBranch: { branchName: 'c' }, signal }]],
   generateCommitSummary: [[]],
@@ -341,7 +368,7 @@ export const secretsCalls: Calls<main.SessionSecrets> = {
 
 export const checkoutCalls: Calls<main.Checkout> = {
   update: [[{ force: false, signal, onProgress }]],
-  sync: [[{ signal }]],
+  sync: [[{ signal, dryRun: false }]],
 }
 
 const key = new Uint8Array(32)
@@ -350,6 +377,7 @@ export const dataMethods = new Set(['withMetadata'])
 /** Parameters that take data, such as tags, or objects that are not options. */
 export const data = new Set([
   'initialTags',
+  'env',
   'newTags',
   'labels',
   'metadata',

@@ -226,7 +226,7 @@ describe('on a client', () => {
     'onJob',
     'sent',
   ]
-  const inProcess = [...absent, 'checkout', 'exportBundle', 'follow', 'verify']
+  const inProcess = [...absent, 'checkout', 'exec', 'exportBundle', 'follow', 'verify']
   readsAtTheCall('engine', () => remote.client, calls.engineCalls, inProcess)
   readsAtTheCall('sessions', () => remote.client.sessions, calls.sessionsCalls, inProcess)
   readsAtTheCall('sources', () => remote.client.sources, calls.sourcesCalls, inProcess)

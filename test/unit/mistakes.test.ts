@@ -135,7 +135,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'an unknown capability',
     () => Promise.resolve().then(() => session.narrow({ without: ['file.write' as never] })),
-    'INVALID_ARGUMENT without[0]: unknown capability "file.write"; did you mean "files.write"? The capabilities are files.read, files.write, history, fork, delete, locks, locks.force, annotations, approvals, approvals.decide, commit, checkout, promote, cache, bus, health, secrets, sources, sessions, usage.',
+    'INVALID_ARGUMENT without[0]: unknown capability "file.write"; did you mean "files.write"? The capabilities are files.read, files.write, history, fork, delete, locks, locks.force, annotations, approvals, approvals.decide, commit, checkout, exec, promote, cache, bus, health, secrets, sources, sessions, usage.',
   ],
   [
     'restore with a label',

@@ -26,7 +26,10 @@ let directory: string
 
 beforeEach(async () => {
   directory = realpathSync(mkdtempSync(join(tmpdir(), 'permissions-')))
-  engine = await openEngine({ hostPaths: { roots: [directory] } })
+  engine = await openEngine({
+    hostPaths: { roots: [directory] },
+    exec: { directory: join(directory, 'exec'), path: '/usr/bin:/bin' },
+  })
   session = await engine.sessions.create({ files: { '/a': 'secret', '/d/b': 'two' } })
   await session.checkpoint({ checkpointLabel: 'one' })
   await session.files.write({ path: '/new', content: 'new' })
@@ -85,6 +88,7 @@ const natively: Readonly<
     const checkout = await handle.checkout(join(directory, 'out'))
     return checkout.sync()
   },
+  exec: (handle) => handle.exec({ command: 'true' }),
   'fs.read': ({ fs }) => fs.promises.readFile('/a'),
   'fs.write': ({ fs }) => fs.promises.writeFile('/a', 'changed'),
 }

@@ -212,7 +212,7 @@ describe('from a client', () => {
     'onJob',
     'sent',
   ]
-  const inProcess = [...nativeOnly, 'checkout', 'exportBundle', 'follow', 'verify', 'watch']
+  const inProcess = [...nativeOnly, 'checkout', 'exec', 'exportBundle', 'follow', 'verify', 'watch']
   const wireSources: calls.Calls<main.Sources> = {
     ...calls.sourcesCalls,
     create: calls.sourcesCalls.create.slice(0, 4),

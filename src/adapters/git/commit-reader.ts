@@ -10,6 +10,7 @@ import { PackBuilder } from './pack/build-pack.js'
 import { formatBundleHeader } from './pack/bundle-header.js'
 import { emptyTreeId, formatOf, type ObjectFormat } from './objects/object-id.js'
 import { describeCommit } from './objects/raw-commit.js'
+import { formatWorkTree } from './work-tree.js'
 import { entryKind, parseTree, type RawEntry } from './objects/raw-tree.js'
 
 /** Reads commits from objects that the engine has. It needs no repository. */
@@ -34,6 +35,8 @@ export const commitReader: CommitReader = {
   },
 
   bundle: writeBundle,
+
+  workTree: formatWorkTree,
 }
 
 async function* writeBundle(request: GitBundleRequest): AsyncGenerator<Uint8Array, void> {

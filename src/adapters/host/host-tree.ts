@@ -2,7 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import type { HostEntry, HostStat, HostTree } from '../../engine/ports.js'
+import { EngineError, type HostEntry, type HostStat, type HostTree } from '../../engine/ports.js'
+import { copyDirectory, removeTree } from './copy-directory.js'
 import type { DirectoryHandle } from './directory-handle.js'
 import { absent, errnoOf, explained, hostFailed, hostPathNotAllowed, unless } from './host-errors.js'
 import { describeStat } from './host-stat.js'
@@ -14,6 +15,10 @@ const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
 /** A Linux flag for which Node has no constant. It opens a symlink itself instead of its target. */
 const O_PATH = 0o10000000
+
+function temporaryNameOf(random: Buffer): string {
+  return `.forkspace-${random.toString('hex')}.tmp`
+}
 
 const temporaryName = /^\.forkspace-[0-9a-f]{16}\.tmp$/
 
@@ -207,11 +212,44 @@ export class OpenHostTree implements HostTree {
     return removed ?? true
   }
 
+  copyDirectory(from: HostTree, path: string, signal: AbortSignal): Promise<void> {
+    if (!(from instanceof OpenHostTree)) throw new EngineError('INTERNAL', 'the directory has another host')
+    return this.#change(path, async (directory, name) => {
+      const temporary = temporaryNameOf(randomBytes(8))
+      try {
+        await directory.at(temporary, (at) => fs.mkdir(at, 0o700))
+        const copy = await directory.enter(temporary)
+        if (copy === undefined) throw hostFailed('ESTALE', path)
+        try {
+          await copyDirectory(from.#root, copy, signal)
+        } finally {
+          await copy.close()
+        }
+        await directory.at(temporary, (at) => directory.at(name, (to) => fs.rename(at, to)))
+      } catch (error) {
+        await removeTree(directory, temporary).catch(() => undefined)
+        throw error
+      }
+    })
+  }
+
+  clear(): Promise<void> {
+    return explained('/', async () => {
+      await this.#forget('/')
+      for (;;) {
+        const { names, skipped } = await listNames(this.#root, hostLimits.entries)
+        if (skipped > 0) throw hostFailed('EILSEQ', '/')
+        if (names.length === 0) return
+        for (const name of names) await removeTree(this.#root, name)
+      }
+    })
+  }
+
   async removeTemporary(path: string): Promise<void> {
     await explained(path, () =>
       this.#within(path, async (directory) => {
         const { names } = await listNames(directory, hostLimits.entries)
-        for (const name of names) if (temporaryName.test(name)) await removeQuietly(directory, name)
+        for (const name of names) if (temporaryName.test(name)) await removeTree(directory, name)
       }),
     )
   }
@@ -232,7 +270,7 @@ export class OpenHostTree implements HostTree {
     ) => Promise<T>,
   ): Promise<T> {
     return this.#change(path, async (directory, name) => {
-      const temporary = `.forkspace-${randomBytes(8).toString('hex')}.tmp`
+      const temporary = temporaryNameOf(randomBytes(8))
       const moveIntoPlace = (): Promise<void> =>
         directory.at(temporary, (from) => directory.at(name, (to) => fs.rename(from, to)))
       try {

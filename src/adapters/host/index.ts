@@ -10,6 +10,8 @@ export { listNames, statAll } from './list-names.js'
 export { openFile } from './read-file.js'
 export { Roots } from './roots.js'
 
+export { runProcess } from './run-process.js'
+
 export interface HostOptions {
   /** Directories that may be read and written, with everything below them. */
   readonly roots: readonly string[]

@@ -20,6 +20,11 @@ export const hostLimits = {
   namesPerText: 4096,
   /** The number of directories of one tree that stay open for later calls. */
   openDirectories: 64,
+  /** How long the outputs of a command may stay open after its end, because of a process that left its group. */
+  outputGraceMs: 500,
+  /** How long to wait for the end of killed processes, and the time between two looks at them. */
+  groupGraceMs: 1000,
+  groupStepMs: 5,
   /** The number of names that one read of a directory requests. */
   namesPerRead: 512,
 } as const

@@ -47,12 +47,13 @@ export function parseGlob(pattern: string, field = 'pattern'): Glob {
 /** Parses a glob for text. Throws the errors of {@link parseGlob}. */
 export function parseTextGlob(pattern: string, field = 'pattern'): TextGlob {
   const pieces = parsePattern(pattern, false, field)
+  return { pattern, size: sizeOf(pieces), matches: textMatcher(pieces) }
+}
+
+/** A match of a whole text with pieces of a pattern, in which `/` and a leading dot are ordinary characters. */
+export function textMatcher(pieces: readonly Piece[]): (text: string) => boolean {
   const machine = new Machine(pieces, false)
-  return {
-    pattern,
-    size: sizeOf(pieces),
-    matches: (text) => machine.accepts(machine.run(machine.start, text), text),
-  }
+  return (text) => machine.accepts(machine.run(machine.start, text), text)
 }
 
 function sizeOf(pieces: readonly Piece[]): number {

@@ -418,6 +418,28 @@ export const limits = {
   checkoutWritesAtOnce: 8,
   /** Interrupted checkouts in a row whose states are remembered. */
   checkoutInterruptions: 16,
+  /** Patterns that a caller passes to one checkout. */
+  ignorePatterns: 1000,
+  /** Bytes of the ignore rules that apply to one path of a checked-out directory, and of a caller's patterns. */
+  ignoreBytes: 256 * 1024,
+  /** Directories whose ignore rules are held in memory. */
+  ignoreDirectories: 10_000,
+  /** The time of a command without `timeoutMs`, and the longest one. */
+  execMs: 10 * 60 * 1000,
+  execMostMs: 24 * 60 * 60 * 1000,
+  /** Bytes that are kept of each output of a command without `maxOutputBytes`, and the most. */
+  execOutputBytes: 2 ** 20,
+  execMostOutputBytes: 64 * 2 ** 20,
+  /** The standard input of a command, in bytes. */
+  execInputBytes: 64 * 2 ** 20,
+  /** Arguments and variables of a command, and bytes in one of them. */
+  execArguments: 10_000,
+  execVariables: 1000,
+  execArgumentBytes: 128 * 1024,
+  /** Directories with the files of conflicting commands of one session. */
+  execConflicts: 100,
+  /** Shared directories in one checkout. */
+  sharedDirectories: 64,
   /** Records read from storage at once, if a filter may skip many of them. */
   recordsPerScan: 256,
   /** Records that a scan of all records reads first. Its further pages have about `scannedBytes`. */

@@ -1,12 +1,15 @@
 import {
   parseCheckout,
   parseSync,
-  type Checkouts,
+  parseUpdate,
   type CheckoutOptions,
   type CheckoutSync,
   type CheckoutUpdate,
+  type CheckoutUpdateOptions,
+  type Layout,
   type SyncOptions,
-} from '../services/checkouts/checkouts.js'
+} from '../services/checkouts/checkout-requests.js'
+import type { Checkouts } from '../services/checkouts/checkouts.js'
 import type { SessionAccess } from '../session/access/session-access.js'
 
 /** Writes a session to a directory of the host. */
@@ -16,12 +19,12 @@ export async function checkOut(
   directory: string,
   options: CheckoutOptions = {},
 ): Promise<Checkout> {
-  const copy = parseCheckout(directory, options)
-  const { directory: realPath, ...update } = await access.look('checkout', (live) => {
+  const { layout, update } = parseCheckout(directory, options)
+  const { directory: realPath, ...initial } = await access.look('checkout', (live) => {
     access.permit('getManifest')
-    return checkouts.update(access.core, live, directory, copy)
+    return checkouts.update(access.core, live, directory, { ...update, layout })
   })
-  return new Checkout(access, checkouts, realPath, update)
+  return new Checkout(access, checkouts, { directory: realPath, layout, initial })
 }
 
 /**
@@ -40,11 +43,17 @@ export class Checkout {
   readonly initial: CheckoutUpdate
   readonly #access: SessionAccess
   readonly #checkouts: Checkouts
+  readonly #layout: Layout
 
   /** @internal */
-  constructor(access: SessionAccess, checkouts: Checkouts, directory: string, initial: CheckoutUpdate) {
-    this.directory = directory
-    this.initial = initial
+  constructor(
+    access: SessionAccess,
+    checkouts: Checkouts,
+    written: { readonly directory: string; readonly layout: Layout; readonly initial: CheckoutUpdate },
+  ) {
+    this.directory = written.directory
+    this.initial = written.initial
+    this.#layout = written.layout
     this.#access = access
     this.#checkouts = checkouts
   }
@@ -56,6 +65,7 @@ export class Checkout {
    *
    * @throws {EngineError} CHECKOUT_MODIFIED when a path that differs was changed in the directory, without `force`.
    * Nothing changed.
+   * @throws {EngineError} ALREADY_EXISTS when the session has a path of `sharedDirectories`. Nothing changed.
    * @throws {EngineError} UNSAFE_PATH when the session has a path that git commits refuse, such as `/.git/config`,
    * unless the engine has `allowGitNames`. Nothing changed.
    * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the directory was moved outside `hostPaths.roots`.
@@ -66,8 +76,8 @@ export class Checkout {
    * await session.files.write({ path: '/a.txt', content: 'two' })
    * const { written, removed } = await checkout.update()
    */
-  async update(options: CheckoutOptions = {}): Promise<CheckoutUpdate> {
-    const copy = parseCheckout(this.directory, options)
+  async update(options: CheckoutUpdateOptions = {}): Promise<CheckoutUpdate> {
+    const copy = { ...parseUpdate(options), layout: this.#layout }
     return this.#access.look('checkout', async (live) => {
       this.#access.permit('getManifest')
       const { written, removed } = await this.#checkouts.update(this.#access.core, live, this.directory, copy)
@@ -77,13 +87,14 @@ export class Checkout {
 
   /**
    * Carries the changes in the directory since the last write over to the session, as one event, or none when nothing
-   * changed.
+   * changed. With `dryRun` it returns the same, or fails the same, and changes nothing.
    *
    * @throws {EngineError} CHECKOUT_MODIFIED when the session changed one of these paths differently, or another
    * session was written to the directory since. Nothing changed.
    * @throws {EngineError} UNSAFE_PATH when an added or changed path has a name such as `.git`, unless the engine has
    * `allowGitNames`. Nothing changed.
-   * @throws {EngineError} LIMIT_EXCEEDED when over 100,000 paths changed.
+   * @throws {EngineError} LIMIT_EXCEEDED when over 100,000 paths changed, or the files `.gitignore` of one path have
+   * over 256 KiB.
    * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
    *
    * @example
@@ -91,7 +102,7 @@ export class Checkout {
    * const { added, modified, removed } = await checkout.sync()
    */
   async sync(options: SyncOptions = {}): Promise<CheckoutSync> {
-    const copy = parseSync(options)
+    const copy = { ...parseSync(options), layout: this.#layout }
     return this.#access.run('syncCheckout', (live) => {
       this.#access.permit('applyBatch')
       return this.#checkouts.sync(this.#access.core, live, this.directory, copy)

@@ -530,6 +530,7 @@ export class Engine extends EngineScope {
       await this.#services.sources.jobs.close()
       this.#services.bundles.close()
       await this.#services.commits.close()
+      await this.#services.processes.close()
       await this.#services.checkouts.close()
       await this.#services.collection.close()
       for (const live of core.table.live.values()) await live.tail

@@ -95,7 +95,8 @@ import type { Analytics } from '../services/analytics.js'
 import type { Annotations } from '../services/annotations.js'
 import type { Approvals } from '../services/approvals.js'
 import type { MessageBus } from '../services/bus/bus.js'
-import type { CheckoutOptions, Checkouts } from '../services/checkouts/checkouts.js'
+import type { CheckoutOptions } from '../services/checkouts/checkout-requests.js'
+import type { Checkouts } from '../services/checkouts/checkouts.js'
 import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles/bundles.js'
 import { summarize, type CommitSummary } from '../services/sources/commit-summary.js'
 import type { KeptCommits } from '../services/sources/kept-commits.js'
@@ -112,6 +113,8 @@ import {
 import { applyDraft } from '../services/merge/draft-changes.js'
 import type { MergeResult, Merges } from '../services/merge/merges.js'
 import type { PosixLocks } from '../services/locks/posix-locks.js'
+import type { ExecRequest } from '../services/checkouts/exec-request.js'
+import type { Processes } from '../services/checkouts/processes.js'
 import type { Secrets } from '../services/secrets/secrets.js'
 import type { TreeExports } from '../services/sources/tree-exports.js'
 import { SessionAnnotations } from './annotations.js'
@@ -123,6 +126,7 @@ import { checkOut, type Checkout } from './checkout.js'
 import { SessionConflicts } from './conflicts.js'
 import { SessionDraft } from './session-draft.js'
 import { SessionEvents } from './events.js'
+import { execute, type ExecResult } from './exec.js'
 import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
 import { SessionHealth } from './health.js'
@@ -148,6 +152,7 @@ export interface SessionServices {
   readonly health: HealthReports
   readonly merges: Merges
   readonly posixLocks: PosixLocks
+  readonly processes: Processes
   readonly secrets: Secrets
 }
 
@@ -803,9 +808,10 @@ export class Session implements SessionApi {
    *
    * @throws {EngineError} CHECKOUT_MODIFIED when the directory has other files the first time, or a path that differs
    * was changed there since, without `force`. Nothing changed.
+   * @throws {EngineError} ALREADY_EXISTS when the session has a path of `sharedDirectories`. Nothing changed.
    * @throws {EngineError} UNSAFE_PATH when the session has a path that git commits refuse, such as `/.git/config`,
    * unless the engine has `allowGitNames`. Nothing changed.
-   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when the directory is outside `hostPaths.roots`.
+   * @throws {EngineError} HOST_PATH_NOT_ALLOWED when a directory is outside `hostPaths.roots`.
    * @throws {EngineError} HOST_FAILED when the file system of the host returned an error.
    *
    * @example
@@ -814,6 +820,30 @@ export class Session implements SessionApi {
    */
   checkout(directory: string, options?: CheckoutOptions): Promise<Checkout> {
     return checkOut(this.#access, this.#services.checkouts, directory, options)
+  }
+
+  /**
+   * Runs a command of the host on the files of the session, and brings its changes back as one event, or none. The
+   * engine needs the option `exec`. The command runs in a checkout in `exec.directory`, which later commands of the
+   * session use again, with the rights of this process: it is not a sandbox. Commands of one session run one after the
+   * other. Its changes come back whatever its exit code is, and also after a timeout. An abort leaves the session as
+   * it is.
+   *
+   * When the command has ended, processes that it left in its process group are killed.
+   *
+   * @throws {EngineError} PERMISSION_DENIED when the engine has no option `exec`.
+   * @throws {EngineError} PATH_NOT_FOUND when `cwd` is no directory.
+   * @throws {EngineError} HOST_FAILED when the host cannot start the command, or its file system returned an error.
+   * @throws {EngineError} UNSAFE_PATH when the session has, or the command wrote, a name such as `.git`, unless the
+   * engine has `allowGitNames`. The session did not change.
+   * @throws {EngineError} LIMIT_EXCEEDED when the command changed over 100,000 paths, or 100 earlier ones conflicted.
+   *
+   * @example
+   * const { exitCode, stdout, changes } = await session.exec({ command: 'node', args: ['build.js'] })
+   * console.log(exitCode, Buffer.from(stdout).toString(), changes.added)
+   */
+  exec(request: ExecRequest): Promise<ExecResult> {
+    return execute(this.#access, this.#services, request)
   }
 
   /**

@@ -29,6 +29,8 @@ export const nativeActions = {
   checkout: { capabilities: ['checkout', 'files.read'] },
   /** Applies the changes of a checked-out directory to the session. */
   syncCheckout: { capabilities: ['checkout', 'files.read', 'files.write'] },
+  /** Runs a command of the host in a checkout. */
+  exec: { capabilities: ['exec', 'checkout', 'files.read', 'files.write'] },
   /** Reads of `session.fs`. */
   'fs.read': { capabilities: ['files.read'] },
   /** Changes of `session.fs`. */

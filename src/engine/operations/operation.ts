@@ -19,6 +19,7 @@ export const capabilities = [
   'approvals.decide',
   'commit',
   'checkout',
+  'exec',
   'promote',
   'cache',
   'bus',

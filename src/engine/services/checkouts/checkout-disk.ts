@@ -40,6 +40,12 @@ export class FrozenTree {
   }
 }
 
+/** Whether one of the trees has an entry at a path. */
+export async function isIn(trees: readonly FrozenTree[], path: string): Promise<boolean> {
+  for (const tree of trees) if ((await tree.find(path)) !== undefined) return true
+  return false
+}
+
 /** Compares a directory of the host with nodes of trees. */
 export class Disk {
   readonly core: Core

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../base/cooperative.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { BlobRef } from '../../cas/blob.js'
@@ -7,6 +8,7 @@ import { Dir, FileNode, noAttributes, LinkedFile, Symlink, type Node } from '../
 import type { Xattrs } from '../../tree/xattrs.js'
 import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
 import { nodesIn } from './checkout-entries.js'
+import type { Exclusions } from './checkout-exclusions.js'
 import type { NameRule } from './checkout-name-rules.js'
 import type { HostEntry } from '../sources/host-ports.js'
 
@@ -37,6 +39,12 @@ export interface DiskChange {
   readonly found: Found | undefined
 }
 
+export interface ReadOptions {
+  readonly signal: AbortSignal
+  readonly names: NameRule
+  readonly exclusions: Exclusions
+}
+
 /** Finds the changes in a directory of the host, and applies them to the tree that was written there. */
 export class DiskReader {
   /** The changes; a directory comes before its entries. */
@@ -50,66 +58,100 @@ export class DiskReader {
   readonly #builder: TreeBuilder
   readonly #signal: AbortSignal
   readonly #names: NameRule
+  readonly #exclusions: Exclusions
+  readonly #slice: TimeSlice
+  /** New directories, each below the one before it, that have only had entries that are left out so far. */
+  readonly #undecided: { readonly path: string; readonly add: () => Promise<void> }[] = []
   /** The first path found of each hard-linked file, by its inode number on the host. */
   readonly #linked = new Map<string, string>()
 
   /** `builder` must start with `root`. */
-  constructor(
-    disk: Disk,
-    root: Dir,
-    builder: TreeBuilder,
-    { signal, names }: { readonly signal: AbortSignal; readonly names: NameRule },
-  ) {
+  constructor(disk: Disk, root: Dir, builder: TreeBuilder, { signal, names, exclusions }: ReadOptions) {
     this.#disk = disk
     this.#root = root
     this.#builder = builder
     this.#signal = signal
     this.#names = names
+    this.#exclusions = exclusions
+    this.#slice = new TimeSlice(disk.core.environment)
   }
 
-  read(): Promise<void> {
-    return this.#directory('', this.#root)
+  async read(): Promise<void> {
+    await this.#directory('', this.#root)
   }
 
-  /** The `path` of the root is ''. */
-  async #directory(path: string, dir: Dir | undefined): Promise<void> {
+  /** The `path` of the root is ''. Returns whether an entry was left out. */
+  async #directory(path: string, dir: Dir | undefined): Promise<boolean> {
+    let leftOut = false
     const before =
       dir === undefined ? new Map<string, Node>() : await nodesIn(this.#disk.core, this.#root, dir)
     const listed = await this.#disk.tree.list(path || '/')
     this.skipped += listed?.skipped ?? 0
     for (const entry of listed?.entries ?? []) {
       this.#signal.throwIfAborted()
+      if (this.#slice.over) await this.#slice.next()
       const { name } = entry
-      const isThere = await this.#entry(`${path}/${name}`, entry, before.get(name))
-      if (isThere) before.delete(name)
+      const known = before.get(name)
+      if (await this.#isLeftOut(`${path}/${name}`, entry, known)) {
+        leftOut = true
+        continue
+      }
+      const isThere = await this.#entry(`${path}/${name}`, entry, known)
+      if (isThere === 'left out') leftOut = true
+      else if (isThere) before.delete(name)
     }
     for (const [name, node] of before) await this.#gone(`${path}/${name}`, node)
     await this.#disk.index.rest()
+    return leftOut
+  }
+
+  /** As in git, an entry of the session is never left out. A directory in the place of a file is another entry. */
+  async #isLeftOut(path: string, { kind }: HostEntry, before: Node | undefined): Promise<boolean> {
+    const isDirectory = kind === 'directory'
+    if (before !== undefined && before instanceof Dir === isDirectory) return false
+    return this.#exclusions.leavesOut(path, isDirectory)
   }
 
   /** Returns false if the entry counts as missing. */
-  async #entry(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean> {
-    if (entry.kind === 'directory') await this.#foundDirectory(path, entry, before)
-    else if (entry.kind === 'file') return this.#foundFile(path, entry, before)
-    else if (entry.kind === 'symlink') return this.#foundSymlink(path, entry, before)
-    else {
-      this.skipped++
-      return false
+  async #entry(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean | 'left out'> {
+    if (entry.kind === 'directory') return this.#foundDirectory(path, entry, before)
+    if (entry.kind === 'file') return this.#foundFile(path, entry, before)
+    if (entry.kind === 'symlink') return this.#foundSymlink(path, entry, before)
+    this.skipped++
+    return false
+  }
+
+  /** A new directory in which every entry is left out is left out too, because git has no directories. */
+  async #foundDirectory(
+    path: string,
+    { mode, mtimeMs }: HostEntry,
+    before: Node | undefined,
+  ): Promise<true | 'left out'> {
+    const known = before instanceof Dir ? before : undefined
+    const add = async (): Promise<void> => {
+      const attributes = { mode: mode & shownMode, mtimeMs }
+      await this.#changed(path, before, { kind: 'directory', ...attributes })
+      await this.#builder.directory(path, { ...attributes, ...(await this.#xattrsOf(known)) })
     }
+    if (known !== undefined) {
+      if (!sameMode(known.mode, mode)) await add()
+      await this.#directory(path, known)
+      return true
+    }
+    this.#undecided.push({ path, add })
+    const leftOut = await this.#directory(path, undefined)
+    if (this.#undecided.at(-1)?.path !== path) return true
+    if (leftOut) {
+      this.#undecided.pop()
+      return 'left out'
+    }
+    await this.#decide()
     return true
   }
 
-  async #foundDirectory(path: string, { mode, mtimeMs }: HostEntry, before: Node | undefined): Promise<void> {
-    const known = before instanceof Dir ? before : undefined
-    if (known === undefined || !sameMode(known.mode, mode)) {
-      await this.#changed(path, before, { kind: 'directory', mode: mode & shownMode, mtimeMs })
-      await this.#builder.directory(path, {
-        mode: mode & shownMode,
-        mtimeMs,
-        ...(await this.#xattrsOf(known)),
-      })
-    }
-    await this.#directory(path, known)
+  /** Adds the directories that lead to an entry. */
+  async #decide(): Promise<void> {
+    for (const { add } of this.#undecided.splice(0)) await add()
   }
 
   async #foundSymlink(path: string, { mtimeMs }: HostEntry, before: Node | undefined): Promise<boolean> {
@@ -119,6 +161,7 @@ export class DiskReader {
       return false
     }
     if (before instanceof Symlink && before.target === target) return true
+    await this.#decide()
     await this.#changed(path, before, { kind: 'symlink', target, mtimeMs })
     await this.#builder.symlink(path, target, { mtimeMs })
     return true
@@ -130,6 +173,7 @@ export class DiskReader {
     const known = before instanceof FileNode ? before : undefined
     const isSame = known !== undefined && (await this.#disk.hasContent(path, entry, known))
     if (isSame && sameMode(known.mode, entry.mode)) return true
+    await this.#decide()
     const { writer } = this.#builder
     const read = await this.#disk.tree.read(path, (pieces) => writer.takePieces(pieces))
     // The file was removed after it was listed.

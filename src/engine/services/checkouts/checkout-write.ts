@@ -1,7 +1,8 @@
 import { limits } from '../../base/limits.js'
 import type { TreeChange } from '../../tree/diff.js'
 import { Dir, LinkedFile, Symlink, type FileNode, type Node } from '../../tree/node.js'
-import { contentOf, modified, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
+import { contentOf, isIn, modified, shownMode, type Disk, type FrozenTree } from './checkout-disk.js'
+import type { Exclusions } from './checkout-exclusions.js'
 import { splitParent } from './checkout-index.js'
 import { namesOf } from './checkout-entries.js'
 import type { HostStat } from '../sources/host-ports.js'
@@ -22,6 +23,7 @@ export interface WriteContext {
   readonly force: boolean
   /** Whether the directory was empty, so that writes need no checks. */
   readonly empty: boolean
+  readonly exclusions: Exclusions
   readonly signal: AbortSignal
   readonly onProgress: (progress: CheckoutProgress) => void
   /** Awaited before the first change. */
@@ -79,6 +81,55 @@ export class CheckoutWriter {
     }
   }
 
+  /**
+   * Checks that no entry that is left out would be deleted or overwritten. Changes nothing.
+   *
+   * @throws {EngineError} CHECKOUT_MODIFIED when one would be
+   */
+  async checkLeftOut(changes: AsyncIterable<TreeChange>): Promise<void> {
+    for await (const { path, after } of changes) {
+      this.#context.signal.throwIfAborted()
+      if (path === '/' || after === undefined) continue
+      const stat = await this.#disk.tree.stat(path)
+      if (stat === undefined || (await this.#disk.matches(path, stat, after))) continue
+      if (stat.kind !== 'directory') await this.#refuseLeftOut(path, false)
+      else if (!(after instanceof Dir)) await this.#refuseLeftOutBelow(path)
+    }
+  }
+
+  async #refuseLeftOutBelow(path: string): Promise<void> {
+    await this.#refuseLeftOut(path, true)
+    for (const { name, kind } of (await this.#disk.tree.list(path))?.entries ?? []) {
+      this.#context.signal.throwIfAborted()
+      if (kind === 'directory') await this.#refuseLeftOutBelow(`${path}/${name}`)
+      else await this.#refuseLeftOut(`${path}/${name}`, false)
+    }
+  }
+
+  async #refuseLeftOut(path: string, isDirectory: boolean): Promise<void> {
+    if (await this.#isLeftOut(path, isDirectory))
+      throw modified(path, 'is ignored, and in the place of a file of the session; move it elsewhere')
+  }
+
+  async #isLeftOut(path: string, isDirectory: boolean): Promise<boolean> {
+    const { exclusions, bases } = this.#context
+    return (await exclusions.leavesOut(path, isDirectory)) && !(await isIn(bases, path))
+  }
+
+  /** Whether a directory has entries that are left out, and no other ones. */
+  async #hasOnlyLeftOut(path: string): Promise<boolean> {
+    if (!this.#context.exclusions.any) return false
+    const listed = await this.#disk.tree.list(path)
+    if (listed === undefined || listed.skipped > 0 || listed.entries.length === 0) return false
+    for (const { name, kind } of listed.entries) {
+      const child = `${path}/${name}`
+      const isDirectory = kind === 'directory'
+      if (await this.#isLeftOut(child, isDirectory)) continue
+      if (!isDirectory || !(await this.#hasOnlyLeftOut(child))) return false
+    }
+    return true
+  }
+
   async write(changes: AsyncIterable<TreeChange>): Promise<void> {
     try {
       for await (const change of changes) {
@@ -125,10 +176,12 @@ export class CheckoutWriter {
     const listed = await this.#disk.tree.list(path)
     if (listed === undefined) return
     if (listed.skipped > 0) throw modified(path)
-    for (const { name } of listed.entries) {
+    for (const { name, kind } of listed.entries) {
       const child = `${path}/${name}`
-      const known = await Promise.all(this.#context.bases.map((base) => base.find(child)))
-      if (known.every((node) => node === undefined)) throw modified(child)
+      const isDirectory = kind === 'directory'
+      if (await isIn(this.#context.bases, child)) continue
+      if (await this.#context.exclusions.leavesOut(child, isDirectory)) continue
+      if (!isDirectory || !(await this.#hasOnlyLeftOut(child))) throw modified(child)
     }
   }
 
@@ -302,7 +355,7 @@ export class CheckoutWriter {
     const { tree, index } = this.#disk
     // The directory stays if it contains files of others.
     if (!(await tree.removeDirectory(path))) {
-      if (this.#context.force) return
+      if (this.#context.force || (await this.#hasOnlyLeftOut(path))) return
       throw modified(path)
     }
     await index.forget(path)

@@ -1,4 +1,5 @@
 /** The ports that read git sources and write commits. */
+import type { RepositoryFile } from './host-ports.js'
 import type { ContentIn, EntryAttributes, ReadContext } from './source-ports.js'
 
 /** The location of a git source. Exactly one of the first three fields is set. */
@@ -170,6 +171,14 @@ export interface GitBundleRequest {
   readonly signal?: AbortSignal
 }
 
+export interface WorkTreeRequest {
+  readonly commitId: string
+  /** The lines of the file `info/exclude`. */
+  readonly exclude: readonly string[]
+  readonly objects: GitObjects
+  readonly signal?: AbortSignal
+}
+
 /** Reads commits from the engine's git objects. */
 export interface CommitReader {
   /** Undefined if the commit is unknown. */
@@ -178,4 +187,6 @@ export interface CommitReader {
   findFile(treeId: string, parts: readonly string[], objects: GitObjects): Promise<GitObject | undefined>
   /** A git bundle with the objects that the base lacks. */
   bundle(request: GitBundleRequest): AsyncIterable<Uint8Array>
+  /** The files of a directory `.git`, in which HEAD and the index have the commit. HEAD is the last file. */
+  workTree(request: WorkTreeRequest): Promise<readonly RepositoryFile[]>
 }

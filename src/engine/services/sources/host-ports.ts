@@ -105,9 +105,23 @@ export interface HostTree {
    * Removes an empty directory. False, with nothing changed, if it is not empty. True if it does not exist.
    */
   removeDirectory(path: string): Promise<boolean>
+  /**
+   * Copies another directory, with everything below it, to a path where nothing exists. It appears complete. Symlinks
+   * are copied as symlinks, and other entries that are no files or directories are left out.
+   */
+  copyDirectory(from: HostTree, path: string, signal: AbortSignal): Promise<void>
+  /** Removes everything in the directory. */
+  clear(): Promise<void>
   /** Removes the leftovers of an interrupted write from a directory. */
   removeTemporary(path: string): Promise<void>
   close(): Promise<void>
+}
+
+/** A file of a repository. A path that ends with a slash is an empty directory. */
+export interface RepositoryFile {
+  /** Relative to `.git`. */
+  readonly path: string
+  readonly parts: readonly Uint8Array[]
 }
 
 /** The directories of the host at and below the configured roots. */

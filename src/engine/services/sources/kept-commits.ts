@@ -20,6 +20,7 @@ import type { LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
+import type { RepositoryFile } from './host-ports.js'
 import type { CommitDescription, CommitIdentity, CommitReader } from './git-ports.js'
 
 /** A git commit that a session made. */
@@ -190,6 +191,26 @@ export class KeptCommits {
       objects: this.#objects(core),
       ...(signal !== undefined && { signal }),
     })
+  }
+
+  /**
+   * The imported commit that the session builds on, and the files of a repository with it.
+   *
+   * @throws {EngineError} COMMIT_NOT_FOUND when there is none
+   */
+  repository(
+    core: Core,
+    live: LiveSession,
+  ): { readonly commitId: string; files(exclude: readonly string[]): Promise<readonly RepositoryFile[]> } {
+    const commitId = baseCommit(live)
+    if (commitId === undefined)
+      throw new EngineError(
+        'COMMIT_NOT_FOUND',
+        'the session builds on no git commit, so its checkout can have no .git: create it from a git source, or leave out the option git',
+      )
+    const files = async (exclude: readonly string[]): Promise<readonly RepositoryFile[]> =>
+      (await this.#reader()).workTree({ commitId, exclude, objects: this.#objects(core) })
+    return { commitId, files }
   }
 
   async #find(core: Core, live: LiveSession, commitId: string): Promise<BranchCommit> {

@@ -1,0 +1,41 @@
+import { checkoutKind, type CheckoutRecord } from '../../records/checkout.js'
+import type { Core } from '../../session/core.js'
+import { keys } from '../../storage/keys.js'
+import type { EncodedNode } from '../../tree/encoded.js'
+import type { Dir } from '../../tree/node.js'
+import { CheckoutIndex } from './checkout-index.js'
+
+/** The stored state of one directory. */
+export class Place {
+  readonly index: CheckoutIndex
+  readonly #core: Core
+  readonly #key: string
+
+  constructor(core: Core, place: string) {
+    this.#core = core
+    this.#key = keys.hostEntries(core.tenantKey, place, '')
+    this.index = new CheckoutIndex(core, place)
+  }
+
+  async load(): Promise<{ sessionId: string; trees: Dir[] } | undefined> {
+    const json = await this.#core.store.get(this.#key)
+    if (json === undefined) return undefined
+    const { sessionId, trees } = checkoutKind.parse(json)
+    return { sessionId, trees: trees.map((root) => this.#core.roots.load(root)) }
+  }
+
+  async forget(): Promise<void> {
+    this.#core.roots.retainFor(this.#key, [])
+    await this.#core.store.commit({ del: [this.#key] })
+  }
+
+  /** Resolves when the trees are stored. The index of the files is stored first. */
+  async store(sessionId: string, trees: readonly Dir[]): Promise<void> {
+    const encoded: EncodedNode[] = []
+    for (const root of trees) encoded.push(await this.#core.roots.save(root))
+    await this.index.flush()
+    const record: CheckoutRecord = { sessionId, trees: encoded }
+    this.#core.roots.retainFor(this.#key, trees)
+    await this.#core.store.commit({ put: [[this.#key, record]] })
+  }
+}
