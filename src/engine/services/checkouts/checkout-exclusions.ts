@@ -144,10 +144,13 @@ function decide(
  *
  * @throws {EngineError} INVALID_ARGUMENT, TOO_LARGE when it is invalid
  */
-export function parseIgnore(field: string, list: unknown): readonly IgnorePattern[] {
-  if (list === undefined) return []
+export function parseIgnore(
+  field: string,
+  list: unknown,
+): { readonly patterns: readonly IgnorePattern[]; readonly lines: readonly string[] } {
   let bytes = 0
-  return readList(field, list, limits.ignorePatterns, 'patterns').flatMap((pattern, index) => {
+  const elements = list === undefined ? [] : readList(field, list, limits.ignorePatterns, 'patterns')
+  const lines = elements.map((pattern, index) => {
     const text = parseText(`${field}[${index}]`, pattern, limits.globBytes)
     if (text.includes('\n')) throw invalid(`${field}[${index}]`, `must be one pattern; it is ${given(text)}`)
     bytes += text.length
@@ -156,6 +159,7 @@ export function parseIgnore(field: string, list: unknown): readonly IgnorePatter
         field,
         limit: String(limits.ignoreBytes),
       })
-    return parseIgnorePattern(text) ?? []
+    return text
   })
+  return { patterns: lines.flatMap((line) => parseIgnorePattern(line) ?? []), lines }
 }

@@ -128,14 +128,15 @@ export function parseLayout(
 ): Layout {
   const shared = parseShared(`${prefix}sharedDirectories`, sharedDirectories)
   const git = parseFlag(`${prefix}git`, rest.git, false)
+  const ignored = parseIgnore(`${prefix}ignore`, ignore)
   const exclusions = {
     gitignore: parseFlag(`${prefix}gitignore`, gitignore, false),
-    ignore: parseIgnore(`${prefix}ignore`, ignore),
+    ignore: ignored.patterns,
     apart: [...shared.map(({ path }) => path), ...(git ? ['/.git'] : [])],
   }
   // A backslash makes a special character literal.
   const paths = shared.map(({ path }) => path.replaceAll(/[*?[\\ ]/g, '\\$&'))
-  return { exclusions, shared, git, excludeLines: [...paths, ...(ignore ?? [])] }
+  return { exclusions, shared, git, excludeLines: [...paths, ...ignored.lines] }
 }
 
 export function parseUpdate(options: CheckoutUpdateOptions): CheckoutUpdateOptions {
