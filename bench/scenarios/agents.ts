@@ -1,16 +1,20 @@
-import { openEngine } from 'forkspace'
+import { performance } from 'node:perf_hooks'
+import { openEngine, type Engine } from 'forkspace'
 import { workspaceShell } from 'forkspace/just-bash'
+import { workspaceTools, type ToolResult } from 'forkspace/tools'
 import { Bash, InMemoryFs } from 'just-bash'
 import { expect, race, type Contestant } from '../support/measure.js'
-import { timingRow } from '../support/rows.js'
+import { singleRow, timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
 /** Operations of agents, compared with those of the frameworks that they come from. */
 export const agents: Scenario = {
   name: 'agents',
-  title: 'Agents: commands of a shell, each one event of a session',
+  title: 'Agents: calls of tools, and commands of a shell, each one event of a session',
   clock: 'cpu',
   async *run(context) {
+    yield* toolCalls(context)
+    yield* manyAgents(context)
     yield* shellCommands(context)
   },
 }
@@ -22,6 +26,102 @@ const commands = {
   'sed -i': (round: number) => `sed -i "s/^round.*/round ${round}/" src/d2/*.txt; grep -c round src/d2/1.txt`,
   'mkdir, echo': (round: number) =>
     `mkdir -p out/${round} && echo ${round} > out/${round}/f && ls out | wc -l > n`,
+}
+
+/** Calls of tools, compared with the operations that they call. A call costs at most twice as much. */
+async function* toolCalls(context: Context): AsyncGenerator<Row> {
+  const calls = context.count(200)
+  const files = filesOf(200)
+  const path = '/src/d1/3.txt'
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files })
+  const native = await engine.sessions.create({ files })
+  const tools = workspaceTools(session)
+  const checked = async (call: Promise<ToolResult>): Promise<void> => {
+    const { isError, text } = await call
+    expect(!isError, text)
+  }
+  const mark = (call: number): { callId: string; turn: string } => ({
+    callId: `call_${call}`,
+    turn: 'turn 1',
+  })
+  const operations = {
+    read: {
+      tool: (call: number) => checked(tools.read.call({ file_path: path }, mark(call))),
+      native: () => native.text.readLines({ path }),
+    },
+    edit: {
+      tool: (call: number) =>
+        checked(
+          tools.edit.call(
+            {
+              file_path: path,
+              old_string: call % 2 === 0 ? 'round' : 'ROUND',
+              new_string: call % 2 === 0 ? 'ROUND' : 'round',
+            },
+            mark(call),
+          ),
+        ),
+      native: (call: number) =>
+        native.text.edit({
+          path,
+          oldText: call % 2 === 0 ? 'round' : 'ROUND',
+          newText: call % 2 === 0 ? 'ROUND' : 'round',
+        }),
+    },
+    grep: {
+      tool: (call: number) =>
+        checked(tools.grep.call({ pattern: 'value 7', output_mode: 'content' }, mark(call))),
+      native: () => native.text.grep({ pattern: 'value 7' }),
+    },
+  }
+  for (const [name, { tool, native: operation }] of Object.entries(operations)) {
+    const repeated = (call: (index: number) => Promise<unknown>): Contestant => ({
+      count: calls * 2,
+      run: async (): Promise<void> => {
+        for (let index = 0; index < calls * 2; index++) await call(index)
+      },
+    })
+    const timings = await race(
+      { ours: repeated(tool), peer: repeated(operation) },
+      { rounds: context.rounds },
+    )
+    yield timingRow({
+      what: `tool: ${name}, with a call id and a turn`,
+      ours: timings.ours,
+      peer: { name: 'the operation itself', timing: timings.peer },
+      clock: 'cpu',
+    })
+  }
+}
+
+/** 100 agents on one engine, each in a fork of its own: read, edit, grep, and undo. */
+async function* manyAgents(context: Context): AsyncGenerator<Row> {
+  const agentCount = context.count(100)
+  await using engine = await openEngine()
+  const times: number[] = []
+  for (let round = 0; round < context.rounds; round++) times.push(await workOfAgents(engine, agentCount))
+  yield singleRow(`${agentCount} agents at once, 4 calls each: time of all`, 'time', Math.min(...times))
+}
+
+async function workOfAgents(engine: Engine, count: number): Promise<number> {
+  const base = await engine.sessions.create({ files: filesOf(200) })
+  const start = performance.now()
+  await Promise.all(
+    Array.from({ length: count }, async (_, agent) => {
+      const tools = workspaceTools(await base.fork())
+      const path = `/src/d${agent % 10}/3.txt`
+      const results = [
+        await tools.read.call({ file_path: path }),
+        await tools.edit.call({ file_path: path, old_string: 'round', new_string: `agent ${agent}` }),
+        await tools.grep.call({ pattern: `agent ${agent}$` }),
+        await tools.undo.call({}),
+      ]
+      for (const { isError, text } of results) expect(!isError, text)
+      expect(results[2]?.text === path, 'grep does not find the edit')
+    }),
+  )
+  return performance.now() - start
 }
 
 /** Commands of just-bash on a session, compared with the same on its file system in memory. */

@@ -43,7 +43,8 @@ export function defineTool<Schema extends z.ZodObject>(
         const parsed = schema.safeParse(input)
         if (!parsed.success) return invalidInput(name, parsed.error)
         const { text, data = {} } = await run(parsed.data, {
-          session: workspace.sessionFor(call),
+          // A handle with marks costs more than a read, and a read causes no event.
+          session: hints.readOnly === true ? workspace.current : workspace.sessionFor(call),
           ...(call.signal !== undefined && { signal: call.signal }),
         })
         return { text: cut(text), isError: false, data }
