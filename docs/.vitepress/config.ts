@@ -41,6 +41,7 @@ export default defineConfig({
             'guides/agent-runtimes',
             'guides/tools',
             'guides/just-bash',
+            'guides/ai-sdk',
             'guides/tests',
             'guides/desktop-tools',
             'bundling',

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
+import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
 import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import {
@@ -97,6 +98,8 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
+  workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
   workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
@@ -154,7 +157,7 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['client', 'http', 'just-bash', 'level', 'node-vfs', 'tools'].map(
+      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'node-vfs', 'tools'].map(
         (name) => `adapters/${name}/index`,
       ),
     ]

@@ -1,6 +1,7 @@
 /** Every public method, with arguments for each of its parameters and options. */
 import type * as archive from '../../src/adapters/archive/index.js'
 import type * as client from '../../src/adapters/client/index.js'
+import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
@@ -472,6 +473,14 @@ class ToolsSession {
 }
 export const toolsCalls: Calls<typeof tools> = {
   workspaceTools: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],
+}
+
+const exec = () => Promise.resolve({ stdout: '', stderr: '', exitCode: 0 })
+export const aiSdkCalls: Calls<typeof aiSdk> = {
+  workspaceSandbox: [[undefined as unknown as SessionApi, { exec, cwd: '/', description: '' }]],
+  workspaceToolSet: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
 }
 
 export const justBashCalls: Calls<typeof justBash> = {

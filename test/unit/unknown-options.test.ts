@@ -9,6 +9,7 @@ import * as git from '../../src/adapters/git/index.js'
 import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
+import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
@@ -117,6 +118,7 @@ function rejects(title: string, handle: () => unknown, table: object, leftOut: r
 /** The tables of the functions that each subpath of the package exports. */
 const subpaths: Readonly<Record<string, readonly [module: object, table: object]>> = {
   '.': [main, calls.openingsCalls],
+  './ai-sdk': [aiSdk, calls.aiSdkCalls],
   './client': [client, calls.clientsCalls],
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
@@ -179,6 +181,7 @@ describe('in process', () => {
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
+  rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)
   rejects('forkspace/just-bash', () => justBash, calls.justBashCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
   rejects('the archive adapter', () => archive, calls.archivesCalls)
