@@ -42,6 +42,7 @@ export default defineConfig({
             'guides/tools',
             'guides/just-bash',
             'guides/ai-sdk',
+            'guides/openai-agents',
             'guides/tests',
             'guides/desktop-tools',
             'bundling',

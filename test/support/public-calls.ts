@@ -8,6 +8,7 @@ import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
@@ -481,6 +482,18 @@ export const aiSdkCalls: Calls<typeof aiSdk> = {
   workspaceToolSet: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
   ],
+}
+
+export const openaiAgentsCalls: Calls<typeof openaiAgents> = {
+  workspaceEditor: [],
+  workspaceFunctionTools: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
+  workspacePatchTool: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, turn: '1', needsApproval: false }],
+  ],
+  workspaceShellFor: [[exec, { cwd: '/', env: {}, timeoutMs: 1 }]],
+  workspaceShellTool: [[exec, { cwd: '/', env: {}, timeoutMs: 1, needsApproval: false }]],
 }
 
 export const justBashCalls: Calls<typeof justBash> = {

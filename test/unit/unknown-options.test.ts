@@ -12,6 +12,7 @@ import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
@@ -124,6 +125,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './level': [level, calls.levelsCalls],
   './just-bash': [justBash, calls.justBashCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
+  './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
 }
@@ -180,6 +182,7 @@ describe('in process', () => {
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)
   rejects('forkspace/just-bash', () => justBash, calls.justBashCalls)

@@ -6,6 +6,8 @@ export interface CommandContext {
   readonly env?: Readonly<Record<string, string>>
   /** Ends the command. The promise then rejects with the reason of the signal. */
   readonly signal?: AbortSignal
+  /** The id of the tool call, if the framework says it. */
+  readonly callId?: string
 }
 
 /** The outcome of a command. */
