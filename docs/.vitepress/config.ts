@@ -41,6 +41,8 @@ export default defineConfig({
             'guides/agent-runtimes',
             'guides/tools',
             'guides/just-bash',
+            'guides/ai-sdk',
+            'guides/openai-agents',
             'guides/tests',
             'guides/desktop-tools',
             'bundling',

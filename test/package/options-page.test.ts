@@ -4,6 +4,13 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
+import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
+import {
+  workspaceFunctionTools,
+  workspacePatchTool,
+  workspaceShellFor,
+  workspaceShellTool,
+} from '../../src/adapters/openai-agents/index.js'
 import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import {
@@ -97,10 +104,20 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
+  workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
+  workspaceFunctionTools: [
+    'WorkspaceFunctionToolsOptions',
+    (options) => workspaceFunctionTools(session, options),
+  ],
+  workspacePatchTool: ['WorkspacePatchToolOptions', (options) => workspacePatchTool(session, options)],
+  workspaceShellFor: ['WorkspaceShellForOptions', (options) => workspaceShellFor(noExec, options)],
+  workspaceShellTool: ['WorkspaceShellToolOptions', (options) => workspaceShellTool(noExec, options)],
   workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
 
+const noExec = (): Promise<never> => Promise.reject(new Error('no command'))
 const job = { sourceId: 'none', jobId: 'none' }
 const lock = { path: '/a', kind: PosixLockKind.SHARED, owner: { ownerId: 'a' } }
 
@@ -154,7 +171,7 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['client', 'http', 'just-bash', 'level', 'node-vfs', 'tools'].map(
+      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'node-vfs', 'openai-agents', 'tools'].map(
         (name) => `adapters/${name}/index`,
       ),
     ]

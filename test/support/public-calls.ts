@@ -1,12 +1,14 @@
 /** Every public method, with arguments for each of its parameters and options. */
 import type * as archive from '../../src/adapters/archive/index.js'
 import type * as client from '../../src/adapters/client/index.js'
+import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
@@ -472,6 +474,26 @@ class ToolsSession {
 }
 export const toolsCalls: Calls<typeof tools> = {
   workspaceTools: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],
+}
+
+const exec = () => Promise.resolve({ stdout: '', stderr: '', exitCode: 0 })
+export const aiSdkCalls: Calls<typeof aiSdk> = {
+  workspaceSandbox: [[undefined as unknown as SessionApi, { exec, cwd: '/', description: '' }]],
+  workspaceToolSet: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
+}
+
+export const openaiAgentsCalls: Calls<typeof openaiAgents> = {
+  workspaceEditor: [],
+  workspaceFunctionTools: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
+  workspacePatchTool: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, turn: '1', needsApproval: false }],
+  ],
+  workspaceShellFor: [[exec, { cwd: '/', env: {}, timeoutMs: 1 }]],
+  workspaceShellTool: [[exec, { cwd: '/', env: {}, timeoutMs: 1, needsApproval: false }]],
 }
 
 export const justBashCalls: Calls<typeof justBash> = {

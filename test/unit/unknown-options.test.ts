@@ -9,8 +9,10 @@ import * as git from '../../src/adapters/git/index.js'
 import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
+import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
@@ -117,11 +119,13 @@ function rejects(title: string, handle: () => unknown, table: object, leftOut: r
 /** The tables of the functions that each subpath of the package exports. */
 const subpaths: Readonly<Record<string, readonly [module: object, table: object]>> = {
   '.': [main, calls.openingsCalls],
+  './ai-sdk': [aiSdk, calls.aiSdkCalls],
   './client': [client, calls.clientsCalls],
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
   './just-bash': [justBash, calls.justBashCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
+  './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
 }
@@ -178,7 +182,9 @@ describe('in process', () => {
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
+  rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)
   rejects('forkspace/just-bash', () => justBash, calls.justBashCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
   rejects('the archive adapter', () => archive, calls.archivesCalls)

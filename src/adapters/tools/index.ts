@@ -14,6 +14,7 @@ import type { WorkspaceTool } from './tool-types.js'
 import { versionTools } from './versions.js'
 import { Workspace, type WorkspaceOptions } from './workspace.js'
 
+export type { CommandContext, CommandOutcome, WorkspaceExec } from './exec.js'
 export type { ToolCall, ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
 export type { WorkspaceOptions } from './workspace.js'
 
