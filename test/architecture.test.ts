@@ -93,8 +93,14 @@ const mayAskDurable = (name: string): boolean => name.startsWith('engine/storage
 /** Adapters that are loaded on demand. */
 const lazyAdapters = ['archive', 'git', 'host', 'junit']
 
-/** Adapters that may import another one: git opens files of local repositories through the host adapter. */
-const adapterOfAdapter: Readonly<Record<string, string>> = { 'adapters/git/': 'adapters/host/index.ts' }
+/**
+ * Adapters that may import another one: git opens files of local repositories through the host adapter, and adapters of
+ * frameworks build on the tools.
+ */
+const adapterOfAdapter: Readonly<Record<string, string>> = {
+  'adapters/git/': 'adapters/host/index.ts',
+  'adapters/mcp/': 'adapters/tools/parts.ts',
+}
 
 /**
  * A number that looks like a bound: a decimal from 1,000, a power of two from 1,024, or a multiple of 1,024. Bits are

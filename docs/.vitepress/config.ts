@@ -40,6 +40,7 @@ export default defineConfig({
           items: pages(
             'guides/agent-runtimes',
             'guides/tools',
+            'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',
             'bundling',

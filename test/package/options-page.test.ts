@@ -1,3 +1,4 @@
+import { mcpHandler, workspaceServer } from '../../src/adapters/mcp/index.js'
 import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -93,6 +94,8 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  mcpHandler: ['McpHandlerOptions', (options) => mcpHandler(() => undefined, options)],
+  workspaceServer: ['WorkspaceOptions', (options) => workspaceServer(session, options)],
   workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
@@ -148,7 +151,7 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['client', 'http', 'level', 'node-vfs', 'tools'].map((name) => `adapters/${name}/index`),
+      ...['client', 'http', 'level', 'mcp', 'node-vfs', 'tools'].map((name) => `adapters/${name}/index`),
     ]
     const exported = entries.flatMap((entry) =>
       [

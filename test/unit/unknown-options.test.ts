@@ -9,6 +9,7 @@ import * as git from '../../src/adapters/git/index.js'
 import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
+import * as mcp from '../../src/adapters/mcp/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
@@ -119,6 +120,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './client': [client, calls.clientsCalls],
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
+  './mcp': [mcp, calls.mcpCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
@@ -175,6 +177,7 @@ describe('in process', () => {
   rejects('forkspace/level', () => level, calls.levelsCalls)
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
+  rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
