@@ -45,6 +45,7 @@ const verbs = [
   ['export'],
   ['checkout'],
   ['sync'],
+  ['mcp'],
   ['completion'],
 ]
 

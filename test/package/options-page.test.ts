@@ -1,3 +1,4 @@
+import { mcpHandler, workspaceServer } from '../../src/adapters/mcp/index.js'
 import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -113,6 +114,8 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   workspacePatchTool: ['WorkspacePatchToolOptions', (options) => workspacePatchTool(session, options)],
   workspaceShellFor: ['WorkspaceShellForOptions', (options) => workspaceShellFor(noExec, options)],
   workspaceShellTool: ['WorkspaceShellToolOptions', (options) => workspaceShellTool(noExec, options)],
+  mcpHandler: ['McpHandlerOptions', (options) => mcpHandler(() => undefined, options)],
+  workspaceServer: ['WorkspaceOptions', (options) => workspaceServer(session, options)],
   workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
   'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
@@ -171,7 +174,7 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'node-vfs', 'openai-agents', 'tools'].map(
+      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'mcp', 'node-vfs', 'openai-agents', 'tools'].map(
         (name) => `adapters/${name}/index`,
       ),
     ]

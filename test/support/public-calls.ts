@@ -7,6 +7,7 @@ import type * as host from '../../src/adapters/host/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
+import type * as mcp from '../../src/adapters/mcp/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
@@ -471,6 +472,10 @@ class ToolsSession {
   withMetadata(): undefined {
     return undefined
   }
+}
+export const mcpCalls: Calls<typeof mcp> = {
+  mcpHandler: [[() => undefined, { allowedHosts: ['localhost'], metadata: {}, guards: true }]],
+  workspaceServer: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],
 }
 export const toolsCalls: Calls<typeof tools> = {
   workspaceTools: [[new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true }]],

@@ -11,6 +11,7 @@ import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
+import * as mcp from '../../src/adapters/mcp/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
@@ -124,6 +125,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
   './just-bash': [justBash, calls.justBashCalls],
+  './mcp': [mcp, calls.mcpCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
@@ -181,6 +183,7 @@ describe('in process', () => {
   rejects('forkspace/level', () => level, calls.levelsCalls)
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
+  rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)

@@ -46,6 +46,7 @@ const diffVerbs = () => import('./diff-verbs.js')
 const historyVerbs = () => import('./history-verbs.js')
 const mergeVerbs = () => import('./merge-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
+const mcpVerbs = () => import('./mcp.js')
 const storeVerbs = () => import('./store-verbs.js')
 
 const mergeNote =
@@ -503,6 +504,13 @@ export const verbs: readonly Verb[] = [
       '<directory>': 'directory to which the session was checked out',
     },
     options: [gitNames()],
+  },
+  {
+    name: 'mcp',
+    does: 'serve a session over MCP on standard input and output, until the input ends',
+    load: async () => (await mcpVerbs()).serveMcp,
+    takes: { '<session>': 'id, or the beginning of it' },
+    note: 'Needs the package @modelcontextprotocol/server. Standard output carries only the protocol.',
   },
 ]
 

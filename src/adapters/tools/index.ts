@@ -4,7 +4,6 @@
  * @module
  */
 import type { SessionApi } from '../../engine/index.js'
-import { invalid, Shape } from '../../engine/ports.js'
 import { applyPatchTool } from './apply-patch.js'
 import { editTool, writeTool } from './edits.js'
 import { memoryTool } from './memory.js'
@@ -12,13 +11,12 @@ import { globTool, grepTool, readTool } from './search.js'
 import { textEditorTool } from './text-editor.js'
 import type { WorkspaceTool } from './tool-types.js'
 import { versionTools } from './versions.js'
-import { Workspace, type WorkspaceOptions } from './workspace.js'
+import type { WorkspaceOptions } from './workspace.js'
+import { workspaceOf } from './workspace-options.js'
 
 export type { CommandContext, CommandOutcome, WorkspaceExec } from './exec.js'
 export type { ToolCall, ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
 export type { WorkspaceOptions } from './workspace.js'
-
-const optionsShape = new Shape<WorkspaceOptions>({ metadata: true, guards: true })
 
 /**
  * Tools for one session. Pass their names, descriptions and schemas to a model, and its calls to
@@ -50,8 +48,7 @@ const optionsShape = new Shape<WorkspaceOptions>({ metadata: true, guards: true 
  * )
  */
 export function workspaceTools(session: SessionApi, options: WorkspaceOptions = {}): WorkspaceTools {
-  if (typeof session?.withMetadata !== 'function') throw invalid('session', 'must be a session of forkspace')
-  const workspace = new Workspace(session, optionsShape.read(options, 'options'))
+  const workspace = workspaceOf(session, options)
   const tools = [
     textEditorTool(workspace),
     memoryTool(workspace),

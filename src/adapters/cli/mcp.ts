@@ -1,0 +1,49 @@
+import { Readable } from 'node:stream'
+import type { Context } from './context.js'
+import { Failure } from './failure.js'
+import type { World } from './world.js'
+
+/** Serves a session over MCP on standard input and output, until the input ends or a signal arrives. */
+export async function serveMcp(context: Context, [prefix]: readonly [string]): Promise<void> {
+  const [{ workspaceServer }, { serveStdio, StdioServerTransport }] = await loadPackage()
+  const session = await context.session(prefix)
+  const { world } = context
+  const input = world.stdin instanceof Readable ? world.stdin : Readable.from(world.stdin)
+  const transport = new StdioServerTransport(input, world.stdout)
+  const ended = endOf(input, world)
+  const connection = serveStdio(() => workspaceServer(session), {
+    transport,
+    onerror: ({ message }) => context.note(`forkspace: ${message}`),
+  })
+  await ended
+  await connection.close()
+  // A paused input would keep the process alive.
+  input.destroy()
+}
+
+/** Only this verb needs the package of the protocol. It is an optional peer dependency. */
+async function loadPackage() {
+  try {
+    return await Promise.all([import('../mcp/index.js'), import('@modelcontextprotocol/server/stdio')])
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ERR_MODULE_NOT_FOUND' || !message.includes('@modelcontextprotocol/server')) throw error
+    throw new Failure(
+      'mcp needs the package @modelcontextprotocol/server: run npm install @modelcontextprotocol/server',
+      { cause: error },
+    )
+  }
+}
+
+/** Resolves when the input ends or fails, or with the first SIGINT or SIGTERM. */
+function endOf(input: Readable, world: World): Promise<void> {
+  return new Promise((resolve) => {
+    const signals = ['SIGINT', 'SIGTERM'] as const
+    const end = (): void => {
+      for (const each of signals) world.removeListener(each, end)
+      resolve()
+    }
+    for (const each of signals) world.on(each, end)
+    for (const event of ['end', 'close', 'error']) input.once(event, end)
+  })
+}

@@ -1,0 +1,26 @@
+import { posix } from 'node:path'
+
+const types: Readonly<Record<string, string>> = {
+  '.png': 'image/png',
+  '.jpg': 'image/jpeg',
+  '.jpeg': 'image/jpeg',
+  '.gif': 'image/gif',
+  '.webp': 'image/webp',
+  '.bmp': 'image/bmp',
+  '.svg': 'image/svg+xml',
+  '.mp3': 'audio/mpeg',
+  '.wav': 'audio/wav',
+  '.ogg': 'audio/ogg',
+  '.flac': 'audio/flac',
+  '.pdf': 'application/pdf',
+  '.json': 'application/json',
+  '.html': 'text/html',
+  '.css': 'text/css',
+  '.md': 'text/markdown',
+}
+
+/** The media type by the extension of a path, as the reference filesystem server tells it; undefined for others. */
+export function mediaTypeOf(path: string): string | undefined {
+  const extension = posix.extname(path).toLowerCase()
+  return Object.hasOwn(types, extension) ? types[extension] : undefined
+}
