@@ -424,17 +424,21 @@ export const limits = {
   ignoreBytes: 256 * 1024,
   /** Directories whose ignore rules are held in memory. */
   ignoreDirectories: 10_000,
-  /** The time of a command without `timeoutMs`, and the longest one. */
+  /** The time of a command without `timeoutMs`. */
   execMs: 10 * 60 * 1000,
+  /** The longest time of a command. */
   execMostMs: 24 * 60 * 60 * 1000,
-  /** Bytes that are kept of each output of a command without `maxOutputBytes`, and the most. */
+  /** Bytes that are kept of each output of a command without `maxOutputBytes`. */
   execOutputBytes: 2 ** 20,
+  /** The most bytes that are kept of each output of a command. */
   execMostOutputBytes: 64 * 2 ** 20,
   /** The standard input of a command, in bytes. */
   execInputBytes: 64 * 2 ** 20,
-  /** Arguments and variables of a command, and bytes in one of them. */
+  /** Arguments of a command. */
   execArguments: 10_000,
+  /** Variables of the environment of a command. */
   execVariables: 1000,
+  /** Bytes of one argument or variable of a command. */
   execArgumentBytes: 128 * 1024,
   /** Directories with the files of conflicting commands of one session. */
   execConflicts: 100,

@@ -14,14 +14,19 @@ export interface ProcessRequest {
   readonly signal: AbortSignal
 }
 
+/** How a process ended, and its output. */
 export interface ProcessResult {
   /** Null if a signal ended the process. */
   readonly exitCode: number | null
+  /** The name of the signal that ended the process, such as `SIGKILL`; null if none did. */
   readonly signal: string | null
+  /** The standard output, up to the bound of the request. */
   readonly stdout: Uint8Array
+  /** The standard error output, up to the bound of the request. */
   readonly stderr: Uint8Array
   /** Whether an output had more bytes, which are lost. */
   readonly truncated: boolean
+  /** Whether the process was ended because its time was over. */
   readonly timedOut: boolean
 }
 
