@@ -3,6 +3,7 @@ import { damageFormatOne } from './damaged-format-1.js'
 import { damageIndex } from './damaged-index.js'
 import { runCollectStarvation } from './collect-starvation.js'
 import { hostileArguments } from './hostile-arguments.js'
+import { hostileTools } from './hostile-tools.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
 import { narrowedHandles } from './narrowed-handles.js'
@@ -64,6 +65,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 100_000,
     shortN: 2000,
     run: hostileArguments,
+  },
+  'hostile-tools': {
+    text: 'tools for models, and those of the MCP server, with hostile inputs',
+    n: 10_000,
+    shortN: 1000,
+    run: hostileTools,
   },
   'held-sockets': {
     text: 'clients of the server that never close a connection that it refused or answered',

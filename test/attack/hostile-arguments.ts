@@ -24,6 +24,7 @@ import {
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
 import * as publicCalls from '../support/public-calls.js'
 import { abortReason, hostileError, hostileValues } from './hostile-values.js'
+import { attempt, pictureOfPrototypes, placesIn, setAt } from './hostile-places.js'
 import { compareWithNode, mayBePartial } from './node-partial.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
@@ -388,15 +389,6 @@ function hostile(random: Random, values: Arguments, target: Target, world: World
   return { given: copy, again: () => [] }
 }
 
-/** Ignores the error of an earlier hostile value that is in the way. */
-function attempt(step: () => void): void {
-  try {
-    step()
-  } catch {
-    // The other arguments are hostile enough.
-  }
-}
-
 /** A deep copy in which some ids are replaced with existing ones. */
 function renamed(random: Random, given: unknown, world: World): unknown {
   if (given === publicCalls.id) return pick(random, [given, world.session.id, world.sourceId])
@@ -404,37 +396,6 @@ function renamed(random: Random, given: unknown, world: World): unknown {
   if (typeof given !== 'object' || given === null || Object.getPrototypeOf(given) !== Object.prototype)
     return given
   return Object.fromEntries(Object.entries(given).map(([name, part]) => [name, renamed(random, part, world)]))
-}
-
-function* placesIn(
-  given: unknown,
-  at: readonly (string | number)[],
-): Generator<readonly (string | number)[]> {
-  if (typeof given !== 'object' || given === null || ArrayBuffer.isView(given)) return
-  if (!Array.isArray(given) && Object.getPrototypeOf(given) !== Object.prototype) return
-  for (const [name, part] of Object.entries(given)) {
-    yield [...at, name]
-    yield* placesIn(part, [...at, name])
-  }
-}
-
-function setAt(given: unknown[], place: readonly (string | number)[], value: unknown): void {
-  let at = given as unknown as Record<string | number, unknown>
-  for (const name of place.slice(0, -1)) {
-    const next = at[name]
-    // An earlier hostile value is in the way.
-    if (typeof next !== 'object' || next === null || hasHostile(next)) return
-    at = next as Record<string | number, unknown>
-  }
-  Reflect.set(at, place.at(-1)!, value)
-}
-
-function hasHostile(value: object): boolean {
-  try {
-    return !Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype
-  } catch {
-    return true
-  }
 }
 
 type Outcome =
@@ -533,27 +494,6 @@ function shortOf(error: unknown): string {
   if (!(error instanceof Error)) return inspect(error).slice(0, 200)
   const at = error.stack?.split('\n').find((line) => line.includes('/src/')) ?? ''
   return `${error.name}: ${error.message.slice(0, 120)} ${at.trim().replace(/\(.*\/src\//, '(src/')}`
-}
-
-const watchedPrototypes = [
-  Object,
-  Array,
-  Function,
-  String,
-  Number,
-  Promise,
-  Map,
-  Set,
-  RegExp,
-  Error,
-  Uint8Array,
-  Buffer,
-  ArrayBuffer,
-  AbortSignal,
-]
-
-function pictureOfPrototypes(): string {
-  return watchedPrototypes.map(({ prototype }) => Reflect.ownKeys(prototype as object).length).join()
 }
 
 function pick<T>(random: Random, values: readonly T[]): T {

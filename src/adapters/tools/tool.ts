@@ -40,8 +40,8 @@ export function defineTool<Schema extends z.ZodObject>(
     call: async (input, call = {}) => {
       call.signal?.throwIfAborted()
       try {
-        const parsed = schema.safeParse(input)
-        if (!parsed.success) return invalidInput(name, parsed.error)
+        const parsed = checked(schema, input)
+        if (!parsed.success) return invalidInput(name, parsed.problems)
         const { text, data = {} } = await run(parsed.data, {
           // A handle with marks costs more than a read, and a read causes no event.
           session: hints.readOnly === true ? workspace.current : workspace.sessionFor(call),
@@ -56,10 +56,31 @@ export function defineTool<Schema extends z.ZodObject>(
   }
 }
 
-function invalidInput(name: string, { issues }: z.ZodError): ToolResult {
-  const problems = issues.map(({ path, message }) => `${path.map(String).join('.') || 'input'}: ${message}`)
+type Checked<Output> =
+  | { readonly success: true; readonly data: Output }
+  | { readonly success: false; readonly problems: readonly string[] }
+
+function checked<Schema extends z.ZodObject>(schema: Schema, input: unknown): Checked<z.output<Schema>> {
+  try {
+    const parsed = schema.safeParse(input)
+    if (parsed.success) return parsed
+    const problems = parsed.error.issues.map(
+      ({ path, message }) => `${path.map(String).join('.') || 'input'}: ${message}`,
+    )
+    return { success: false, problems }
+  } catch {
+    // A proxy or a getter threw. Input from JSON has neither.
+    return { success: false, problems: ['input: cannot be read; pass plain JSON'] }
+  }
+}
+
+function invalidInput(name: string, problems: readonly string[]): ToolResult {
   const text = `INVALID_ARGUMENT: the input of ${name} does not fit its schema. ${problems.join('; ')}`
-  return { text: cut(text), isError: true, data: { reason: 'INVALID_ARGUMENT', details: { problems } } }
+  return {
+    text: cut(text),
+    isError: true,
+    data: { reason: 'INVALID_ARGUMENT', details: { problems: [...problems] } },
+  }
 }
 
 /** A text within the bound of a result. */
