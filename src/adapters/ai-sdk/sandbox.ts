@@ -38,10 +38,10 @@ const optionsShape = new Shape<WorkspaceSandboxOptions>({ exec: true, cwd: true,
  * - A write is one event, also of a stream. A stream that fails or is aborted changes nothing.
  * - A text that is written and read with the same encoding is equal, a byte order mark included.
  *
- * Commands run only with `exec`, which decides what they can reach. They give their output when they end, and have no
- * standard input: `spawn` with `stdin` fails with INVALID_ARGUMENT.
+ * Commands run only with the option `exec`. That function decides which files and hosts a command can reach. A command
+ * has no standard input: `spawn` with `stdin` fails with INVALID_ARGUMENT. Its output arrives when it ends.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or the session is none.
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or `session` is not a session.
  *
  * @example
  * import { workspaceSandbox } from 'forkspace/ai-sdk'

@@ -128,7 +128,7 @@ export function searchFilesTool(workspace: Workspace): WorkspaceTool {
 export function fileInfoTool(workspace: Workspace): WorkspaceTool {
   return defineTool(workspace, {
     name: 'get_file_info',
-    description: 'Tells the kind, the size, the times and the permissions of a file or directory.',
+    description: 'Returns the kind, size, times and permissions of a file or directory.',
     schema: z.strictObject({ path: z.string().describe('The path, such as /src/a.ts.') }),
     hints,
     async run({ path: given }, { session }) {

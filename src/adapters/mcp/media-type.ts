@@ -19,7 +19,7 @@ const types: Readonly<Record<string, string>> = {
   '.md': 'text/markdown',
 }
 
-/** The media type by the extension of a path, as the reference filesystem server tells it; undefined for others. */
+/** Returns the media type for the extension of a path, as the reference filesystem server does. Undefined if unknown. */
 export function mediaTypeOf(path: string): string | undefined {
   const extension = posix.extname(path).toLowerCase()
   return Object.hasOwn(types, extension) ? types[extension] : undefined

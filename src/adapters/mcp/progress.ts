@@ -2,8 +2,8 @@ import type { ServerContext } from '@modelcontextprotocol/server'
 import { limits } from './limits.js'
 
 /**
- * Tells the client that a call goes on, if it asked for that: at the beginning, and then in equal distances. The
- * numbers count these notes, because no total is known.
+ * Sends progress notifications for a call whose client asked for them: one at the beginning, then one per interval.
+ * They are numbered 0, 1, 2 and so on, because the total work is unknown.
  */
 export async function withProgress<T>({ mcpReq }: ServerContext, work: () => Promise<T>): Promise<T> {
   const progressToken = mcpReq._meta?.progressToken

@@ -111,10 +111,10 @@ function patchOf(operation: Operation): string {
 
 function nameOf(path: string): string {
   if (typeof path === 'string' && path !== '' && !/[\r\n]/.test(path)) return path
-  throw new EngineError('INVALID_PATCH', `the path ${JSON.stringify(path)} is no name of one line`)
+  throw new EngineError('INVALID_PATCH', `the path ${JSON.stringify(path)} must be a name without a line break`)
 }
 
-/** The lines of a diff. A diff that names another file would change what the operation, and an approval, do not name. */
+/** Splits a diff into lines. Refuses a diff that names another file: an approval names only the file of its operation. */
 function linesOf({ path, diff }: { readonly path: string; readonly diff: string }): string[] {
   const lines = diff === '' ? [] : diff.replace(/\r?\n$/, '').split(/\r?\n/)
   const foreign = lines.find((line) => line.startsWith('***') && line.trimEnd() !== '*** End of File')

@@ -2,7 +2,7 @@ import type { ErrorReason } from '../../engine/index.js'
 import { EngineError } from '../../engine/ports.js'
 import type { ToolResult } from './tool-types.js'
 
-/** What a model should do next, by the reason of an error. Most messages say it themselves. */
+/** Advice on the next step for each error reason. Reasons whose message already gives the advice are not listed. */
 const advice: Partial<Record<ErrorReason, string>> = {
   HASH_MISMATCH: 'It changed after you last read it. Make the change anew for its present content.',
   PATH_NOT_FOUND: 'Check the path: list its directory, or search with a glob such as **/name.',

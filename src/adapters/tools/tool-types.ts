@@ -25,7 +25,7 @@ export interface ToolResult {
 export interface ToolHints {
   /** Whether the tool never changes the workspace. */
   readonly readOnly: boolean
-  /** Whether the tool can remove or overwrite what is there. All of it can be undone. */
+  /** Whether the tool can remove or overwrite files. Every such change can be undone. */
   readonly destructive: boolean
   /** Whether a second call with the same input changes nothing more. */
   readonly idempotent: boolean
