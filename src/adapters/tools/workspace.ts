@@ -23,6 +23,7 @@ export class Workspace {
   /** The content hashes that the agent read or wrote last, by path. The path that was used last is the last one. */
   readonly #seen = new Map<string, string>()
   #current: SessionApi
+  #turn?: { readonly turn: string; readonly session: SessionApi } | undefined
 
   constructor(session: SessionApi, options: WorkspaceOptions) {
     this.#main = session
@@ -45,9 +46,16 @@ export class Workspace {
 
   /** The current session, with the marks of a call for its events. */
   sessionFor({ callId, turn }: ToolCall): SessionApi {
-    const metadata = { ...this.#options.metadata, ...(callId !== undefined && { callId }) }
-    const session = Object.keys(metadata).length === 0 ? this.#current : this.#current.withMetadata(metadata)
-    return turn === undefined ? session : session.group(turn)
+    const session = turn === undefined ? this.#current : this.#ofTurn(turn)
+    const { metadata } = this.#options
+    if (callId !== undefined) return session.withMetadata({ ...metadata, callId })
+    return metadata === undefined ? session : session.withMetadata(metadata)
+  }
+
+  /** The handle of a turn. The last one is kept, because a turn has many calls and a new handle costs more than a read. */
+  #ofTurn(turn: string): SessionApi {
+    if (this.#turn?.turn !== turn) this.#turn = { turn, session: this.#current.group(turn) }
+    return this.#turn.session
   }
 
   addFork(fork: SessionApi): void {
@@ -82,6 +90,7 @@ export class Workspace {
 
   switchTo(session: SessionApi): void {
     this.#current = session
+    this.#turn = undefined
   }
 
   async deleteFork(id: string): Promise<void> {
@@ -90,7 +99,7 @@ export class Workspace {
       throw invalid('workspace', 'must name a fork; the main workspace cannot be deleted')
     await fork.delete()
     this.#forks.delete(id)
-    if (this.#current === fork) this.#current = this.#main
+    if (this.#current === fork) this.switchTo(this.#main)
   }
 
   /** Remembers the version of a file that the agent knows now. */
