@@ -347,13 +347,12 @@ describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting)
     })
 
     test('is linear for text that almost matches everywhere', async () => {
+      // A search in quadratic time would exceed the time limit of a test.
       await write('a'.repeat(4_000_000))
       const oldText = `b${'a'.repeat(500_000)}`
-      const start = performance.now()
       expect((await refusalOf(session.text.edit({ path: '/a.txt', oldText, newText: '' }))).reason).toBe(
         'NO_MATCH',
       )
-      expect(performance.now() - start).toBeLessThan(5000)
     })
 
     test('refuses requests with a wrong form', async () => {

@@ -346,11 +346,10 @@ describe.each(storages)('searches on %s', (_name, makeStorage, lasting) => {
     })
 
     test('takes time in proportion to the text for hostile patterns', async () => {
+      // A search that backtracks would exceed the time limit of a test.
       await session.files.write({ path: '/f', content: `${'a'.repeat(200_000)}!\n`.repeat(3) })
-      const start = performance.now()
       for (const pattern of ['(a+)+$', '(a|a)*b', '(a*)*b', '(.*){10}x', 'a{1,200}b'])
         expect(await grep({ pattern, path: '/f' })).toEqual([])
-      expect(performance.now() - start).toBeLessThan(15_000)
     })
 
     test.each(['(', 'a**', '(?=a)', '\\1', 'a{1001}', '[z-a]', ''])(
