@@ -97,11 +97,11 @@ const lazyAdapters = ['archive', 'git', 'host', 'junit']
  * Adapters that may import another one: git opens files of local repositories through the host adapter, and adapters of
  * agent frameworks give them the tools.
  */
-const adapterOfAdapter: Readonly<Record<string, string>> = {
-  'adapters/ai-sdk/': 'adapters/tools/index.ts',
-  'adapters/git/': 'adapters/host/index.ts',
-  'adapters/mcp/': 'adapters/tools/parts.ts',
-  'adapters/openai-agents/': 'adapters/tools/index.ts',
+const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
+  'adapters/ai-sdk/': ['adapters/tools/index.ts'],
+  'adapters/git/': ['adapters/host/index.ts'],
+  'adapters/mcp/': ['adapters/tools/parts.ts'],
+  'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
 }
 
 /**
@@ -585,7 +585,9 @@ function allowed(name: string, { specifier, dynamic, types = false }: Import): b
   }
   if (name.startsWith('adapters/')) {
     const own = `${name.split('/').slice(0, 2).join('/')}/`
-    return isEngineEntryPoint(target) || target.startsWith(own) || adapterOfAdapter[own] === target
+    return (
+      isEngineEntryPoint(target) || target.startsWith(own) || adapterOfAdapter[own]?.includes(target) === true
+    )
   }
   if (name === 'index.ts') {
     if (lazyAdapters.some((name) => target === `adapters/${name}/index.ts`)) return dynamic

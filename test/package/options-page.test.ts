@@ -9,6 +9,8 @@ import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/in
 import {
   workspaceFunctionTools,
   workspacePatchTool,
+  workspaceSandboxClient,
+  workspaceSandboxSession,
   workspaceShellFor,
   workspaceShellTool,
 } from '../../src/adapters/openai-agents/index.js'
@@ -112,6 +114,14 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     (options) => workspaceFunctionTools(session, options),
   ],
   workspacePatchTool: ['WorkspacePatchToolOptions', (options) => workspacePatchTool(session, options)],
+  workspaceSandboxSession: [
+    'WorkspaceSandboxSessionOptions',
+    (options) => workspaceSandboxSession(session, options),
+  ],
+  workspaceSandboxClient: [
+    'WorkspaceSandboxClientOptions',
+    (options) => workspaceSandboxClient({ open: () => session, ...(options as object) }),
+  ],
   workspaceShellFor: ['WorkspaceShellForOptions', (options) => workspaceShellFor(noExec, options)],
   workspaceShellTool: ['WorkspaceShellToolOptions', (options) => workspaceShellTool(noExec, options)],
   mcpHandler: ['McpHandlerOptions', (options) => mcpHandler(() => undefined, options)],

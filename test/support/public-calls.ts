@@ -497,6 +497,10 @@ export const openaiAgentsCalls: Calls<typeof openaiAgents> = {
   workspacePatchTool: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, turn: '1', needsApproval: false }],
   ],
+  workspaceSandboxClient: [
+    [{ open: () => new ToolsSession() as unknown as SessionApi, find: undefined as never, exec: () => exec }],
+  ],
+  workspaceSandboxSession: [[new ToolsSession() as unknown as SessionApi, { exec }]],
   workspaceShellFor: [[exec, { cwd: '/', env: {}, timeoutMs: 1 }]],
   workspaceShellTool: [[exec, { cwd: '/', env: {}, timeoutMs: 1, needsApproval: false }]],
 }

@@ -2,9 +2,15 @@ import { Buffer } from 'node:buffer'
 import { z } from 'zod'
 import type { SessionApi } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
-import { absolute, defineTool, errorResult, type Workspace, type WorkspaceTool } from '../tools/parts.js'
+import {
+  absolute,
+  defineTool,
+  errorResult,
+  mediaTypeOf,
+  type Workspace,
+  type WorkspaceTool,
+} from '../tools/parts.js'
 import { limits } from './limits.js'
-import { mediaTypeOf } from './media-type.js'
 
 const hints = { readOnly: true, idempotent: true }
 const pathOfFile = z.string().describe('The path of the file, such as /src/a.ts.')

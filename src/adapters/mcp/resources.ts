@@ -9,9 +9,8 @@ import {
 } from '@modelcontextprotocol/server'
 import { FileType } from '../../engine/index.js'
 import { EngineError } from '../../engine/ports.js'
-import type { Workspace } from '../tools/parts.js'
+import { mediaTypeOf, type Workspace } from '../tools/parts.js'
 import { limits } from './limits.js'
-import { mediaTypeOf } from './media-type.js'
 import { decodeUtf8, readContent } from './read-tools.js'
 
 const scheme = 'forkspace://'

@@ -111,7 +111,10 @@ function patchOf(operation: Operation): string {
 
 function nameOf(path: string): string {
   if (typeof path === 'string' && path !== '' && !/[\r\n]/.test(path)) return path
-  throw new EngineError('INVALID_PATCH', `the path ${JSON.stringify(path)} must be a name without a line break`)
+  throw new EngineError(
+    'INVALID_PATCH',
+    `the path ${JSON.stringify(path)} must be a name without a line break`,
+  )
 }
 
 /** Splits a diff into lines. Refuses a diff that names another file: an approval names only the file of its operation. */

@@ -6,4 +6,14 @@ export const limits = {
   longestCommandMs: 600_000,
   /** UTF-16 units of each output of a command. Longer outputs are cut. */
   outputLength: 100_000,
+  /** Entries of a manifest, with those inside directories. */
+  manifestEntries: 10_000,
+  /** Bytes of an archive of a workspace that a sandbox reads or creates. */
+  archiveBytes: 268_435_456,
+  /** Bytes of an image that a model can look at. */
+  imageBytes: 10_485_760,
+  /** Characters for one token, when a model limits the tokens of an output. */
+  charactersPerToken: 4,
+  /** Entries of a directory that one read of its listing takes. */
+  entriesPerPage: 1000,
 } as const

@@ -114,7 +114,7 @@ function isTime(timeoutMs: unknown): timeoutMs is number {
 }
 
 /** Runs a command for at most a time. An error of the workspace is the output of the command, so that a model sees it. */
-async function outputOf(
+export async function outputOf(
   work: (signal: AbortSignal) => ReturnType<WorkspaceExec>,
   timeMs: number,
 ): Promise<Output> {
