@@ -148,6 +148,11 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT checkpointId: pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
   ],
   [
+    'restore with a whole checkpoint as its id',
+    () => session.restore({ checkpointId: {} as never }),
+    'INVALID_ARGUMENT checkpointId: must be a string; it is an object',
+  ],
+  [
     'restore with an unknown label',
     () => session.restore({ checkpointLabel: 'none' }),
     'CHECKPOINT_NOT_FOUND the session has no checkpoint with the label "none"; listCheckpoints() lists them',

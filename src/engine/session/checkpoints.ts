@@ -2,7 +2,7 @@ import { itemAt, present } from '../base/present.js'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { Fault } from '../base/fault.js'
-import { given, parseText, shown } from '../base/input.js'
+import { given, kindOf, parseText, shown } from '../base/input.js'
 import { containsJson, noMetadata, parseJsonObject, type JsonObject } from '../base/json-object.js'
 import { limits } from '../base/limits.js'
 import {
@@ -271,6 +271,9 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
       'pass one of checkpointId and checkpointLabel, such as { checkpointLabel: "before" }',
     )
   }
+  for (const [field, value] of Object.entries({ checkpointId, checkpointLabel }))
+    if (value !== undefined && typeof value !== 'string')
+      throw invalid(field, `must be a string; it is ${kindOf(value)}`)
   // No checkpoint has an empty label.
   const found = checkpointId === undefined ? index.byLabel(checkpointLabel ?? '') : index.byId(checkpointId)
   if (found !== undefined) return found
