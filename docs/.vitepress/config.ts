@@ -43,6 +43,7 @@ export default defineConfig({
             'guides/just-bash',
             'guides/ai-sdk',
             'guides/openai-agents',
+            'guides/claude',
             'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',

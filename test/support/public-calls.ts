@@ -1,5 +1,6 @@
 /** Every public method, with arguments for each of its parameters and options. */
 import type * as archive from '../../src/adapters/archive/index.js'
+import type * as claude from '../../src/adapters/claude/index.js'
 import type * as client from '../../src/adapters/client/index.js'
 import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
@@ -487,6 +488,13 @@ export const aiSdkCalls: Calls<typeof aiSdk> = {
   workspaceToolSet: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
   ],
+}
+
+export const claudeCalls: Calls<typeof claude> = {
+  claudeWorkspace: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, exec, cwd: '/' }],
+  ],
+  claudeWorktrees: [[undefined as unknown as main.Session, { directory: '/', checkout: {} }]],
 }
 
 export const openaiAgentsCalls: Calls<typeof openaiAgents> = {
