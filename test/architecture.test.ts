@@ -103,6 +103,7 @@ const adapterOfAdapter: Readonly<Record<string, string>> = {
   'adapters/git/': 'adapters/host/index.ts',
   'adapters/mcp/': 'adapters/tools/parts.ts',
   'adapters/openai-agents/': 'adapters/tools/index.ts',
+  'adapters/tanstack/': 'adapters/tools/index.ts',
 }
 
 /**

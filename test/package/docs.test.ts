@@ -22,6 +22,7 @@ const exported = exportedNames({
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
   'forkspace/claude': source('adapters/claude/index.ts'),
   'forkspace/openai-agents': source('adapters/openai-agents/index.ts'),
+  'forkspace/tanstack': source('adapters/tanstack/index.ts'),
   'forkspace/just-bash': source('adapters/just-bash/index.ts'),
   'forkspace/level': source('adapters/level/index.ts'),
   'forkspace/client': source('adapters/client/index.ts'),

@@ -1,4 +1,5 @@
 import { mcpHandler, workspaceServer } from '../../src/adapters/mcp/index.js'
+import { workspaceSandboxProvider } from '../../src/adapters/tanstack/index.js'
 import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -113,6 +114,10 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     'RewindOptions',
     (options) => claudeWorkspace(session).rewindFiles('none', options),
   ],
+  workspaceSandboxProvider: [
+    'WorkspaceSandboxProviderOptions',
+    (options) => workspaceSandboxProvider(engine, options),
+  ],
   workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
   workspaceFunctionTools: [
     'WorkspaceFunctionToolsOptions',
@@ -191,6 +196,7 @@ describe('the page of options', () => {
         'mcp',
         'node-vfs',
         'openai-agents',
+        'tanstack',
         'tools',
       ].map((name) => `adapters/${name}/index`),
     ]

@@ -12,6 +12,7 @@ import type * as mcp from '../../src/adapters/mcp/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
+import type * as tanstack from '../../src/adapters/tanstack/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
@@ -495,6 +496,12 @@ export const claudeCalls: Calls<typeof claude> = {
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, exec, cwd: '/' }],
   ],
   claudeWorktrees: [[undefined as unknown as main.Session, { directory: '/', checkout: {} }]],
+}
+
+export const tanstackCalls: Calls<typeof tanstack> = {
+  workspaceSandboxProvider: [
+    [undefined as unknown as main.Engine, { exec: () => exec, from: {}, branch: 'main' }],
+  ],
 }
 
 export const openaiAgentsCalls: Calls<typeof openaiAgents> = {

@@ -15,6 +15,7 @@ import * as mcp from '../../src/adapters/mcp/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as claude from '../../src/adapters/claude/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
+import * as tanstack from '../../src/adapters/tanstack/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
@@ -129,6 +130,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './mcp': [mcp, calls.mcpCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './claude': [claude, calls.claudeCalls],
+  './tanstack': [tanstack, calls.tanstackCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
@@ -188,6 +190,7 @@ describe('in process', () => {
   rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/claude', () => claude, calls.claudeCalls)
+  rejects('forkspace/tanstack', () => tanstack, calls.tanstackCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)
