@@ -48,6 +48,36 @@ describe('the packed tarball', () => {
     expect((await filesOf('.d.ts')).length).toBeLessThan(types.length + 8)
   })
 
+  test('has declarations that need no optional package of another entry point', async () => {
+    const { exports, peerDependencies } = JSON.parse(
+      await readFile(join(packed, 'package.json'), 'utf8'),
+    ) as {
+      exports: Record<string, string | { types: string }>
+      peerDependencies: Record<string, string>
+    }
+    const importsOf = async (file: string): Promise<string[]> =>
+      [...(await readFile(file, 'utf8')).matchAll(/^(?:import|export) .*?'([^']+)';$/gm)].map(
+        ([, name]) => name!,
+      )
+    const optional = (names: readonly string[]): string[] =>
+      names.filter((name) => Object.keys(peerDependencies).some((one) => `${name}/`.startsWith(`${one}/`)))
+    const foreign: string[] = []
+    for (const entry of Object.values(exports)) {
+      if (typeof entry === 'string') continue
+      const first = join(packed, entry.types)
+      const own = new Set(optional(await importsOf(first)))
+      const seen = new Set([first])
+      for (const file of seen) {
+        const imports = await importsOf(file)
+        for (const name of optional(imports)) if (!own.has(name)) foreign.push(`${entry.types}: ${name}`)
+        for (const name of imports)
+          if (name.startsWith('.')) seen.add(resolve(dirname(file), name.replace(/\.js$/, '.d.ts')))
+      }
+      expect(seen.size).toBeGreaterThan(1)
+    }
+    expect(foreign).toEqual([])
+  })
+
   test('maps stack traces to lines of the sources', async () => {
     const lines = [
       `import { openEngine } from ${JSON.stringify(join(root, 'dist/index.js'))}`,
