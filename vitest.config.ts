@@ -33,6 +33,7 @@ const alone = [
  * child from a process that holds 1 GiB takes about ten times as long as from a small one.
  */
 const children = [
+  'test/agents/claude-query.test.ts',
   'test/architecture.test.ts',
   'test/client/loading.test.ts',
   'test/cli/*.test.ts',

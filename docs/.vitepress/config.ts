@@ -43,6 +43,8 @@ export default defineConfig({
             'guides/just-bash',
             'guides/ai-sdk',
             'guides/openai-agents',
+            'guides/claude',
+            'guides/tanstack',
             'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',

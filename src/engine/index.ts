@@ -34,6 +34,8 @@ export type {
 } from './session/search/grep-request.js'
 export type { ReadLinesRequest, ReadLinesResult, TextLine } from './session/search/read-lines.js'
 export type { LineRange } from './text/changed-ranges.js'
+export { compileRegularExpression, loadRegularExpressions } from './text/regular-expression.js'
+export { parseCheckout } from './services/checkouts/checkout-requests.js'
 export { formatMatches, formatNumberedLines, type MatchedText, type NumberedText } from './text/line-text.js'
 export type { LineEnding } from './text/byte-text.js'
 export type { Whitespace } from './text/edit-text.js'

@@ -209,6 +209,20 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     expect((await tools.grep.call({ pattern: 'one', head_limit: 1, output_mode: 'content' })).text).toMatch(
       /There are more results: repeat with offset 1/,
     )
+    const parts = await tools.grep.call({
+      pattern: '[oO]',
+      '-o': true,
+      output_mode: 'content',
+      head_limit: 0,
+    })
+    expect(parts.text.split('\n')[0]).toMatch(/^\/\S+:\d+:[oO]$/)
+    expect(
+      (
+        await refused(() =>
+          tools.grep.call({ pattern: 'one', '-o': true, multiline: true, output_mode: 'content' }),
+        )
+      ).data,
+    ).toMatchObject({ reason: 'INVALID_ARGUMENT' })
     expect((await refused(() => tools.grep.call({ pattern: '(?=x)' }))).data['reason']).toBe(
       'INVALID_ARGUMENT',
     )

@@ -1,8 +1,10 @@
 import { mcpHandler, workspaceServer } from '../../src/adapters/mcp/index.js'
+import { workspaceSandboxProvider } from '../../src/adapters/tanstack/index.js'
 import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { claudeWorkspace, claudeWorktrees } from '../../src/adapters/claude/index.js'
 import { connect } from '../../src/adapters/client/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
@@ -108,6 +110,16 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
   workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
+  claudeWorkspace: ['ClaudeWorkspaceOptions', (options) => claudeWorkspace(session, options)],
+  claudeWorktrees: ['ClaudeWorktreesOptions', (options) => claudeWorktrees(session, options)],
+  'workspace.rewindFiles': [
+    'RewindOptions',
+    (options) => claudeWorkspace(session).rewindFiles('none', options),
+  ],
+  workspaceSandboxProvider: [
+    'WorkspaceSandboxProviderOptions',
+    (options) => workspaceSandboxProvider(engine, options),
+  ],
   workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
   workspaceFunctionTools: [
     'WorkspaceFunctionToolsOptions',
@@ -184,9 +196,19 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'mcp', 'node-vfs', 'openai-agents', 'tools'].map(
-        (name) => `adapters/${name}/index`,
-      ),
+      ...[
+        'ai-sdk',
+        'claude',
+        'client',
+        'http',
+        'just-bash',
+        'level',
+        'mcp',
+        'node-vfs',
+        'openai-agents',
+        'tanstack',
+        'tools',
+      ].map((name) => `adapters/${name}/index`),
     ]
     const exported = entries.flatMap((entry) =>
       [

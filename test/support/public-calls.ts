@@ -1,5 +1,6 @@
 /** Every public method, with arguments for each of its parameters and options. */
 import type * as archive from '../../src/adapters/archive/index.js'
+import type * as claude from '../../src/adapters/claude/index.js'
 import type * as client from '../../src/adapters/client/index.js'
 import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
@@ -11,6 +12,7 @@ import type * as mcp from '../../src/adapters/mcp/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
+import type * as tanstack from '../../src/adapters/tanstack/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
@@ -486,6 +488,19 @@ export const aiSdkCalls: Calls<typeof aiSdk> = {
   workspaceSandbox: [[undefined as unknown as SessionApi, { exec, cwd: '/', description: '' }]],
   workspaceToolSet: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
+}
+
+export const claudeCalls: Calls<typeof claude> = {
+  claudeWorkspace: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, exec, cwd: '/' }],
+  ],
+  claudeWorktrees: [[undefined as unknown as main.Session, { directory: '/', checkout: {} }]],
+}
+
+export const tanstackCalls: Calls<typeof tanstack> = {
+  workspaceSandboxProvider: [
+    [undefined as unknown as main.Engine, { exec: () => exec, from: {}, branch: 'main' }],
   ],
 }
 

@@ -13,7 +13,9 @@ import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
+import * as claude from '../../src/adapters/claude/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
+import * as tanstack from '../../src/adapters/tanstack/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
@@ -127,6 +129,8 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './just-bash': [justBash, calls.justBashCalls],
   './mcp': [mcp, calls.mcpCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
+  './claude': [claude, calls.claudeCalls],
+  './tanstack': [tanstack, calls.tanstackCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
@@ -185,6 +189,8 @@ describe('in process', () => {
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/claude', () => claude, calls.claudeCalls)
+  rejects('forkspace/tanstack', () => tanstack, calls.tanstackCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)

@@ -8,7 +8,6 @@ import type { SessionApi } from '../../engine/index.js'
 import { workspaceOf, type WorkspaceOptions } from '../tools/parts.js'
 import { serverOf } from './server.js'
 
-export type { WorkspaceOptions } from '../tools/parts.js'
 export { mcpHandler, type McpHandlerOptions, type SessionForRequest } from './handler.js'
 
 /**

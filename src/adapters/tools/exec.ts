@@ -8,6 +8,8 @@ export interface CommandContext {
   readonly signal?: AbortSignal
   /** The id of the tool call, if the framework says it. */
   readonly callId?: string
+  /** The turn of the conversation, if the framework says it. */
+  readonly turn?: string
 }
 
 /** The outcome of a command. */

@@ -36,7 +36,7 @@ export type { WorkspaceOptions } from './workspace.js'
  * - A write to a file that changed since these tools read it fails with HASH_MISMATCH.
  * - Texts of results have at most 100,000 characters, and say when they were cut.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the session is none.
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or the session is none.
  *
  * @example
  * import { workspaceTools } from 'forkspace/tools'

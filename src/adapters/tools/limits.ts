@@ -16,8 +16,10 @@ export const limits = {
   shownHunkLines: 60,
   /** Paths of one glob. */
   globPaths: 100,
-  /** Lines, or files, of one grep. */
+  /** Lines, or files, of one grep, if the model names no number. */
   grepResults: 250,
+  /** The most lines, or files, that a model can name for one grep. */
+  grepMostResults: 10_000,
   /** Entries of a listing of a directory. */
   listedEntries: 1000,
   /** Changed paths in the result of an undo, a merge or a restore. */

@@ -1,13 +1,15 @@
 import { z } from 'zod'
 import { formatMatches, formatNumberedLines, type GrepResult } from '../../engine/index.js'
+import { invalid } from '../../engine/ports.js'
 import { limits } from './limits.js'
+import { matchedParts } from './matched-parts.js'
 import { defineTool } from './tool.js'
 import type { WorkspaceTool } from './tool-types.js'
 import { absolute, type Workspace } from './workspace.js'
 
 const readSchema = z.strictObject({
   file_path: z.string().describe('The path of the file, such as /src/a.ts.'),
-  offset: z.int().min(1).optional().describe('The first line, from 1.'),
+  offset: z.int().min(0).optional().describe('The first line, from 1.'),
   limit: z.int().min(1).max(limits.readLines).optional().describe('The most lines.'),
 })
 
@@ -32,9 +34,19 @@ const grepSchema = z.strictObject({
   '-A': z.int().min(0).max(100).optional().describe('Lines after each match.'),
   '-B': z.int().min(0).max(100).optional().describe('Lines before each match.'),
   '-C': z.int().min(0).max(100).optional().describe('Lines before and after each match.'),
+  context: z.int().min(0).max(100).optional().describe('The same as -C.'),
   '-n': z.boolean().optional().describe('Whether lines have numbers; true by default.'),
   '-i': z.boolean().optional().describe('Whether upper and lower case are the same.'),
-  head_limit: z.int().min(1).max(10_000).optional().describe('The most results.'),
+  '-o': z
+    .boolean()
+    .optional()
+    .describe('With content: only the matching parts of lines, each as a line; not with multiline.'),
+  head_limit: z
+    .int()
+    .min(0)
+    .max(limits.grepMostResults)
+    .optional()
+    .describe('The most results; 0: as many as possible.'),
   offset: z.int().min(0).optional().describe('Results to skip.'),
   multiline: z.boolean().optional().describe('Whether a match may have several lines.'),
 })
@@ -48,9 +60,10 @@ export function readTool(workspace: Workspace): WorkspaceTool {
     hints: { readOnly: true, idempotent: true },
     async run({ file_path: given, offset = 1, limit = limits.readLines }, { session }) {
       const path = absolute(given)
-      const read = await session.text.readLines({ path, startLine: offset, limit })
+      const startLine = Math.max(offset, 1)
+      const read = await session.text.readLines({ path, startLine, limit })
       workspace.see(path, read.contentHash)
-      const last = read.lines.at(-1)?.lineNumber ?? offset - 1
+      const last = read.lines.at(-1)?.lineNumber ?? startLine - 1
       const more = read.isTruncated
         ? `\n[Lines ${last + 1} to ${read.totalLines} follow: read on at offset ${last + 1}.]`
         : ''
@@ -101,26 +114,41 @@ export function grepTool(workspace: Workspace): WorkspaceTool {
     schema: grepSchema,
     hints: { readOnly: true, idempotent: true },
     async run(input, { session, signal }) {
-      const { output_mode: mode = 'files_with_matches', '-n': numbered = true } = input
+      const {
+        output_mode: mode = 'files_with_matches',
+        '-n': numbered = true,
+        '-i': ignoreCase = false,
+      } = input
+      const onlyParts = mode === 'content' && input['-o'] === true
+      if (onlyParts && input.multiline === true) throw invalid('-o', 'cannot be combined with multiline')
+      const around = onlyParts ? 0 : (input['-C'] ?? input.context ?? 0)
       const result = await session.text.grep(
         {
           pattern: input.pattern,
           path: absolute(input.path ?? '/'),
           globs: input.glob === undefined ? [] : [input.glob],
           fileTypes: input.type === undefined ? [] : [input.type],
-          before: input['-B'] ?? input['-C'] ?? 0,
-          after: input['-A'] ?? input['-C'] ?? 0,
-          ignoreCase: input['-i'] ?? false,
+          before: onlyParts ? 0 : (input['-B'] ?? around),
+          after: onlyParts ? 0 : (input['-A'] ?? around),
+          ignoreCase,
           multiline: input.multiline ?? false,
           offset: input.offset ?? 0,
-          limit: input.head_limit ?? limits.grepResults,
+          limit: resultsOf(input.head_limit),
           mode: mode === 'content' ? 'lines' : mode === 'count' ? 'count' : 'files',
         },
         signal === undefined ? {} : { signal },
       )
-      return { text: describe(result, mode, numbered), data: { ...plain(result) } }
+      const lines = onlyParts
+        ? await matchedParts(result.lines, { pattern: input.pattern, ignoreCase })
+        : result.lines
+      const shown = { ...result, lines }
+      return { text: describe(shown, mode, numbered), data: { ...plain(shown) } }
     },
   })
+}
+
+function resultsOf(wanted: number = limits.grepResults): number {
+  return wanted === 0 ? limits.grepMostResults : wanted
 }
 
 type Mode = 'content' | 'files_with_matches' | 'count'

@@ -2,13 +2,14 @@ import { z } from 'zod'
 import type { JsonObject, SessionApi } from '../../engine/index.js'
 import { errorResult } from './error-text.js'
 import { limits } from './limits.js'
-import type { ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
+import type { ToolCall, ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
 import type { Workspace } from './workspace.js'
 
-/** The handler's part of a call: the handle whose events carry the marks of the call, and the signal. */
+/** The handler's part of a call: the handle whose events carry the marks of the call, the signal, and the call. */
 export interface ToolScope {
   readonly session: SessionApi
   readonly signal?: AbortSignal
+  readonly call: ToolCall
 }
 
 /** The text and the facts of a call that succeeded. */
@@ -46,6 +47,7 @@ export function defineTool<Schema extends z.ZodObject>(
           // A handle with marks costs more than a read, and a read causes no event.
           session: hints.readOnly === true ? workspace.current : workspace.sessionFor(call),
           ...(call.signal !== undefined && { signal: call.signal }),
+          call,
         })
         return { text: cut(text), isError: false, data }
       } catch (error) {

@@ -1,0 +1,48 @@
+import type { RewindFilesResult } from '@anthropic-ai/claude-agent-sdk'
+import type { SessionApi } from '../../engine/index.js'
+import { given, invalid, Shape } from '../../engine/ports.js'
+import { limits } from './limits.js'
+import { checkpointOf } from './turns.js'
+
+/** Options of `rewindFiles`. */
+export interface RewindOptions {
+  /** true: says what would change, and changes nothing; false by default. */
+  readonly dryRun?: boolean
+}
+
+const optionsShape = new Shape<RewindOptions>({ dryRun: true })
+
+/** Brings all files back to their state before a user message. */
+export async function rewind(
+  session: SessionApi,
+  userMessageId: string,
+  options: RewindOptions,
+): Promise<RewindFilesResult> {
+  const { dryRun = false } = optionsShape.read(options, 'options')
+  if (typeof dryRun !== 'boolean') throw invalid('dryRun', 'must be true or false')
+  if (
+    typeof userMessageId !== 'string' ||
+    userMessageId === '' ||
+    userMessageId.length > limits.messageIdLength
+  )
+    throw invalid('userMessageId', `must be the uuid of a user message; it is ${given(userMessageId)}`)
+  const checkpointId = await checkpointOf(session, userMessageId)
+  if (checkpointId === undefined)
+    return { canRewind: false, error: `No checkpoint was taken before the user message ${userMessageId}.` }
+  const changes = await changesTo(session, { checkpointId })
+  if (!dryRun) await session.withMetadata({ rewoundTo: userMessageId }).restore({ checkpointId })
+  return { canRewind: true, ...changes }
+}
+
+/** The files and lines that change on the way from the newest state to a checkpoint. */
+async function changesTo(session: SessionApi, checkpoint: { readonly checkpointId: string }) {
+  const filesChanged: string[] = []
+  let [insertions, deletions] = [0, 0]
+  // The diff leads from the checkpoint to now, and so do its additions.
+  for await (const file of session.diff(checkpoint).files({ renames: 'none' })) {
+    if (filesChanged.length < limits.changedFiles) filesChanged.push(file.path)
+    insertions += file.deletions
+    deletions += file.additions
+  }
+  return { filesChanged, insertions, deletions }
+}

@@ -1,0 +1,151 @@
+import type { EngineScope, Session, SessionCreateRequest, SessionInfo } from '../../engine/index.js'
+import { EngineError, given, invalid, untilAborted } from '../../engine/ports.js'
+import { limits } from './limits.js'
+
+/** The tag with the id of the sandbox to which a session belongs. */
+const idTag = 'sandbox'
+/** The tag that tells a sandbox and its snapshots apart. */
+const kindTag = 'sandbox-kind'
+
+type Kind = 'live' | 'snapshot'
+
+/** The sessions of sandboxes. Their tags say which sandbox they belong to, so that a later process finds them. */
+export class SandboxSessions {
+  readonly #engine: EngineScope
+  readonly #from: SessionCreateRequest
+  readonly #sources = new Map<string, string>()
+
+  constructor(engine: EngineScope, from: SessionCreateRequest) {
+    this.#engine = engine
+    this.#from = from
+  }
+
+  /** Creates the session of a new sandbox. */
+  create(id: string): Promise<Session> {
+    return this.#engine.sessions.create({
+      ...this.#from,
+      initialTags: { ...this.#from.initialTags, ...tagsOf(id, 'live') },
+    })
+  }
+
+  /** Creates the session of a sandbox on an import of a repository, or of a directory of the host. */
+  async import(
+    id: string,
+    {
+      kind,
+      place,
+      ref,
+    }: { readonly kind: 'git' | 'directory'; readonly place: string; readonly ref: string },
+    signal?: AbortSignal,
+  ): Promise<Session> {
+    const sourceId = await this.#sourceOf(kind, place)
+    const { sources, sessions } = this.#engine
+    const job = await sources.startImport(
+      sourceId,
+      kind === 'git' && ref !== '' ? { git: { gitRef: ref } } : {},
+    )
+    const { revisionId } = await sources.waitForJob(job, signal === undefined ? {} : { signal })
+    return sessions.create({
+      sourceRef: { sourceId, revisionId },
+      ...(this.#from.ttlSeconds !== undefined && { ttlSeconds: this.#from.ttlSeconds }),
+      initialTags: {
+        ...this.#from.initialTags,
+        ...tagsOf(id, 'live'),
+        ...(ref !== '' && { 'sandbox-ref': ref }),
+      },
+    })
+  }
+
+  /** The newest session of a sandbox. */
+  async find(id: string): Promise<Session | undefined> {
+    const [info] = (await this.#list(id, 'live')).slice(-1)
+    return info && this.#engine.sessions.open(info.id)
+  }
+
+  /** Forks a session as a sandbox of its own. */
+  forkAs(id: string, session: Session): Promise<Session> {
+    return session.fork({ newTags: tagsOf(id, 'live') })
+  }
+
+  /** Forks a session as a snapshot, which outlives it. */
+  async snapshot(id: string, session: Session, label: string | undefined): Promise<Session> {
+    const fork = await session.fork({
+      newTags: tagsOf(id, 'snapshot'),
+      ...(label !== undefined && { metadata: { label } }),
+    })
+    const older = await this.#list(id, 'snapshot')
+    for (const { id: sessionId } of older.slice(0, -limits.snapshots))
+      await this.#engine.sessions.delete(sessionId)
+    return fork
+  }
+
+  /**
+   * Forks a snapshot as its sandbox.
+   *
+   * @throws {EngineError} SESSION_NOT_FOUND when there is no such snapshot.
+   */
+  async restore(snapshotId: string): Promise<{ readonly id: string; readonly session: Session }> {
+    const snapshot = await this.#engine.sessions.open(snapshotId)
+    const { [idTag]: id, [kindTag]: kind } = (await snapshot.get()).tags
+    if (id === undefined || kind !== 'snapshot')
+      throw new EngineError('SESSION_NOT_FOUND', `${given(snapshotId)} is no snapshot of a sandbox`, {
+        sessionId: snapshotId,
+      })
+    return { id, session: await this.forkAs(id, snapshot) }
+  }
+
+  /** Deletes all sessions of a sandbox, and its snapshots. */
+  async deleteAll(id: string, signal?: AbortSignal): Promise<void> {
+    for (const kind of ['snapshot', 'live'] as const)
+      for (const { id: sessionId } of await untilAborted(this.#list(id, kind), signal))
+        await this.delete(sessionId)
+  }
+
+  /** Deletes a session. One that is deleted already is no error. */
+  async delete(sessionId: string): Promise<void> {
+    try {
+      await this.#engine.sessions.delete(sessionId)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
+    }
+  }
+
+  async #list(id: string, kind: Kind): Promise<SessionInfo[]> {
+    const found: SessionInfo[] = []
+    let pageToken = ''
+    do {
+      const page = await this.#engine.sessions.list({ filter: `${idTag}=${id}`, pageToken })
+      found.push(...page.sessions.filter(({ tags }) => tags[kindTag] === kind))
+      pageToken = page.nextPageToken
+    } while (pageToken !== '')
+    return found
+  }
+
+  /** The source of a place, which later imports use again. */
+  async #sourceOf(kind: 'git' | 'directory', place: string): Promise<string> {
+    const key = `${kind} ${place}`
+    const known = this.#sources.get(key)
+    if (known !== undefined) return known
+    const { sourceId } = await this.#engine.sources.create({ displayName: place, ...originOf(kind, place) })
+    if (this.#sources.size < limits.repositories) this.#sources.set(key, sourceId)
+    return sourceId
+  }
+}
+
+function tagsOf(id: string, kind: Kind): Readonly<Record<string, string>> {
+  return { [idTag]: id, [kindTag]: kind }
+}
+
+function originOf(kind: 'git' | 'directory', place: string) {
+  if (kind === 'directory') return { hostPath: { path: place } }
+  return place.startsWith('/') ? { gitRepository: { path: place } } : { gitRemote: { remoteUrl: place } }
+}
+
+/** Checks an id of a sandbox or a snapshot, or a label. */
+export function checkedId(field: string, id: unknown): string {
+  if (typeof id === 'string' && id !== '' && id.length <= limits.idLength && !/\p{Cc}/u.test(id)) return id
+  throw invalid(
+    field,
+    `must be a string of 1 to ${limits.idLength} characters without control characters; it is ${given(id)}`,
+  )
+}
