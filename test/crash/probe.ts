@@ -4,7 +4,7 @@ import { probeTag } from './protocol.js'
 import { requireStoreFailure } from './workload.js'
 
 const mostTries = 20
-const stepMs = 20
+const stepMs = 100
 
 /** A separate session that shows whether an engine accepts changes. */
 export class Probe {

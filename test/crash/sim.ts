@@ -19,7 +19,7 @@ export interface SimResult extends SimCounts {
   perSecond: number
 }
 
-const mostWaitMs = 5_000
+const mostWaitMs = 60_000
 
 /** Simulates one store for each seed. */
 export async function runSimulations(options: SimOptions): Promise<SimResult> {

@@ -31,7 +31,7 @@ describe('npm run bench', () => {
     directory = await compiledProject()
   })
 
-  it('reports plausible figures in every row of the short form', { timeout: 300_000 }, async () => {
+  it('reports plausible figures in every row of the short form', { timeout: 600_000 }, async () => {
     const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json']
     const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 24 })
     const { scenarios } = JSON.parse(stdout) as Report
