@@ -99,6 +99,7 @@ const lazyAdapters = ['archive', 'git', 'host', 'junit']
  */
 const adapterOfAdapter: Readonly<Record<string, string>> = {
   'adapters/ai-sdk/': 'adapters/tools/index.ts',
+  'adapters/deepagents/': 'adapters/tools/parts.ts',
   'adapters/git/': 'adapters/host/index.ts',
   'adapters/mcp/': 'adapters/tools/parts.ts',
   'adapters/openai-agents/': 'adapters/tools/index.ts',

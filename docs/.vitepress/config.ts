@@ -43,6 +43,7 @@ export default defineConfig({
             'guides/just-bash',
             'guides/ai-sdk',
             'guides/openai-agents',
+            'guides/deepagents',
             'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',

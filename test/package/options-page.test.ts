@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/adapters/client/index.js'
+import { workspaceBackend } from '../../src/adapters/deepagents/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
 import {
@@ -105,6 +106,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  workspaceBackend: ['WorkspaceBackendOptions', (options) => workspaceBackend(session, options)],
   workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
   workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
   workspaceFunctionTools: [
@@ -174,9 +176,18 @@ describe('the page of options', () => {
     const entries = [
       'index',
       'testing',
-      ...['ai-sdk', 'client', 'http', 'just-bash', 'level', 'mcp', 'node-vfs', 'openai-agents', 'tools'].map(
-        (name) => `adapters/${name}/index`,
-      ),
+      ...[
+        'ai-sdk',
+        'client',
+        'deepagents',
+        'http',
+        'just-bash',
+        'level',
+        'mcp',
+        'node-vfs',
+        'openai-agents',
+        'tools',
+      ].map((name) => `adapters/${name}/index`),
     ]
     const exported = entries.flatMap((entry) =>
       [

@@ -4,6 +4,7 @@ import type * as client from '../../src/adapters/client/index.js'
 import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
+import type * as deepagents from '../../src/adapters/deepagents/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
@@ -486,6 +487,12 @@ export const aiSdkCalls: Calls<typeof aiSdk> = {
   workspaceSandbox: [[undefined as unknown as SessionApi, { exec, cwd: '/', description: '' }]],
   workspaceToolSet: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1' }],
+  ],
+}
+
+export const deepagentsCalls: Calls<typeof deepagents> = {
+  workspaceBackend: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1', exec, cwd: '/' }],
   ],
 }
 

@@ -1,10 +1,12 @@
 /** The parts of these tools from which the adapters of frameworks make tools of their own. */
 export { applyPatchTool } from './apply-patch.js'
 export { errorResult } from './error-text.js'
+export type { WorkspaceExec } from './exec.js'
 export { editFile, writeFile } from './file-changes.js'
 export { workspaceOf } from './workspace-options.js'
 export { globTool, grepTool } from './search.js'
 export { defineTool } from './tool.js'
 export type { ToolHints, ToolResult, WorkspaceTool } from './tool-types.js'
+export { turnReader, type Turn } from './turn.js'
 export { versionTools } from './versions.js'
 export { absolute, type Workspace, type WorkspaceOptions } from './workspace.js'
