@@ -101,6 +101,7 @@ const adapterOfAdapter: Readonly<Record<string, string>> = {
   'adapters/ai-sdk/': 'adapters/tools/index.ts',
   'adapters/deepagents/': 'adapters/tools/parts.ts',
   'adapters/git/': 'adapters/host/index.ts',
+  'adapters/mastra/': 'adapters/tools/parts.ts',
   'adapters/mcp/': 'adapters/tools/parts.ts',
   'adapters/openai-agents/': 'adapters/tools/index.ts',
 }

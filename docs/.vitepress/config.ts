@@ -44,6 +44,7 @@ export default defineConfig({
             'guides/ai-sdk',
             'guides/openai-agents',
             'guides/deepagents',
+            'guides/mastra',
             'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',

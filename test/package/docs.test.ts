@@ -20,6 +20,7 @@ const exported = exportedNames({
   forkspace: source('index.ts'),
   'forkspace/http': source('adapters/http/index.ts'),
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
+  'forkspace/mastra': source('adapters/mastra/index.ts'),
   'forkspace/deepagents': source('adapters/deepagents/index.ts'),
   'forkspace/openai-agents': source('adapters/openai-agents/index.ts'),
   'forkspace/just-bash': source('adapters/just-bash/index.ts'),

@@ -7,6 +7,7 @@ import { connect } from '../../src/adapters/client/index.js'
 import { workspaceBackend } from '../../src/adapters/deepagents/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
+import { sessionFilesystem, sessionSandbox } from '../../src/adapters/mastra/index.js'
 import {
   workspaceFunctionTools,
   workspacePatchTool,
@@ -106,6 +107,8 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  sessionFilesystem: ['SessionFilesystemOptions', (options) => sessionFilesystem(session, options)],
+  sessionSandbox: ['SessionSandboxOptions', (options) => sessionSandbox(session, options)],
   workspaceBackend: ['WorkspaceBackendOptions', (options) => workspaceBackend(session, options)],
   workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
   workspaceToolSet: ['WorkspaceToolSetOptions', (options) => workspaceToolSet(session, options)],
@@ -183,6 +186,7 @@ describe('the page of options', () => {
         'http',
         'just-bash',
         'level',
+        'mastra',
         'mcp',
         'node-vfs',
         'openai-agents',

@@ -12,6 +12,7 @@ import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
+import * as mastra from '../../src/adapters/mastra/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as deepagents from '../../src/adapters/deepagents/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
@@ -128,6 +129,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './just-bash': [justBash, calls.justBashCalls],
   './mcp': [mcp, calls.mcpCalls],
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
+  './mastra': [mastra, calls.mastraCalls],
   './deepagents': [deepagents, calls.deepagentsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
@@ -187,6 +189,7 @@ describe('in process', () => {
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
+  rejects('forkspace/mastra', () => mastra, calls.mastraCalls)
   rejects('forkspace/deepagents', () => deepagents, calls.deepagentsCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)

@@ -2,13 +2,7 @@ import { posix } from 'node:path'
 import type { BackendProtocolV2, SandboxBackendProtocolV2 } from 'deepagents'
 import type { SessionApi } from '../../engine/index.js'
 import { given, invalid, Shape } from '../../engine/ports.js'
-import {
-  turnReader,
-  workspaceOf,
-  type Turn,
-  type WorkspaceExec,
-  type WorkspaceOptions,
-} from '../tools/parts.js'
+import { turnReader, workspaceOf, type WorkspaceExec, type WorkspaceOptions } from '../tools/parts.js'
 import { changeMethods } from './changes.js'
 import { runCommand } from './commands.js'
 import { readMethods } from './reads.js'
@@ -19,7 +13,7 @@ export interface WorkspaceBackendOptions extends WorkspaceOptions {
    * The turn of the conversation, or a function that returns the present one. The changes of a turn are a group, which
    * `undo({ by: 'group' })` undoes together.
    */
-  readonly turn?: Turn
+  readonly turn?: string | (() => string)
   /**
    * Runs the commands of the tool `execute`, such as `exec` of a `workspaceShell` of `forkspace/just-bash`. Without it,
    * the agent has no such tool.

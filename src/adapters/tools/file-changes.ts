@@ -65,7 +65,7 @@ export async function writeFile(
 }
 
 /** The hash of a content that was just written. The file itself may have another one by now. */
-function hashOf(content: Uint8Array): string {
+export function hashOf(content: Uint8Array): string {
   return `sha256:${createHash('sha256').update(content).digest('hex')}`
 }
 
