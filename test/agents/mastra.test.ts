@@ -607,7 +607,7 @@ describe('the sandbox', () => {
   })
 
   test('runs commands only with exec, with arguments, directory, variables and a bounded output', async () => {
-    expect('executeCommand' in sessionSandbox(session)).toBe(false)
+    expect(sessionSandbox(session)).toHaveProperty('executeCommand', undefined)
     expect(sessionSandbox(session).getInstructions?.()).toMatch(/do not run/)
     const sandbox = sessionSandbox(session, { exec: bash, cwd: 'src', env: { A: 'one' } })
     const run = sandbox.executeCommand!.bind(sandbox)
