@@ -100,7 +100,9 @@ const lazyAdapters = ['archive', 'git', 'host', 'junit']
 const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/ai-sdk/': ['adapters/tools/index.ts'],
   'adapters/claude/': ['adapters/tools/parts.ts'],
+  'adapters/deepagents/': ['adapters/tools/parts.ts'],
   'adapters/git/': ['adapters/host/index.ts'],
+  'adapters/mastra/': ['adapters/tools/parts.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
   'adapters/tanstack/': ['adapters/tools/index.ts'],

@@ -45,6 +45,8 @@ export default defineConfig({
             'guides/openai-agents',
             'guides/claude',
             'guides/tanstack',
+            'guides/deepagents',
+            'guides/mastra',
             'guides/mcp',
             'guides/tests',
             'guides/desktop-tools',

@@ -198,6 +198,20 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     expect((await unguarded.write.call({ file_path: '/src/a.ts', content: 'y' })).isError).toBe(false)
   })
 
+  test('a file that is gone can be written anew once the agent knows that it is gone', async () => {
+    const write = (path: string) => tools.write.call({ file_path: path, content: 'new\n' })
+    await tools.read.call({ file_path: '/notes.md' })
+    await tools.read.call({ file_path: '/src/a.ts' })
+    await session.files.delete({ path: '/notes.md' })
+    await session.files.removeDirectory({ path: '/src', recursive: true })
+    for (const path of ['/notes.md', '/src/a.ts']) {
+      expect((await refused(() => write(path))).text).toMatch(/^HASH_MISMATCH: /)
+      expect((await tools.read.call({ file_path: path })).text).toMatch(/^PATH_NOT_FOUND: /)
+      expect((await write(path)).isError).toBe(false)
+      expect(await text(path)).toBe('new\n')
+    }
+  })
+
   test('glob and grep find paths and lines', async () => {
     expect((await tools.glob.call({ pattern: '**/*.ts' })).data).toMatchObject({ isTruncated: false })
     expect((await tools.glob.call({ pattern: '*.md', path: '/src' })).text).toBe('No files found')

@@ -21,6 +21,8 @@ const exported = exportedNames({
   'forkspace/http': source('adapters/http/index.ts'),
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
   'forkspace/claude': source('adapters/claude/index.ts'),
+  'forkspace/mastra': source('adapters/mastra/index.ts'),
+  'forkspace/deepagents': source('adapters/deepagents/index.ts'),
   'forkspace/openai-agents': source('adapters/openai-agents/index.ts'),
   'forkspace/tanstack': source('adapters/tanstack/index.ts'),
   'forkspace/just-bash': source('adapters/just-bash/index.ts'),

@@ -6,8 +6,10 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { claudeWorkspace, claudeWorktrees } from '../../src/adapters/claude/index.js'
 import { connect } from '../../src/adapters/client/index.js'
+import { workspaceBackend } from '../../src/adapters/deepagents/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
+import { sessionFilesystem, sessionSandbox } from '../../src/adapters/mastra/index.js'
 import {
   workspaceFunctionTools,
   workspacePatchTool,
@@ -109,6 +111,9 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'diff.stats': ['DiffStatsOptions', (options) => session.diff().stats(options)],
   'session.merge': ['MergeOptions', (options) => session.merge({ sessionId: 'none' }, options)],
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
+  sessionFilesystem: ['SessionFilesystemOptions', (options) => sessionFilesystem(session, options)],
+  sessionSandbox: ['SessionSandboxOptions', (options) => sessionSandbox(session, options)],
+  workspaceBackend: ['WorkspaceBackendOptions', (options) => workspaceBackend(session, options)],
   workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
   claudeWorkspace: ['ClaudeWorkspaceOptions', (options) => claudeWorkspace(session, options)],
   claudeWorktrees: ['ClaudeWorktreesOptions', (options) => claudeWorktrees(session, options)],
@@ -200,9 +205,11 @@ describe('the page of options', () => {
         'ai-sdk',
         'claude',
         'client',
+        'deepagents',
         'http',
         'just-bash',
         'level',
+        'mastra',
         'mcp',
         'node-vfs',
         'openai-agents',

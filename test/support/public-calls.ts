@@ -5,10 +5,12 @@ import type * as client from '../../src/adapters/client/index.js'
 import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
 import type * as host from '../../src/adapters/host/index.js'
+import type * as deepagents from '../../src/adapters/deepagents/index.js'
 import type * as http from '../../src/adapters/http/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as mcp from '../../src/adapters/mcp/index.js'
+import type * as mastra from '../../src/adapters/mastra/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type { SessionApi } from '../../src/index.js'
@@ -470,6 +472,16 @@ export const httpCalls: Calls<typeof http> = {
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
 
+/** The sessions of an engine, which is no plain object either. */
+class SandboxSessions {
+  list(): Promise<never> {
+    return Promise.reject(new Error('no sessions'))
+  }
+  open(): Promise<never> {
+    return Promise.reject(new Error('no session'))
+  }
+}
+
 class ToolsSession {
   withMetadata(): undefined {
     return undefined
@@ -502,6 +514,33 @@ export const tanstackCalls: Calls<typeof tanstack> = {
   workspaceSandboxProvider: [
     [undefined as unknown as main.Engine, { exec: () => exec, from: {}, branch: 'main' }],
   ],
+}
+
+export const deepagentsCalls: Calls<typeof deepagents> = {
+  workspaceBackend: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1', exec, cwd: '/' }],
+  ],
+}
+
+export const mastraCalls: Calls<typeof mastra> = {
+  sessionFilesystem: [
+    [new ToolsSession() as unknown as SessionApi, { metadata: {}, turn: '1', readOnly: false }],
+  ],
+  sessionSandbox: [
+    [
+      new ToolsSession() as unknown as SessionApi,
+      {
+        exec: () => exec,
+        cwd: '/',
+        env: {},
+        checkpointName: 'base',
+        sessions: new SandboxSessions(),
+        metadata: {},
+        turn: '1',
+      },
+    ],
+  ],
+  sessionToolHooks: [],
 }
 
 export const openaiAgentsCalls: Calls<typeof openaiAgents> = {

@@ -12,8 +12,10 @@ import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
+import * as mastra from '../../src/adapters/mastra/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import * as claude from '../../src/adapters/claude/index.js'
+import * as deepagents from '../../src/adapters/deepagents/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import * as tanstack from '../../src/adapters/tanstack/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
@@ -131,6 +133,8 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './node-vfs': [nodeVfs, calls.nodeVfsCalls],
   './claude': [claude, calls.claudeCalls],
   './tanstack': [tanstack, calls.tanstackCalls],
+  './mastra': [mastra, calls.mastraCalls],
+  './deepagents': [deepagents, calls.deepagentsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
   './tools': [tools, calls.toolsCalls],
@@ -191,6 +195,8 @@ describe('in process', () => {
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/claude', () => claude, calls.claudeCalls)
   rejects('forkspace/tanstack', () => tanstack, calls.tanstackCalls)
+  rejects('forkspace/mastra', () => mastra, calls.mastraCalls)
+  rejects('forkspace/deepagents', () => deepagents, calls.deepagentsCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)

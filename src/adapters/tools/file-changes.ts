@@ -1,5 +1,6 @@
 /** The changes of single files that several tools make. */
 import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import type { JsonObject, SessionApi, TextEditRequest } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
@@ -11,7 +12,7 @@ import type { Workspace } from './workspace.js'
 /** Edits a file that the agent has read in its present version. */
 export async function editFile(
   workspace: Workspace,
-  { session }: ToolScope,
+  { session }: Pick<ToolScope, 'session'>,
   request: TextEditRequest,
 ): Promise<ToolOutput> {
   const { path } = request
@@ -48,18 +49,24 @@ async function describeChange(
 /** Writes a whole file. `exclusive`: the path must not exist. */
 export async function writeFile(
   workspace: Workspace,
-  { session }: ToolScope,
+  { session }: Pick<ToolScope, 'session'>,
   {
     path,
     text,
     exclusive = false,
-  }: { readonly path: string; readonly text: string; readonly exclusive?: boolean },
+  }: { readonly path: string; readonly text: string | Uint8Array; readonly exclusive?: boolean },
 ): Promise<JsonObject> {
   const guard = exclusive ? {} : workspace.guard(path)
-  await session.files.write({ path, content: text, exclusive, ...guard })
-  const contentHash = await session.files.contentHash(path)
+  const content = Buffer.from(text)
+  await session.files.write({ path, content, exclusive, ...guard })
+  const contentHash = hashOf(content)
   workspace.see(path, contentHash)
-  return { path, contentHash, sizeBytes: Buffer.byteLength(text) }
+  return { path, contentHash, sizeBytes: content.length }
+}
+
+/** The hash of a content that was just written. The file itself may have another one by now. */
+export function hashOf(content: Uint8Array): string {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`
 }
 
 /**
@@ -68,7 +75,7 @@ export async function writeFile(
  */
 export async function insertLines(
   workspace: Workspace,
-  { session }: ToolScope,
+  { session }: Pick<ToolScope, 'session'>,
   { path, line, text }: { readonly path: string; readonly line: number; readonly text: string },
 ): Promise<ToolOutput> {
   const about = await session.text.readLines({ path, limit: 1 })
@@ -94,7 +101,7 @@ export async function insertLines(
   ])
   const { expectedHash = about.contentHash } = workspace.guard(path)
   await session.files.write({ path, content, expectedHash })
-  const contentHash = await session.files.contentHash(path)
+  const contentHash = hashOf(content)
   workspace.see(path, contentHash)
   const changedLines = [{ startLine: line + 1, endLine: line + added.split('\n').length }]
   return describeChange(session, path, { contentHash, changedLines })

@@ -52,6 +52,7 @@ export function defineTool<Schema extends z.ZodObject>(
         return { text: cut(text), isError: false, data }
       } catch (error) {
         call.signal?.throwIfAborted()
+        workspace.noteMissing(error)
         return errorResult(error)
       }
     },

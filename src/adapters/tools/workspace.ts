@@ -113,8 +113,17 @@ export class Workspace {
     }
   }
 
+  /** Forgets the versions of a path that is gone, and of everything below it. */
   forget(path: string): void {
-    this.#seen.delete(path)
+    const below = `${path}/`
+    for (const seen of this.#seen.keys()) if (seen === path || seen.startsWith(below)) this.#seen.delete(seen)
+  }
+
+  /** After a call that found nothing at a path, the agent knows that the file is gone, and may write it anew. */
+  noteMissing(error: unknown): void {
+    if (!(error instanceof EngineError) || error.reason !== 'PATH_NOT_FOUND') return
+    const path = error.details['path']
+    if (path !== undefined) this.forget(path)
   }
 
   /** The condition of a write: the version that the agent has read, if it has read one. */
