@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import {
   createDeepAgent,
   isSandboxBackend,
@@ -481,6 +482,26 @@ describe('the methods of a backend', () => {
       expect((await session.manifest()).manifestHash).toBe(before)
     },
   )
+
+  test('after an abort of the run, a read rejects and a write does not begin', async () => {
+    const before = (await session.manifest()).manifestHash
+    const config = { signal: AbortSignal.abort(new Error('stopped')), configurable: {} }
+    const calls = [
+      () => backend.ls('/'),
+      () => backend.read('/notes.md'),
+      () => backend.grep('x'),
+      () => backend.write('/x', 'x'),
+      () => backend.edit('/notes.md', 'Notes', 'x'),
+      () => backend.delete!('/notes.md'),
+      () => backend.uploadFiles!([['/x', new Uint8Array(1)]]),
+      () => backend.downloadFiles!(['/notes.md']),
+    ]
+    for (const call of calls)
+      await expect(
+        Promise.resolve(AsyncLocalStorageProviderSingleton.runWithConfig(config, async () => call())),
+      ).rejects.toThrow('stopped')
+    expect((await session.manifest()).manifestHash).toBe(before)
+  })
 
   test('hostile arguments get a coded error and change nothing; names of Object.prototype are names', async () => {
     const before = (await session.manifest()).manifestHash

@@ -763,6 +763,33 @@ describe('the options', () => {
     expect(() => sessionSandbox({} as Session)).toThrow(/must be a session/)
   })
 
+  test('hooks pass the signal of a call: after an abort, a read rejects and a write does not begin', async () => {
+    const session = await engines[0]!.sessions.create({ files })
+    const workspace = new Workspace({
+      filesystem: sessionFilesystem(session),
+      sandbox: sessionSandbox(session, { exec: bash }),
+    })
+    const before = await hashOf(session)
+    const abortSignal = AbortSignal.abort(new Error('stopped'))
+    const context = { workspace, agent: { toolCallId: 'c1' }, abortSignal }
+    await sessionToolHooks().beforeToolCall?.({ context } as never)
+    const { filesystem, sandbox } = context.workspace
+    const calls = [
+      filesystem.readFile('notes.md'),
+      filesystem.walk('/'),
+      filesystem.exists('/'),
+      filesystem.writeFile('x', ''),
+      filesystem.rmdir('src', { recursive: true }),
+      sandbox.executeCommand!('touch x'),
+    ]
+    for (const outcome of await Promise.allSettled(calls))
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { message: 'stopped' } })
+    await expect(sandbox.writeFiles([{ path: 'x', content: '' }])).rejects.toThrow(SandboxAbortError)
+    expect(await hashOf(session)).toBe(before)
+    // The workspace itself has no marks.
+    await workspace.filesystem.writeFile('x', '')
+  })
+
   test('hooks leave a context alone that has no workspace', async () => {
     const { beforeToolCall } = sessionToolHooks()
     for (const context of [undefined, null, 7, {}, { workspace: null }])
