@@ -304,3 +304,14 @@ test('lists many files in pages', async () => {
   const tree = await client.callTool({ name: 'directory_tree', arguments: { path: '/' } })
   expect(textOf(tree)).toMatch(/\[Only 1000 entries are shown\. Ask for a part\.\]$/)
 })
+
+test('the structured content of a long result is bounded', async () => {
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files: { '/long': 'a line that matches\n'.repeat(50_000) } })
+  const client = await connected(workspaceServer(session))
+  const input = { pattern: 'line', output_mode: 'content', head_limit: 10_000 }
+  const { structuredContent, isError } = await client.callTool({ name: 'grep', arguments: input })
+  expect([isError, (structuredContent as { isCut?: boolean } | undefined)?.isCut]).toEqual([undefined, true])
+  expect(JSON.stringify(structuredContent).length).toBeLessThanOrEqual(200_000)
+  await client.close()
+})

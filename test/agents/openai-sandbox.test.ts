@@ -156,8 +156,17 @@ describe.each<[string, () => EngineOptions]>([
       { ...good, x: localDir({ src: '/etc' }) },
       { ...good, x: gitRepo({ repo: 'a/b' }) },
       { ...good, x: dir({ children: { '../../y': file({ content: '' }) } }) },
+      { ...good, empty: dir(), x: null },
+      { ...good, empty: dir(), x: { type: 'dir', children: null } },
     ])
       await refuse(sandbox.applyManifest?.({ entries } as never), 'INVALID_ARGUMENT')
+    let deep = dir({ children: {} })
+    for (let level = 0; level < 20_000; level++) deep = dir({ children: { d: deep } })
+    await refuse(sandbox.applyManifest?.({ entries: { deep } } as never), 'TOO_LARGE')
+    await refuse(
+      sandbox.applyManifest?.({ entries: { empty: dir(), 'src/a.ts/b': file({ content: '' }) } } as never),
+      'NOT_A_DIRECTORY',
+    )
     await refuse(sandbox.readFile?.({ path: 'none' }), 'PATH_NOT_FOUND')
     await refuse(sandbox.readFile?.({ path: 'src/a.ts', maxBytes: 3 }), 'TOO_LARGE')
     await refuse(sandbox.readFile?.({ path: 1 as never }), 'INVALID_ARGUMENT')
@@ -221,6 +230,34 @@ test('a run that waits for an approval continues in another process on the same 
   expect([finalOutput, opened]).toEqual(['done', 1])
   expect(note).toMatch(/draft/)
   await engine.close()
+})
+
+test('commands get the environment of the manifest, and outputs are cut to a number of tokens that makes sense', async () => {
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files })
+  const client = workspaceSandboxClient({ open: () => session, exec: bashOf })
+  const sandbox = await client.create?.({ manifest: new Manifest({ environment: { A: 'one' } }) })
+  expect(await sandbox?.exec?.({ cmd: 'echo $A' })).toMatchObject({ output: 'one\n', exitCode: 0 })
+  for (const maxOutputTokens of [NaN, -1, 'x' as never])
+    expect(await sandbox?.exec?.({ cmd: 'echo 12345678', maxOutputTokens })).toMatchObject({
+      output: '12345678\n',
+    })
+  const { output } = (await sandbox?.exec?.({ cmd: 'seq 100000' })) ?? {}
+  expect(output?.length).toBeLessThan(100_100)
+})
+
+test('a client refuses a manifest before it opens a session, and something that is no session', async () => {
+  let opened = 0
+  const open = () => {
+    opened++
+    return null as never
+  }
+  const client = workspaceSandboxClient({ open, find: open })
+  const manifest = new Manifest({ entries: { x: localDir({ src: '/etc' }) } })
+  await expect(client.create?.({ manifest })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  expect(opened).toBe(0)
+  await expect(client.create?.({})).rejects.toThrow(/open: must return a session/)
+  await expect(client.resume?.({ sessionId: 'x', manifest })).rejects.toThrow(/find: must return a session/)
 })
 
 test('the types are those of the Agents SDK', () => {

@@ -198,6 +198,55 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     expect((await unguarded.write.call({ file_path: '/src/a.ts', content: 'y' })).isError).toBe(false)
   })
 
+  test('a patch neither deletes nor moves a version that the agent has not read', async () => {
+    await tools.read.call({ file_path: '/src/a.ts' })
+    await tools.read.call({ file_path: '/notes.md' })
+    await session.text.edit({ path: '/src/a.ts', oldText: 'const a = 1', newText: 'const a = 5' })
+    await session.files.write({ path: '/notes.md', content: 'of another agent\n' })
+    const patch = (...lines: string[]) => ({
+      patch: ['*** Begin Patch', ...lines, '*** End Patch'].join('\n'),
+    })
+    const stale = await refused(() => tools.apply_patch.call(patch('*** Delete File: notes.md')))
+    expect(stale.text).toMatch(/^HASH_MISMATCH: /)
+    const move = ['*** Update File: src/a.ts', '*** Move to: src/z.ts', '@@', '-const a = 5', '+const a = 6']
+    await refused(() => tools.apply_patch.call(patch(...move)))
+    // The context of an update matches, so it applies. The rest of that version is still unread.
+    const update = ['*** Update File: src/a.ts', '@@', '-const a = 5', '+const a = 6']
+    expect((await tools.apply_patch.call(patch(...update))).isError).toBe(false)
+    await refused(() => tools.write.call({ file_path: '/src/a.ts', content: 'all' }))
+    await tools.read.call({ file_path: '/src/a.ts' })
+    expect((await tools.apply_patch.call(patch('*** Delete File: src/a.ts'))).isError).toBe(false)
+  })
+
+  test('memory deletes no directory with a note that changed, and follows no symlinks', async () => {
+    const memory = (input: object): Promise<ToolResult> => tools.memory.call(input)
+    await memory({ command: 'create', path: '/memories/d/a.md', file_text: 'one\n' })
+    await session.files.write({ path: '/memories/d/a.md', content: 'of another agent\n' })
+    expect((await refused(() => memory({ command: 'delete', path: '/memories/d' }))).text).toMatch(
+      /^HASH_MISMATCH/,
+    )
+    await memory({ command: 'view', path: '/memories/d/a.md' })
+    expect(
+      (
+        await refused(() =>
+          memory({ command: 'rename', old_path: '/memories/d', new_path: '/memories/d/x/y' }),
+        )
+      ).text,
+    ).toMatch(/^INVALID_ARGUMENT/)
+    await session.files.createSymlink({ linkPath: '/memories/l', target: '/src' })
+    for (const input of [
+      { command: 'view', path: '/memories/l' },
+      { command: 'view', path: '/memories/l/a.ts' },
+      { command: 'delete', path: '/memories/l/a.ts' },
+      { command: 'create', path: '/memories/l/new', file_text: '' },
+      { command: 'rename', old_path: '/memories/d/a.md', new_path: '/memories/l/b' },
+    ])
+      expect((await refused(() => memory(input))).text).toMatch(/must not lead through a symlink/)
+    expect((await memory({ command: 'delete', path: '/memories/l' })).isError).toBe(false)
+    expect(await text('/src/a.ts')).toMatch(/const a/)
+    expect((await memory({ command: 'delete', path: '/memories/d' })).isError).toBe(false)
+  })
+
   test('a file that is gone can be written anew once the agent knows that it is gone', async () => {
     const write = (path: string) => tools.write.call({ file_path: path, content: 'new\n' })
     await tools.read.call({ file_path: '/notes.md' })

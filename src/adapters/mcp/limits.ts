@@ -24,4 +24,6 @@ export const limits = {
   lockSeconds: 300,
   /** Milliseconds between notes about the progress of a call. */
   progressMs: 2000,
+  /** UTF-16 units of the structured content of a result, as JSON. Longer lists are left out. */
+  structuredLength: 200_000,
 } as const

@@ -26,6 +26,7 @@ import {
   listSizesTool,
   searchFilesTool,
 } from './listing-tools.js'
+import { limits } from './limits.js'
 import { withProgress } from './progress.js'
 import { mediaField, readMediaTool, readMultipleTool, readTextTool } from './read-tools.js'
 import { addResources, uriOf } from './resources.js'
@@ -105,7 +106,14 @@ function toMcp({ text, isError, data }: ToolResult): CallToolResult {
   const { path, mimeType } = structuredContent
   if (typeof base64 === 'string' && typeof path === 'string' && typeof mimeType === 'string')
     content.push(mediaBlock(path, { mimeType, data: base64 }))
-  return { content, structuredContent, ...(isError && { isError }) }
+  return { content, structuredContent: bounded(structuredContent), ...(isError && { isError }) }
+}
+
+/** The facts of a result. If they are too long, only those that are no lists or objects, with `isCut`. */
+function bounded(facts: JsonObject): JsonObject {
+  if (JSON.stringify(facts).length <= limits.structuredLength) return facts
+  const short = Object.entries(facts).filter(([, fact]) => typeof fact !== 'object')
+  return { ...Object.fromEntries(short), isCut: true }
 }
 
 function mediaBlock(

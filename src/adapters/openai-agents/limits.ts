@@ -8,6 +8,8 @@ export const limits = {
   outputLength: 100_000,
   /** Entries of a manifest, with those inside directories. */
   manifestEntries: 10_000,
+  /** Levels of directories in a manifest. */
+  manifestDepth: 100,
   /** Bytes of an archive of a workspace that a sandbox reads or creates. */
   archiveBytes: 268_435_456,
   /** Bytes of an image that a model can look at. */

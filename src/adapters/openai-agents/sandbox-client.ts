@@ -8,7 +8,7 @@ import {
 import type { SessionApi } from '../../engine/index.js'
 import { invalid, Shape } from '../../engine/ports.js'
 import type { WorkspaceExec } from '../tools/index.js'
-import { writeEntries } from './manifest-entries.js'
+import { contentsOf, writeEntries } from './manifest-entries.js'
 import { sandboxOn, type WorkspaceSandboxState } from './sandbox-session.js'
 
 /** Options of {@link workspaceSandboxClient}. */
@@ -62,7 +62,7 @@ export function workspaceSandboxClient<Opened extends SessionApi>(
         'find',
         'must be given to workspaceSandboxClient, so that a run can find its session again',
       )
-    const session = await find(state.sessionId)
+    const session = checkedSession(await find(state.sessionId), 'find')
     return sandboxOn(session, exec?.(session), state)
   }
   return {
@@ -73,7 +73,9 @@ export function workspaceSandboxClient<Opened extends SessionApi>(
       second?: Record<string, unknown>,
     ): Promise<SandboxSession<WorkspaceSandboxState>> => {
       const { manifest } = normalizeSandboxClientCreateArgs(first, second)
-      const session = await open()
+      // A manifest that is refused opens no session.
+      contentsOf(manifest.entries)
+      const session = checkedSession(await open(), 'open')
       await writeEntries(session, manifest.entries)
       return sandboxOn(session, exec?.(session), { manifest: atRoot(manifest) })
     },
@@ -88,6 +90,11 @@ export function workspaceSandboxClient<Opened extends SessionApi>(
     canReusePreservedOwnedSession: () => true,
     resume: resumed,
   }
+}
+
+function checkedSession<Opened extends SessionApi>(session: Opened, name: string): Opened {
+  if (typeof session?.files !== 'object') throw invalid(name, 'must return a session of forkspace')
+  return session
 }
 
 /** The same manifest with the root of a session. */

@@ -82,7 +82,7 @@ export function sandboxOn(
       },
     )
   const run = async (command: ExecCommandArgs): Promise<SandboxExecResult> =>
-    runCommand(exec as WorkspaceExec, command)
+    runCommand(exec as WorkspaceExec, command, await manifest.resolveEnvironment())
 
   return {
     state: { manifest, workspaceReady: true, sessionId: session.id },
@@ -154,19 +154,20 @@ function refuseUser(runAs: unknown): void {
 async function runCommand(
   exec: WorkspaceExec,
   { cmd, workdir = '/', tty = false, maxOutputTokens, runAs }: ExecCommandArgs,
+  env: Readonly<Record<string, string>>,
 ): Promise<SandboxExecResult> {
   refuseUser(runAs)
   if (typeof cmd !== 'string') throw invalid('cmd', 'must be a string')
   if (tty) throw invalid('tty', 'must be false: commands of this sandbox have no terminal')
   const start = performance.now()
   const { stdout, stderr, outcome } = await outputOf(
-    (signal) => exec(cmd, { cwd: at(workdir), signal }),
+    (signal) => exec(cmd, { cwd: at(workdir), env, signal }),
     limits.commandMs,
   )
   const wallTimeSeconds = (performance.now() - start) / 1000
   const late = outcome.type === 'timeout' ? `The command did not end within ${limits.commandMs} ms.\n` : ''
   const whole = `${stdout}${stderr}${late}`
-  const most = Math.min(limits.outputLength, (maxOutputTokens ?? Infinity) * limits.charactersPerToken)
+  const most = Math.min(limits.outputLength, charactersOf(maxOutputTokens))
   const isCut = whole.length > most
   const output = isCut
     ? `${whole.slice(0, most)}\n[${whole.length - most} more characters were cut off]`
@@ -174,6 +175,11 @@ async function runCommand(
   const exitCode = outcome.type === 'exit' ? outcome.exitCode : null
   const originalTokenCount = Math.ceil(whole.length / limits.charactersPerToken)
   return { output, stdout, stderr, wallTimeSeconds, exitCode, ...(isCut && { originalTokenCount }) }
+}
+
+/** The characters for a number of tokens. A number that makes no sense sets no limit. */
+function charactersOf(tokens: number | undefined): number {
+  return typeof tokens === 'number' && tokens >= 0 ? tokens * limits.charactersPerToken : Infinity
 }
 
 /** The outcome of a command in the words of the sandboxes of the Agents SDK. */

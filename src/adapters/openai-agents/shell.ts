@@ -95,7 +95,8 @@ function shellOn(
     async run(action) {
       const { commands, timeoutMs: wanted = timeoutMs, maxOutputLength = limits.outputLength } = action
       const time = isTime(wanted) ? wanted : timeoutMs
-      const length = Math.min(Math.max(maxOutputLength, 0), limits.outputLength)
+      const isLength = typeof maxOutputLength === 'number' && maxOutputLength >= 0
+      const length = Math.min(isLength ? maxOutputLength : limits.outputLength, limits.outputLength)
       const callId = callIdOf(action)
       const context = { cwd, ...(env !== undefined && { env }), ...(callId !== undefined && { callId }) }
       const output: Output[] = []
@@ -122,7 +123,12 @@ export async function outputOf(
   const tooSlow = new Error('the command took too long')
   const timer = setTimeout(() => stop.abort(tooSlow), timeMs)
   try {
-    const { stdout, stderr, exitCode } = await untilAborted(work(stop.signal), stop.signal)
+    const { stdout, stderr, exitCode } = (await untilAborted(work(stop.signal), stop.signal)) ?? {}
+    if (typeof stdout !== 'string' || typeof stderr !== 'string' || typeof exitCode !== 'number')
+      throw invalid(
+        'exec',
+        'must return an object with the strings stdout and stderr, and the number exitCode',
+      )
     return { stdout, stderr, outcome: { type: 'exit', exitCode } }
   } catch (error) {
     if (stop.signal.reason === tooSlow) return { stdout: '', stderr: '', outcome: { type: 'timeout' } }

@@ -1,7 +1,11 @@
 import { z } from 'zod'
+import type { SessionApi } from '../../engine/index.js'
+import { EngineError } from '../../engine/ports.js'
 import { defineTool } from './tool.js'
 import type { WorkspaceTool } from './tool-types.js'
 import type { Workspace } from './workspace.js'
+
+type Patched = Awaited<ReturnType<SessionApi['text']['applyPatch']>>
 
 const schema = z.strictObject({
   patch: z
@@ -21,12 +25,9 @@ export function applyPatchTool(workspace: Workspace): WorkspaceTool {
     schema,
     hints: { destructive: true },
     async run({ patch, dry_run: dryRun = false }, { session }) {
-      const { files } = await session.text.applyPatch({ patch, dryRun })
-      for (const { path, oldPath, change, contentHash } of dryRun ? [] : files) {
-        if (oldPath !== '') workspace.forget(oldPath)
-        if (change === 'deleted') workspace.forget(path)
-        else workspace.see(path, contentHash)
-      }
+      const { files } = dryRun
+        ? await session.text.applyPatch({ patch, dryRun })
+        : await applyGuarded(workspace, session, patch)
       const lines = files.map(
         ({ path, oldPath, change, addedLineCount, removedLineCount }) =>
           `${change} ${oldPath === '' ? '' : `${oldPath} -> `}${path} (+${addedLineCount} -${removedLineCount})`,
@@ -37,4 +38,41 @@ export function applyPatchTool(workspace: Workspace): WorkspaceTool {
       }
     },
   })
+}
+
+/**
+ * Applies a patch to the versions that the agent has read. The lines of context of an update are a guard of their own,
+ * so an update of a newer version is applied; the agent then still has not seen that version. A file of another version
+ * is neither deleted nor moved.
+ */
+async function applyGuarded(workspace: Workspace, session: SessionApi, patch: string): Promise<Patched> {
+  const { files: planned } = await session.text.applyPatch({ patch, dryRun: true })
+  const updated = new Set(planned.filter(({ change }) => change === 'modified').map(({ path }) => path))
+  const expected = new Map<string, string>()
+  for (const { path, oldPath, change } of planned) {
+    if (change === 'created' || change === 'copied') continue
+    const from = oldPath === '' ? path : oldPath
+    const { expectedHash } = workspace.guard(from)
+    if (expectedHash !== undefined) expected.set(from, expectedHash)
+  }
+  const newer = new Set<string>()
+  for (;;) {
+    try {
+      const result = await session.text.applyPatch({ patch, expectedHashes: Object.fromEntries(expected) })
+      remember(workspace, result, newer)
+      return result
+    } catch (error) {
+      const path = error instanceof EngineError && error.reason === 'HASH_MISMATCH' && error.details['path']
+      if (typeof path !== 'string' || !updated.has(path) || !expected.delete(path)) throw error
+      newer.add(path)
+    }
+  }
+}
+
+function remember(workspace: Workspace, { files }: Patched, newer: ReadonlySet<string>): void {
+  for (const { path, oldPath, change, contentHash } of files) {
+    if (oldPath !== '' && change !== 'copied') workspace.forget(oldPath)
+    if (change === 'deleted') workspace.forget(path)
+    else if (!newer.has(path)) workspace.see(path, contentHash)
+  }
 }

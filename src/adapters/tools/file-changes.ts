@@ -125,6 +125,8 @@ export async function movePath(
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<void> {
   await session.files.stat({ path: from, followSymlinks: false })
+  if (to.startsWith(`${from}/`))
+    throw invalid('destination', `must not be below the source: ${to} is below ${from}`)
   if (await exists(session, to))
     throw new EngineError('ALREADY_EXISTS', `the destination ${to} already exists`, { path: to })
   const parent = posix.dirname(to)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { SessionApi } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
 import { insertLines, movePath, writeFile } from './file-changes.js'
 import { replaceOnce, required, viewPath } from './text-editor.js'
@@ -41,7 +42,11 @@ export function memoryTool(workspace: Workspace): WorkspaceTool {
       'str_replace, insert, delete and rename change it.',
     schema,
     hints: { destructive: true },
-    run: (input, scope) => commands[input.command](workspace, scope, input),
+    async run(input, scope) {
+      for (const path of [input.path, input.old_path, input.new_path])
+        if (path !== undefined) await requireNoLinks(scope.session, absolute(path), input.command)
+      return commands[input.command](workspace, scope, input)
+    },
   })
 }
 
@@ -82,9 +87,11 @@ const commands: Readonly<Record<Input['command'], Command>> = {
   async delete(workspace, { session }, { path }) {
     const at = inMemory('path', path)
     if (at === directory) throw invalid('path', `must be below ${directory}, which itself stays`)
-    const { kind } = await session.files.stat({ path: at })
-    if (kind === 'directory') await session.files.removeDirectory({ path: at, recursive: true })
-    else await session.files.delete({ path: at, ...workspace.guard(at) })
+    const { kind } = await session.files.stat({ path: at, followSymlinks: false })
+    if (kind === 'directory') {
+      await requireSeen(workspace, session, at)
+      await session.files.removeDirectory({ path: at, recursive: true })
+    } else await session.files.delete({ path: at, ...(kind === 'file' && workspace.guard(at)) })
     workspace.forget(at)
     return { text: `Successfully deleted ${at}`, data: { path: at } }
   },
@@ -102,4 +109,40 @@ function inMemory(field: string, path: string | undefined): string {
   const at = absolute(given)
   if (at === directory || at.startsWith(`${directory}/`)) return at
   throw invalid(field, `must be ${directory} or below it; it is ${JSON.stringify(given)}`)
+}
+
+/** Fails if a file of a directory changed after the agent read it. Files that the agent has not read may have changed. */
+async function requireSeen(workspace: Workspace, session: SessionApi, path: string): Promise<void> {
+  for (const seen of workspace.seenBelow(path)) {
+    const { expectedHash } = workspace.guard(seen)
+    if (expectedHash === undefined) continue
+    const actualHash = await session.files.contentHash(seen).catch(() => expectedHash)
+    if (actualHash !== expectedHash)
+      throw new EngineError('HASH_MISMATCH', `${seen} does not have the expected hash`, {
+        path: seen,
+        actualHash,
+      })
+  }
+}
+
+/** Fails if a path leads through a symlink, and so perhaps out of the directory. A symlink itself can be deleted. */
+async function requireNoLinks(session: SessionApi, path: string, command: Input['command']): Promise<void> {
+  const names = path.split('/').slice(1)
+  const isOfLink = command === 'delete' || command === 'rename'
+  for (let count = 1; count <= names.length - (isOfLink ? 1 : 0); count++) {
+    const parent = `/${names.slice(0, count).join('/')}`
+    const kind = await kindOf(session, parent)
+    if (kind !== 'directory' && kind !== 'symlink') return
+    if (kind === 'symlink')
+      throw invalid('path', `must not lead through a symlink; ${parent} is one. Name the file itself`)
+  }
+}
+
+async function kindOf(session: SessionApi, path: string): Promise<string | undefined> {
+  try {
+    return (await session.files.stat({ path, followSymlinks: false })).kind
+  } catch (error) {
+    if (error instanceof EngineError && error.reason === 'PATH_NOT_FOUND') return undefined
+    throw error
+  }
 }

@@ -115,8 +115,13 @@ export class Workspace {
 
   /** Forgets the versions of a path that is gone, and of everything below it. */
   forget(path: string): void {
+    for (const seen of this.seenBelow(path)) this.#seen.delete(seen)
+  }
+
+  /** The files at and below a path whose versions are remembered. */
+  seenBelow(path: string): string[] {
     const below = `${path}/`
-    for (const seen of this.#seen.keys()) if (seen === path || seen.startsWith(below)) this.#seen.delete(seen)
+    return [...this.#seen.keys()].filter((seen) => seen === path || seen.startsWith(below))
   }
 
   /** After a call that found nothing at a path, the agent knows that the file is gone, and may write it anew. */
