@@ -276,7 +276,7 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     await rm(outside, { recursive: true })
   })
 
-  test('a message of several blocks has one checkpoint', async () => {
+  test('a message of several blocks is recognised', async () => {
     const session = await create()
     const workspace = claudeWorkspace(session)
     await using api = await scriptedMessagesApi([() => 'done'])
@@ -287,6 +287,6 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     const message = { ...user(''), message: { role: 'user' as const, content } }
     await runQuery(workspace.prompts([message]), { ...workspace.options, url: api.url, home })
     expect(workspace.turns).toHaveLength(1)
-    expect((await session.listCheckpoints()).checkpoints).toHaveLength(1)
+    expect((await session.listCheckpoints()).checkpoints).toHaveLength(2)
   })
 })

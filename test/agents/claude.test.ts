@@ -73,7 +73,18 @@ const user = (content: string, uuid: SDKUserMessage['uuid']): SDKUserMessage => 
   parent_tool_use_id: null,
   ...(uuid !== undefined && { uuid }),
 })
-const ids = ['5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a10', '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a11'] as const
+const image: SDKUserMessage = {
+  ...user('', undefined),
+  message: {
+    role: 'user',
+    content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: '' } }],
+  },
+}
+const ids = [
+  '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a10',
+  '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a11',
+  '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a12',
+] as const
 
 const runHook = (matchers: readonly HookCallbackMatcher[], input: object): Promise<unknown> => {
   const base = { session_id: 's', transcript_path: '/t', cwd: '/' }
@@ -276,14 +287,18 @@ describe.each([
       for await (const message of workspace.prompts(messages)) sent.push(message)
     })()
     await passed
-    expect(sent.map(({ uuid }) => uuid)).toEqual([...ids, expect.stringMatching(/^[0-9a-f-]{36}$/)])
+    expect(sent.map(({ uuid }) => uuid)).toEqual([
+      ...ids.slice(0, 2),
+      expect.stringMatching(/^[0-9a-f-]{36}$/),
+    ])
     await submit(workspace, 'first')
     await session.files.write({ path: '/one', content: '1\n' })
     await submit(workspace, 'of a subagent', { agent_id: 'agent-1' })
     await submit(workspace, 'second\nthird')
     await session.files.write({ path: '/two', content: '2\n' })
     expect(workspace.turns.map(({ userMessageId }) => userMessageId)).toEqual(sent.map(({ uuid }) => uuid))
-    expect((await session.listCheckpoints()).checkpoints).toHaveLength(3)
+    // Each message has one of its arrival, and one of the beginning of its turn.
+    expect((await session.listCheckpoints()).checkpoints).toHaveLength(6)
     for (const { uuid = '' } of sent.slice(1))
       expect(await workspace.rewindFiles(uuid, { dryRun: true })).toMatchObject({ filesChanged: ['/two'] })
     expect(await workspace.rewindFiles(ids[0])).toEqual({
@@ -293,6 +308,129 @@ describe.each([
       deletions: 2,
     })
     expect(session.fs.readdirSync('/').toSorted()).toEqual(['notes.md', 'src'])
+  })
+
+  /** Sends messages one at a time, as a program does while turns run. */
+  const sender = (workspace: ClaudeWorkspace) => {
+    const queue: SDKUserMessage[] = []
+    let wake = (): void => undefined
+    const source = async function* () {
+      for (;;) {
+        const message = queue.shift()
+        if (message === undefined) await new Promise<void>((resolve) => (wake = resolve))
+        else yield message
+      }
+    }
+    const passed = workspace.prompts(source())[Symbol.asyncIterator]()
+    return async (message: SDKUserMessage): Promise<void> => {
+      queue.push(message)
+      wake()
+      await passed.next()
+    }
+  }
+  const write = (content: string) => session.files.write({ path: '/state', content })
+  const stateBefore = async (workspace: ClaudeWorkspace, id: string): Promise<string> => {
+    await workspace.rewindFiles(id)
+    const state = session.fs.existsSync('/state') ? read('/state') : 'none'
+    await session.undo()
+    return state
+  }
+
+  test('a message that joined a running turn keeps its state when a later one has the same text', async () => {
+    const workspace = claudeWorkspace(session)
+    const send = sender(workspace)
+    await send(user('start', ids[0]))
+    await submit(workspace, 'start')
+    await write('1')
+    await send(user('continue', ids[1])) // joins the turn
+    await write('2')
+    await send(user('continue', ids[2]))
+    await write('3')
+    await submit(workspace, 'continue')
+    await write('4')
+    expect(await stateBefore(workspace, ids[2])).toBe('3')
+    expect(await stateBefore(workspace, ids[1])).toBe('1')
+    expect(await stateBefore(workspace, ids[0])).toBe('none')
+  })
+
+  test('a text inside another one is no match, and an image is none', async () => {
+    const workspace = claudeWorkspace(session)
+    const send = sender(workspace)
+    await send(user('ok', ids[0]))
+    await write('1')
+    await send(user('Look at this', ids[1]))
+    await send({ ...image, uuid: ids[2] })
+    await submit(workspace, 'Look at this')
+    await write('2')
+    await submit(workspace, '')
+    await write('3')
+    expect(workspace.turns.map(({ userMessageId }) => userMessageId)).toEqual([...ids])
+    expect(await stateBefore(workspace, ids[0])).toBe('none')
+    expect(await stateBefore(workspace, ids[1])).toBe('1')
+    expect(await stateBefore(workspace, ids[2])).toBe('2')
+    // Equal messages that wait before the first turn begin in their order.
+    const other = claudeWorkspace(session)
+    for await (const _ of other.prompts([user('go', ids[0]), user('go', ids[1])])) continue
+    await submit(other, 'go')
+    await write('4')
+    await submit(other, 'go')
+    expect(await stateBefore(other, ids[1])).toBe('4')
+  })
+
+  test('each of two queries has its own turn', async () => {
+    const workspace = claudeWorkspace(session)
+    const queries = [workspace.options, workspace.options]
+    for (const [at, { hooks }] of queries.entries())
+      await runHook(hooks.UserPromptSubmit, {
+        hook_event_name: 'UserPromptSubmit',
+        prompt: 'Go.',
+        prompt_id: `query-${at}`,
+      })
+    for (const [at, options] of queries.entries()) {
+      const { call } = await caller({ ...workspace, options })
+      expect((await call('Write', { file_path: `/made-${at}`, content: 'x' })).isError).toBe(false)
+    }
+    const { events } = await session.events.list({ pageSize: 100 })
+    expect(events.slice(-2).map(({ details }) => details['group'])).toEqual(['query-0', 'query-1'])
+  })
+
+  test('a path with two meanings is refused, and a relative one works', async () => {
+    await session.files.write({ path: '/app/main.ts', content: 'in app\n' })
+    await session.files.write({ path: '/main.ts', content: 'at root\n' })
+    const { call } = await caller(claudeWorkspace(session, { cwd: '/app' }))
+    const found = await call('Glob', { pattern: 'app/*.ts' })
+    expect(found.text).toContain('/app/main.ts')
+    const before = await hash()
+    for (const [name, input] of [
+      ['Write', { file_path: '/app/main.ts', content: 'x' }],
+      ['Read', { file_path: '/app/main.ts' }],
+      ['Glob', { pattern: '*', path: '/app' }],
+    ] as const)
+      expect(await call(name, input)).toMatchObject({
+        isError: true,
+        text: expect.stringMatching(/^INVALID_ARGUMENT: .*two meanings.*relative path/),
+      })
+    expect(await hash()).toBe(before)
+    expect((await call('Read', { file_path: 'app/main.ts' })).text).toContain('in app')
+    expect((await call('Read', { file_path: 'main.ts' })).text).toContain('at root')
+  })
+
+  test('refuses messages and results of commands that are none', async () => {
+    const workspace = claudeWorkspace(session)
+    const pass = async (message: unknown): Promise<void> => {
+      for await (const _ of workspace.prompts([message as SDKUserMessage])) continue
+    }
+    const hostile: unknown[] = [null, 5, {}, { message: null }, { message: { content: null } }]
+    hostile.push({ message: { content: [null] } }, { message: { content: [{ type: 'text', text: 5 }] } })
+    hostile.push({ ...user('x', undefined), uuid: 'x'.repeat(300) })
+    for (const message of hostile)
+      await expect(pass(message)).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+    expect(workspace.turns).toEqual([])
+    for (const outcome of [undefined, null, 'x', { exitCode: 0 }, { stdout: 'x', stderr: '' }]) {
+      const exec = async () => outcome as never
+      const { call } = await caller(claudeWorkspace(session, { exec }))
+      expect((await call('Bash', { command: 'ls' })).text).toMatch(/^INVALID_ARGUMENT: exec/)
+    }
   })
 
   test('a worktree is removed only after its changes are in the fork', async () => {

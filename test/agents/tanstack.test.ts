@@ -380,6 +380,96 @@ describe.each([
     expect(answer).toBe('b')
   })
 
+  test.skipIf(!hasGit)(
+    'a clone keeps files that are written meanwhile, and other handles follow it',
+    async () => {
+      const url = join(directory, `cloned-${index}.git`)
+      GitRepository.create(url).commitFiles([['100644', 'a.txt', 'one\n']])
+      const plain = workspaceSandboxProvider(engine)
+      const count = async () => (await engine.sessions.list({ pageSize: 1000 })).sessions.length
+      const before = await count()
+      let cloned = 0
+      for (let delay = 0; delay < 8; delay++) {
+        const handle = await plain.create({ id: fresh() })
+        const cloning = reasonOf(() => handle.git.clone({ url }))
+        await new Promise((resolve) => setTimeout(resolve, delay))
+        await handle.fs.write('mine', 'x')
+        const reason = await cloning
+        expect(['none', 'DIRECTORY_NOT_EMPTY']).toContain(reason)
+        if (reason === 'none') cloned += 1
+        expect(await handle.fs.read('mine')).toBe('x')
+        expect(await handle.fs.exists('a.txt')).toBe(reason === 'none')
+        await plain.destroy({ id: handle.id })
+      }
+      expect(cloned).toBeLessThan(8)
+      expect(await count()).toBe(before)
+      const handle = await plain.create({ id: fresh() })
+      const other = await plain.resume({ id: handle.id })
+      const both = await Promise.all([1, 2].map(() => reasonOf(() => handle.git.clone({ url }))))
+      expect(both).toEqual(['none', 'DIRECTORY_NOT_EMPTY'])
+      expect(await other?.fs.read('a.txt')).toBe('one\n')
+      await other?.fs.write('a.txt', 'two\n')
+      await other?.git.commit('First')
+      await handle.fs.write('a.txt', 'three\n')
+      const commits = await Promise.all(
+        ['Second', 'Third'].map((text) => reasonOf(() => handle.git.commit(text))),
+      )
+      expect(commits[0]).toBe('none')
+      expect(commits).not.toContain('CHECKPOINT_NOT_FOUND')
+      expect(await handle.git.status()).toBe('')
+      expect(await count()).toBe(before + 1)
+      await plain.destroy({ id: handle.id })
+    },
+  )
+
+  test('too many variables create no session', async () => {
+    const env = Object.fromEntries(Array.from({ length: 1001 }, (__, at) => [`V${at}`, 'x']))
+    const id = fresh()
+    expect(await reasonOf(() => provider.create({ id, env }))).toBe('TOO_LARGE')
+    expect(await provider.resume({ id })).toBeNull()
+    const handle = await provider.create({ id, env: { A: '1' } })
+    const snapshotId = (await handle.snapshot?.())?.id ?? ''
+    await handle.destroy()
+    const { V0: _, ...fewer } = env
+    for (const more of [env, fewer])
+      expect(await reasonOf(() => provider.restoreSnapshot?.({ snapshotId, env: more }))).toBe('TOO_LARGE')
+    expect(await provider.resume({ id })).toBeNull()
+  })
+
+  test('a loop of symlinks is listed, and does not exist', async () => {
+    const { fs, process } = await provider.create({ id: fresh() })
+    await process.exec('ln -s loop loop')
+    expect((await fs.list('/')).map(({ name, type }) => `${name} ${type}`)).toEqual([
+      'loop file',
+      'notes.md file',
+      'src dir',
+    ])
+    expect(await fs.exists('loop')).toBe(false)
+    await fs.remove('loop')
+    expect((await fs.list('/')).map(({ name }) => name)).toEqual(['notes.md', 'src'])
+  })
+
+  test('a sandbox that was created twice is gone after its destruction', async () => {
+    const id = fresh()
+    await provider.create({ id })
+    const second = await provider.create({ id })
+    const snapshot = await second.snapshot?.()
+    await second.destroy()
+    expect(await provider.resume({ id })).toBeNull()
+    expect(await provider.restoreSnapshot?.({ snapshotId: snapshot?.id ?? '' })).toMatchObject({ id })
+  })
+
+  test('a result of exec that is none is refused', async () => {
+    for (const outcome of [undefined, null, 'x', { exitCode: 0 }, { stdout: '', stderr: '' }]) {
+      const { process } = await workspaceSandboxProvider(engine, {
+        exec: () => async () => outcome as never,
+      }).create({
+        id: fresh(),
+      })
+      expect(await reasonOf(() => process.exec('ls'))).toBe('INVALID_ARGUMENT')
+    }
+  })
+
   test('a narrowed engine refuses what its caller may not do', async () => {
     const id = fresh()
     await provider.create({ id })

@@ -38,10 +38,21 @@ export function bashTool(workspace: Workspace, exec: WorkspaceExec): WorkspaceTo
         ...(turn !== undefined && { turn }),
       }
       const outcome = await within(timeout, call.signal, (signal) => exec(command, { ...context, signal }))
+      checkOutcome(outcome)
       const { exitCode } = outcome
       return { text: describe(outcome), data: { exitCode } }
     },
   })
+}
+
+/** The function is one of the program, so its result can be anything. */
+function checkOutcome(outcome: unknown): void {
+  const { stdout, stderr, exitCode } = (outcome ?? {}) as Partial<Record<keyof CommandOutcome, unknown>>
+  if (typeof stdout !== 'string' || typeof stderr !== 'string' || typeof exitCode !== 'number')
+    throw invalid(
+      'exec',
+      'must resolve to an object with the strings stdout and stderr, and the number exitCode',
+    )
 }
 
 /** Runs a command for at most a time, and until a signal aborts. */

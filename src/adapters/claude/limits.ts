@@ -18,4 +18,8 @@ export const limits = {
   worktrees: 100,
   /** Characters of the name of a worktree. */
   worktreeNameLength: 128,
+  /** Syncs of a removal until one finds no change. */
+  removalSyncs: 10,
+  /** The longest step of the clock of file times in milliseconds, and a reserve. */
+  clockTickMs: 20,
 } as const

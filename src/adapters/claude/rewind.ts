@@ -1,8 +1,8 @@
 import type { RewindFilesResult } from '@anthropic-ai/claude-agent-sdk'
 import type { SessionApi } from '../../engine/index.js'
-import { given, invalid, Shape } from '../../engine/ports.js'
+import { invalid, Shape } from '../../engine/ports.js'
 import { limits } from './limits.js'
-import { checkpointOf } from './turns.js'
+import { checkMessageId, checkpointOf } from './turns.js'
 
 /** Options of `rewindFiles`. */
 export interface RewindOptions {
@@ -20,12 +20,7 @@ export async function rewind(
 ): Promise<RewindFilesResult> {
   const { dryRun = false } = optionsShape.read(options, 'options')
   if (typeof dryRun !== 'boolean') throw invalid('dryRun', 'must be true or false')
-  if (
-    typeof userMessageId !== 'string' ||
-    userMessageId === '' ||
-    userMessageId.length > limits.messageIdLength
-  )
-    throw invalid('userMessageId', `must be the uuid of a user message; it is ${given(userMessageId)}`)
+  checkMessageId('userMessageId', userMessageId)
   const checkpointId = await checkpointOf(session, userMessageId)
   if (checkpointId === undefined)
     return { canRewind: false, error: `No checkpoint was taken before the user message ${userMessageId}.` }

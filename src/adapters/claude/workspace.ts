@@ -3,6 +3,7 @@ import type {
   McpSdkServerConfigWithInstance,
   RewindFilesResult,
   SDKUserMessage,
+  UserPromptSubmitHookInput,
 } from '@anthropic-ai/claude-agent-sdk'
 import { posix } from 'node:path'
 import type { SessionApi } from '../../engine/index.js'
@@ -22,7 +23,8 @@ export interface ClaudeWorkspaceOptions extends WorkspaceOptions {
   readonly exec?: WorkspaceExec
   /**
    * The working directory of Claude Code, an absolute path of the host. Models write paths below it. They mean files of
-   * the session: with `/work`, the path `/work/a.ts` is `/a.ts`.
+   * the session: with `/work`, the path `/work/a.ts` is `/a.ts`. If the session has `/work` itself, absolute paths at
+   * or below it are refused, and the model is asked for relative ones.
    */
   readonly cwd?: string
 }
@@ -53,6 +55,9 @@ export interface ClaudeWorkspace {
   readonly turns: readonly ClaudeTurn[]
   /**
    * Passes user messages on to `query`. A message without a `uuid` gets one. From then on, `rewindFiles` knows it.
+   *
+   * A message is recognised by its text. If two of the same text are sent while no turn runs, the later one can get
+   * the turn of the earlier one, and a rewind to it then leads to the state before both.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the value is neither a string nor a sequence of messages.
    */
@@ -111,14 +116,19 @@ export function claudeWorkspace(session: SessionApi, options: ClaudeWorkspaceOpt
   const names = [...tools.keys()]
   return {
     get options() {
+      // The server uses the turn of its own query. Without its hooks, it uses the last turn of all queries.
+      let turn: string | undefined
+      const begin = async (input: UserPromptSubmitHookInput): Promise<void> => {
+        turn = (await turns.begin(input)) ?? turn
+      }
       return {
         ...(cwd !== undefined && { cwd }),
         tools: [] satisfies [],
-        mcpServers: { [serverName]: serverOf(tools, () => turns.current) },
+        mcpServers: { [serverName]: serverOf(tools, () => turn ?? turns.current) },
         toolAliases: Object.fromEntries(names.map((name) => [name, nameInQuery(name)])),
         allowedTools: names.map(nameInQuery),
         disallowedTools: [...builtIn],
-        hooks: { UserPromptSubmit: [turnHook(turns)] },
+        hooks: { UserPromptSubmit: [turnHook(begin)] },
       }
     },
     get turns() {
@@ -133,11 +143,11 @@ function nameInQuery(name: string): string {
   return `mcp__${serverName}__${name}`
 }
 
-function turnHook(turns: Turns): HookCallbackMatcher {
+function turnHook(begin: (input: UserPromptSubmitHookInput) => Promise<void>): HookCallbackMatcher {
   return {
     hooks: [
       async (input) => {
-        if (input.hook_event_name === 'UserPromptSubmit') await turns.begin(input)
+        if (input.hook_event_name === 'UserPromptSubmit') await begin(input)
         return {}
       },
     ],

@@ -1,9 +1,10 @@
-import { rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { HookCallbackMatcher, HookInput } from '@anthropic-ai/claude-agent-sdk'
 import { parseCheckout, type Checkout, type CheckoutOptions, type Session } from '../../engine/index.js'
 import { EngineError, invalid, Shape } from '../../engine/ports.js'
 import { limits } from './limits.js'
+import { headOf, removeCheckout } from './worktree-removal.js'
 
 /** Options of {@link claudeWorktrees}. */
 export interface ClaudeWorktreesOptions {
@@ -40,8 +41,13 @@ const optionsShape = new Shape<ClaudeWorktreesOptions>({ directory: true, checko
  * fork out. The hook for its removal syncs the changes back to the fork, and then removes the directory.
  *
  * Guarantees
- * - A directory is removed only after its changes are in the fork. If the sync fails, it stays.
- * - Only directories that these hooks created are removed.
+ * - A directory is removed only after a sync that finds no change. If a sync fails, or a file changes after it, the
+ *   directory stays, and the hook fails with CHECKOUT_MODIFIED. So it does with a name that is not UTF-8, and with the
+ *   option `git` also with commits or branches that were made there.
+ * - Files that the options of the checkout leave out are no part of the fork: they are deleted with the directory.
+ * - A program that still has a file open can write to it after the check. Such writes are lost.
+ * - Only directories that these hooks created are removed. One that is missing already counts as removed.
+ * - A name has one directory: a name that is open, or a directory with files, is refused.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or the session is none.
  *
@@ -82,6 +88,10 @@ interface Opened {
   readonly name: string
   readonly fork: Session
   readonly checkout: Checkout
+  /** The commit of the repository, with the option `git`. */
+  readonly head: string | undefined
+  /** The removal that runs. */
+  removal: Promise<void> | undefined
   isRemoved: boolean
 }
 
@@ -89,6 +99,8 @@ class Worktrees {
   readonly #session: Session
   readonly #options: Required<ClaudeWorktreesOptions>
   readonly #opened: Opened[] = []
+  /** The names of worktrees that are being created. */
+  readonly #creating = new Set<string>()
 
   constructor(session: Session, options: Required<ClaudeWorktreesOptions>) {
     this.#session = session
@@ -108,15 +120,16 @@ class Worktrees {
     const name = input.hook_event_name === 'WorktreeCreate' ? input.name : undefined
     if (typeof name !== 'string' || !isName(name))
       throw invalid('name', 'must have only letters, digits, dots, dashes, underscores and plus signs')
+    if (this.#creating.has(name) || this.#opened.some((one) => one.name === name && !one.isRemoved))
+      throw new EngineError('ALREADY_EXISTS', `there is a worktree ${name} already: take another name`, {
+        path: name,
+      })
     this.#makeRoom()
-    const fork = await this.#session.fork({ metadata: { worktree: name } })
+    this.#creating.add(name)
     try {
-      const checkout = await fork.checkout(join(this.#options.directory, name), this.#options.checkout)
-      this.#opened.push({ name, fork, checkout, isRemoved: false })
-      return { hookEventName: 'WorktreeCreate' as const, worktreePath: checkout.directory }
-    } catch (error) {
-      await fork.delete()
-      throw error
+      return { hookEventName: 'WorktreeCreate' as const, worktreePath: await this.#open(name) }
+    } finally {
+      this.#creating.delete(name)
     }
   }
 
@@ -124,13 +137,36 @@ class Worktrees {
     const path = input.hook_event_name === 'WorktreeRemove' ? input.worktree_path : undefined
     const found = this.#opened.find(({ checkout, isRemoved }) => !isRemoved && checkout.directory === path)
     if (found === undefined) throw invalid('worktree_path', 'must be a worktree that these hooks created')
-    await found.checkout.sync()
-    await rm(found.checkout.directory, { recursive: true })
-    found.isRemoved = true
+    found.removal ??= this.#remove(found)
+    await found.removal
+  }
+
+  async #open(name: string): Promise<string> {
+    const directory = join(this.#options.directory, name)
+    await requireEmpty(directory)
+    const fork = await this.#session.fork({ metadata: { worktree: name } })
+    try {
+      const checkout = await fork.checkout(directory, this.#options.checkout)
+      const head = this.#options.checkout.git === true ? await headOf(checkout.directory) : undefined
+      this.#opened.push({ name, fork, checkout, head, removal: undefined, isRemoved: false })
+      return checkout.directory
+    } catch (error) {
+      await fork.delete()
+      throw error
+    }
+  }
+
+  async #remove(worktree: Opened): Promise<void> {
+    try {
+      await removeCheckout(worktree.checkout, worktree.head)
+      worktree.isRemoved = true
+    } finally {
+      worktree.removal = undefined
+    }
   }
 
   #makeRoom(): void {
-    if (this.#opened.length < limits.worktrees) return
+    if (this.#opened.length + this.#creating.size < limits.worktrees) return
     const removed = this.#opened.findIndex(({ isRemoved }) => isRemoved)
     if (removed === -1)
       throw new EngineError(
@@ -142,6 +178,15 @@ class Worktrees {
       )
     this.#opened.splice(removed, 1)
   }
+}
+
+/** Files of another origin would become part of the fork. A missing directory is empty, and a checkout refuses others. */
+async function requireEmpty(directory: string): Promise<void> {
+  const names = await readdir(directory).catch(() => [])
+  if (names.length > 0)
+    throw new EngineError('CHECKOUT_MODIFIED', `${directory} has files: take another name, or remove them`, {
+      path: directory,
+    })
 }
 
 /** Whether a name is one part of a path, of characters that every shell leaves alone. */

@@ -79,7 +79,7 @@ async function kindOf(session: Session, path: string): Promise<'file' | 'directo
   try {
     return (await session.files.stat({ path })).kind
   } catch (error) {
-    if (isAbsent(error)) return undefined
+    if (isAbsent(error) || (error instanceof EngineError && error.reason === 'SYMLINK_LOOP')) return undefined
     throw error
   }
 }

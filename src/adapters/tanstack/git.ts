@@ -4,6 +4,7 @@ import type { ChangedFile, Session } from '../../engine/index.js'
 import { EngineError, given, invalid } from '../../engine/ports.js'
 import { limits } from './limits.js'
 import { inSession } from './paths.js'
+import type { SandboxSessions } from './sandbox-sessions.js'
 import type { SandboxState } from './sandbox-state.js'
 
 type CloneInput = Parameters<SandboxGit['clone']>[0]
@@ -12,22 +13,18 @@ type CloneInput = Parameters<SandboxGit['clone']>[0]
 export interface GitSetup {
   /** The branch to which commits go; without it, they stay in the engine. */
   readonly branch: string | undefined
-  /** Imports a repository, and returns a new session of the sandbox on it. */
-  readonly clone: (request: { readonly url: string; readonly ref: string }) => Promise<Session>
+  readonly sessions: SandboxSessions
 }
 
 /** The metadata of the checkpoint of the state that was committed last. */
 const ofCommit = { sandboxCommit: true }
 
 /** The parts of git that a session has. The others are refused. */
-export function gitOf(state: SandboxState, { branch, clone }: GitSetup): SandboxGit {
+export function gitOf(state: SandboxState, { branch, sessions }: GitSetup): SandboxGit {
   return {
     clone: async (input) => {
       const request = checkedClone(input)
-      const before = state.session
-      await requireEmpty(before)
-      state.use(await clone(request))
-      await before.delete()
+      await sessions.oneByOne(state.id, () => clone(state, sessions, request))
     },
     status: async (dir) => {
       requireRoot(dir)
@@ -48,7 +45,7 @@ export function gitOf(state: SandboxState, { branch, clone }: GitSetup): Sandbox
     commit: async (message, dir) => {
       requireRoot(dir)
       if (typeof message !== 'string') throw invalid('message', `must be a string; it is ${given(message)}`)
-      await commit(state.session, { message, branch })
+      await sessions.oneByOne(state.id, () => commit(state.session, { message, branch }))
     },
     push: async (dir) => {
       requireRoot(dir)
@@ -66,6 +63,28 @@ export function gitOf(state: SandboxState, { branch, clone }: GitSetup): Sandbox
       return branch ?? (await state.session.get()).tags['sandbox-ref'] ?? 'HEAD'
     },
   }
+}
+
+/** Replaces the empty session by one on a repository. Files that were written meanwhile stay, and the clone fails. */
+async function clone(
+  state: SandboxState,
+  sessions: SandboxSessions,
+  { url, ref }: { readonly url: string; readonly ref: string },
+): Promise<void> {
+  const before = state.session
+  await requireEmpty(before)
+  const cloned = await sessions.import(state.id, { kind: 'git', place: url, ref })
+  try {
+    await requireEmpty(before)
+    sessions.replace(before, cloned)
+    // A write can have begun before the replacement, and after the last look.
+    await requireEmpty(before)
+  } catch (error) {
+    sessions.replace(cloned, before)
+    await cloned.delete()
+    throw error
+  }
+  await before.delete()
 }
 
 function refused(operation: string, advice: string): EngineError {
@@ -145,7 +164,16 @@ async function commit(
     await session.deleteCheckpoint({ checkpointId })
     throw error
   }
-  if (earlier !== undefined) await session.deleteCheckpoint({ checkpointId: earlier })
+  if (earlier !== undefined) await forget(session, earlier)
+}
+
+/** Deletes a checkpoint. Another commit may have deleted it already. */
+async function forget(session: Session, checkpointId: string): Promise<void> {
+  try {
+    await session.deleteCheckpoint({ checkpointId })
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.reason !== 'CHECKPOINT_NOT_FOUND') throw error
+  }
 }
 
 async function lastCommit(session: Session): Promise<string | undefined> {

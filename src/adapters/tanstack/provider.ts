@@ -13,7 +13,7 @@ import { gitOf } from './git.js'
 import { limits } from './limits.js'
 import { processOf } from './process.js'
 import { checkedId, SandboxSessions } from './sandbox-sessions.js'
-import { checkedVariables, SandboxState, type ExecFactory } from './sandbox-state.js'
+import { SandboxState, withVariables, type ExecFactory } from './sandbox-state.js'
 
 /** Options of {@link workspaceSandboxProvider}. */
 export interface WorkspaceSandboxProviderOptions {
@@ -125,7 +125,7 @@ class Sandboxes {
       create: async (input) => {
         const { id = randomUUID(), workspace, env = {}, signal } = createShape.read(input, 'input')
         begin(signal, 'id', id)
-        const variables = checkedVariables(env)
+        const variables = Object.fromEntries(withVariables(new Map(), env))
         const source = workspace?.source
         const session =
           source?.type === 'local'
@@ -143,9 +143,10 @@ class Sandboxes {
       restoreSnapshot: async (input) => {
         const { snapshotId, env = {}, signal } = restoreShape.read(input, 'input')
         begin(signal, 'snapshotId', snapshotId)
-        const variables = checkedVariables(env)
-        const { id, session } = await sessions.restore(snapshotId)
-        return this.#handle(id, session, variables)
+        withVariables(new Map(), env)
+        const { id, snapshot } = await sessions.snapshotOf(snapshotId)
+        const variables = Object.fromEntries(withVariables(this.#variables.get(id) ?? new Map(), env))
+        return this.#handle(id, await sessions.forkAs(id, snapshot), variables)
       },
       destroy: async (input) => {
         const { id, signal } = referenceShape.read(input, 'input')
@@ -159,7 +160,7 @@ class Sandboxes {
   #handle(id: string, session: Session, variables: Readonly<Record<string, string>> = {}): SandboxHandle {
     const sessions = this.#sessions
     const { execOf, branch } = this.#settings
-    const state = new SandboxState(id, session, { execOf, env: this.#variablesOf(id) })
+    const state = new SandboxState(id, session, { sessions, execOf, env: this.#variablesOf(id) })
     state.setEnv(variables)
     return {
       id,
@@ -170,7 +171,7 @@ class Sandboxes {
       process: processOf(state),
       git: gitOf(state, {
         branch,
-        clone: ({ url, ref }) => sessions.import(id, { kind: 'git', place: url, ref }),
+        sessions,
       }),
       ports: {
         connect: async (port) => {
@@ -196,7 +197,10 @@ class Sandboxes {
           Object.fromEntries(state.env),
         )
       },
-      destroy: () => sessions.delete(state.session.id),
+      destroy: async () => {
+        await sessions.deleteLive(id)
+        await sessions.delete(state.session.id)
+      },
     }
   }
 

@@ -14,6 +14,9 @@ export class SandboxSessions {
   readonly #engine: EngineScope
   readonly #from: SessionCreateRequest
   readonly #sources = new Map<string, string>()
+  /** The sessions of clones, by the ids of the empty sessions that they replaced. */
+  readonly #replacements = new Map<string, Session>()
+  readonly #running = new Map<string, Promise<unknown>>()
 
   constructor(engine: EngineScope, from: SessionCreateRequest) {
     this.#engine = engine
@@ -62,6 +65,35 @@ export class SandboxSessions {
     return info && this.#engine.sessions.open(info.id)
   }
 
+  /** Lets the calls of a sandbox run one after the other. */
+  async oneByOne<T>(id: string, job: () => Promise<T>): Promise<T> {
+    const run = (this.#running.get(id) ?? Promise.resolve()).then(job)
+    const ended = run.catch(() => undefined)
+    this.#running.set(id, ended)
+    try {
+      return await run
+    } finally {
+      if (this.#running.get(id) === ended) this.#running.delete(id)
+    }
+  }
+
+  /** Lets all handles on a session continue on another one. */
+  replace(session: Session, by: Session): void {
+    this.#replacements.delete(by.id)
+    this.#replacements.set(session.id, by)
+    const [oldest] = this.#replacements.keys()
+    if (oldest !== undefined && this.#replacements.size > limits.sandboxes) this.#replacements.delete(oldest)
+  }
+
+  newestOf(session: Session): Session {
+    let newest = session
+    for (;;) {
+      const next = this.#replacements.get(newest.id)
+      if (next === undefined) return newest
+      newest = next
+    }
+  }
+
   /** Forks a session as a sandbox of its own. */
   forkAs(id: string, session: Session): Promise<Session> {
     return session.fork({ newTags: tagsOf(id, 'live') })
@@ -80,23 +112,32 @@ export class SandboxSessions {
   }
 
   /**
-   * Forks a snapshot as its sandbox.
+   * Opens a snapshot, with the id of its sandbox.
    *
    * @throws {EngineError} SESSION_NOT_FOUND when there is no such snapshot.
    */
-  async restore(snapshotId: string): Promise<{ readonly id: string; readonly session: Session }> {
+  async snapshotOf(snapshotId: string): Promise<{ readonly id: string; readonly snapshot: Session }> {
     const snapshot = await this.#engine.sessions.open(snapshotId)
     const { [idTag]: id, [kindTag]: kind } = (await snapshot.get()).tags
     if (id === undefined || kind !== 'snapshot')
       throw new EngineError('SESSION_NOT_FOUND', `${given(snapshotId)} is no snapshot of a sandbox`, {
         sessionId: snapshotId,
       })
-    return { id, session: await this.forkAs(id, snapshot) }
+    return { id, snapshot }
   }
 
   /** Deletes all sessions of a sandbox, and its snapshots. */
   async deleteAll(id: string, signal?: AbortSignal): Promise<void> {
-    for (const kind of ['snapshot', 'live'] as const)
+    await this.#deleteEach(id, ['snapshot', 'live'], signal)
+  }
+
+  /** Deletes all sessions of a sandbox. Its snapshots stay. */
+  async deleteLive(id: string): Promise<void> {
+    await this.#deleteEach(id, ['live'])
+  }
+
+  async #deleteEach(id: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<void> {
+    for (const kind of kinds)
       for (const { id: sessionId } of await untilAborted(this.#list(id, kind), signal))
         await this.delete(sessionId)
   }
