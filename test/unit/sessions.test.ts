@@ -599,7 +599,7 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
       await refused(() => fork.restore({ checkpointId: id }), 'CHECKPOINT_NOT_FOUND', { checkpointId: id })
       await refused(() => session.restore({ checkpointLabel: '' }), 'CHECKPOINT_NOT_FOUND')
-      await refused(() => session.restore({ checkpointId: 5 as never }), 'CHECKPOINT_NOT_FOUND')
+      await refused(() => session.restore({ checkpointId: 5 as never }), 'INVALID_ARGUMENT')
     })
 
     test('takes effect in call order', async () => {
