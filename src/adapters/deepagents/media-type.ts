@@ -1,4 +1,4 @@
-import { posix } from 'node:path'
+import { typeByExtension } from '../tools/parts.js'
 
 /** The file types that Deep Agents gives to a model as they are, and not as lines of text. */
 const binaryTypes: Readonly<Record<string, string>> = {
@@ -36,8 +36,7 @@ export const binaryNames = `*.{${Object.keys(binaryTypes)
 
 /** The media type of a binary file by the extension of its path. Every other file is text. */
 export function binaryTypeOf(path: string): string | undefined {
-  const extension = posix.extname(path).toLowerCase()
-  return Object.hasOwn(binaryTypes, extension) ? binaryTypes[extension] : undefined
+  return typeByExtension(binaryTypes, path)
 }
 
 /** The media type of all text: the protocol leaves it to a backend. */

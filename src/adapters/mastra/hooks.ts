@@ -2,7 +2,7 @@ import type { WorkspaceToolHooks } from '@mastra/core/workspace'
 import { forCall, type Callable, type CurrentCall } from './call.js'
 
 /**
- * Hooks for the `tools` of a workspace. Mastra does not tell a filesystem or a sandbox which tool call it works for; with
+ * Hooks for the `tools` of a workspace. Mastra passes no id of the tool call to a filesystem or a sandbox; with
  * these hooks, the events of a call have its id in `details.metadata.callId`, and its abort signal ends reads and
  * keeps writes from beginning.
  *

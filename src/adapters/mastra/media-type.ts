@@ -1,4 +1,4 @@
-import { posix } from 'node:path'
+import { typeByExtension } from '../tools/parts.js'
 
 /** The types of files that Mastra does not show to a model as text. */
 const binaryTypes: Readonly<Record<string, string>> = {
@@ -23,6 +23,5 @@ const binaryTypes: Readonly<Record<string, string>> = {
 
 /** The media type by the extension of a path; undefined for text, and for all that Mastra takes for text. */
 export function mediaTypeOf(path: string): string | undefined {
-  const extension = posix.extname(path).toLowerCase()
-  return Object.hasOwn(binaryTypes, extension) ? binaryTypes[extension] : undefined
+  return typeByExtension(binaryTypes, path)
 }

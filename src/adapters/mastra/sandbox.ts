@@ -125,7 +125,7 @@ const optionsShape = new Shape<SessionSandboxOptions>({
  * file.
  *
  * Guarantees
- * - Commands run only with `exec`, which decides what they can reach. A command gives its output when it ends.
+ * - Commands run only with `exec`, which decides which files and hosts they can reach. Their output arrives at the end.
  * - `writeFiles` is one event, or none. An abort that comes before it changes nothing.
  * - A clone starts from the newest checkpoint of its `checkpointName`, or else of its `seedCheckpointName`, or else from
  *   the files as they are when it starts.

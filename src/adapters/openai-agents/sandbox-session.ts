@@ -19,7 +19,7 @@ import { limits } from './limits.js'
 import { writeEntries } from './manifest-entries.js'
 import { outputOf } from './shell.js'
 
-/** The state of a sandbox: the id of its session, beside the fields of the Agents SDK. */
+/** The state of a sandbox: the fields of the Agents SDK, and the id of the session. */
 export interface WorkspaceSandboxState extends SandboxSessionState {
   /** The id of the session of forkspace. */
   readonly sessionId: string

@@ -21,6 +21,11 @@ const types: Readonly<Record<string, string>> = {
 
 /** Returns the media type for the extension of a path, as the reference filesystem server does. Undefined if unknown. */
 export function mediaTypeOf(path: string): string | undefined {
+  return typeByExtension(types, path)
+}
+
+/** Looks up the extension of a path, in any case, in a table such as `{ '.png': 'image/png' }`. */
+export function typeByExtension(table: Readonly<Record<string, string>>, path: string): string | undefined {
   const extension = posix.extname(path).toLowerCase()
-  return Object.hasOwn(types, extension) ? types[extension] : undefined
+  return Object.hasOwn(table, extension) ? table[extension] : undefined
 }
