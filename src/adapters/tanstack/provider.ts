@@ -46,9 +46,9 @@ const optionsShape = new Shape<WorkspaceSandboxProviderOptions>({ exec: true, fr
  * - A snapshot is a fork of its own, so it outlives a session that was deleted or has expired.
  * - Variables are kept in memory only.
  *
- * Commands run only with `exec`, which decides which files and hosts they can reach. Their output arrives when they end. Ports are
- * refused with NO_ADAPTER. Of git, a sandbox has `clone` into an empty workspace, `status`, `add` of all changes,
- * `commit` and `branch`.
+ * Commands run only with `exec`, which decides which files and hosts they can reach. Their output arrives when they
+ * end. Ports are refused with NO_ADAPTER. Of git, a sandbox has `clone` into an empty workspace, `status`, `add` of
+ * all changes, `commit` and `branch`.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or the engine is none.
  *
