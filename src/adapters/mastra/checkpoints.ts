@@ -1,7 +1,12 @@
-import type { EngineApi, SessionApi } from '../../engine/index.js'
+import type { SessionApi, SessionListRequest, SessionPage } from '../../engine/index.js'
 
 /** The sessions of an engine, as far as sandboxes look for clones and their checkpoints. */
-export type SandboxSessions = Pick<EngineApi['sessions'], 'list' | 'open'>
+export interface SandboxSessions {
+  /** Lists sessions, as `engine.sessions.list` does. */
+  list(request?: SessionListRequest): Promise<SessionPage>
+  /** Opens a session, as `engine.sessions.open` does. */
+  open(sessionId: string): Promise<SessionApi>
+}
 
 /** Where checkpoints of a name can be: the session of a sandbox, and those of its clones. */
 export interface CheckpointPlaces {

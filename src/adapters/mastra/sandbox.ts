@@ -13,7 +13,7 @@ import {
   type WorkspaceSandbox,
   type WriteFilesOptions,
 } from '@mastra/core/workspace'
-import type { EngineApi, JsonObject, SessionApi } from '../../engine/index.js'
+import type { JsonObject, SessionApi } from '../../engine/index.js'
 import { EngineError, given, invalid, isBytes, Shape } from '../../engine/ports.js'
 import { turnReader, workspaceOf, type WorkspaceExec } from '../tools/parts.js'
 import { forCall, handleFor, type Callable, type CurrentCall, type Shared } from './call.js'
@@ -39,7 +39,7 @@ export interface SessionSandboxOptions {
    * The sessions of the engine: `engine.sessions`. Clones then find the checkpoints of other clones, and a clone with a
    * known `id` or `sandboxId` continues the session of an earlier one, also in another process.
    */
-  readonly sessions?: Pick<EngineApi['sessions'], 'list' | 'open'>
+  readonly sessions?: SandboxSessions
   /** Facts for the metadata of every event, such as the name of the agent. */
   readonly metadata?: JsonObject
   /** The turn of the conversation, or a function that returns the present one. */
