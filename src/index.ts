@@ -400,6 +400,7 @@ export type {
   DirectoryPage,
   Dirent,
   DraftResult,
+  EditHunk,
   EngineApi,
   Environment,
   ErrorDetails,

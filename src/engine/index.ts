@@ -36,6 +36,7 @@ export type { ReadLinesRequest, ReadLinesResult, TextLine } from './session/sear
 export type { LineRange } from './text/changed-ranges.js'
 export { compileRegularExpression, loadRegularExpressions } from './text/regular-expression.js'
 export { parseCheckout } from './services/checkouts/checkout-requests.js'
+export type { EditHunk } from './text/edit-hunks.js'
 export { formatMatches, formatNumberedLines, type MatchedText, type NumberedText } from './text/line-text.js'
 export type { LineEnding } from './text/byte-text.js'
 export type { Whitespace } from './text/edit-text.js'

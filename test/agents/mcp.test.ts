@@ -160,7 +160,7 @@ describe.each(kinds)('the server for a session of %s', (_, engineOf) => {
       { oldText: 'b = 2', newText: 'b = 3' },
     ]
     expect(await done('edit_file', { path: '/src/a.ts', edits, dryRun: true })).toMatch(
-      /lines of \/src\/a\.ts: 1-2\. Nothing was changed/,
+      /^Nothing was changed\. The edit would change \/src\/a\.ts to:\n +1\tconst a = "\$&"\n +2\tlet b = 3/,
     )
     expect(await bytes('/src/a.ts')).toBe(files['/src/a.ts'])
     await done('edit_file', { path: '/src/a.ts', edits })

@@ -329,6 +329,7 @@ const requests: {
     edits: [{ oldText: 'one', newText: '1', all: true }],
     whitespace: 'tolerant',
     expectedHash: hashOfFile,
+    context: 1,
     dryRun: false,
   }),
   applyPatch: ({ sessionId }) => ({

@@ -240,6 +240,7 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
     path: '/docs/guide.md',
     oldText: '# Guide',
     newText: '# The guide',
+    context: 1,
     dryRun: true,
   })
   await step(

@@ -9,6 +9,7 @@ import {
   type Engine,
   type Session,
   type Storage,
+  type TextEdit,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
 
@@ -189,6 +190,107 @@ describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting)
         { startLine: 4, endLine: 4 },
       ])
       expect((await session.events.list()).events.length).toBe(before + 1)
+    })
+
+    describe('with context, returns the changed lines', () => {
+      const hunksOf = async (content: string, edits: TextEdit[], context: number, dryRun = false) => {
+        await write(content)
+        const { hunks } = await session.text.edit({ path: '/a.txt', edits, context, dryRun })
+        return hunks
+      }
+      const ten = Array.from({ length: 10 }, (_, index) => `line ${index + 1}\n`).join('')
+
+      test('and the lines around them', async () => {
+        const edits = [{ oldText: 'line 5', newText: 'five\nand a half' }]
+        expect(await hunksOf(ten, edits, 1)).toEqual([
+          { startLine: 4, lines: ['line 4', 'five', 'and a half', 'line 6'] },
+        ])
+        expect(await hunksOf(ten, edits, 0)).toEqual([{ startLine: 5, lines: ['five', 'and a half'] }])
+      })
+
+      test('up to the ends of the file', async () => {
+        const edits = [
+          { oldText: 'line 1\n', newText: 'first\n' },
+          { oldText: 'line 10\n', newText: 'last' },
+        ]
+        expect(await hunksOf(ten, edits, 2)).toEqual([
+          { startLine: 1, lines: ['first', 'line 2', 'line 3'] },
+          { startLine: 8, lines: ['line 8', 'line 9', 'last'] },
+        ])
+      })
+
+      test('once where the lines of two changes touch', async () => {
+        const edits = [
+          { oldText: 'line 3', newText: '3' },
+          { oldText: 'line 6', newText: '6' },
+        ]
+        expect(await hunksOf(ten, edits, 1)).toEqual([
+          { startLine: 2, lines: ['line 2', '3', 'line 4', 'line 5', '6', 'line 7'] },
+        ])
+        expect(await hunksOf(ten, edits, 5)).toEqual([
+          {
+            startLine: 1,
+            lines: [
+              'line 1',
+              'line 2',
+              '3',
+              'line 4',
+              'line 5',
+              '6',
+              'line 7',
+              'line 8',
+              'line 9',
+              'line 10',
+            ],
+          },
+        ])
+      })
+
+      test('as the line in the place of removed ones', async () => {
+        const edits = [{ oldText: 'line 5\n', newText: '' }]
+        expect(await hunksOf(ten, edits, 1)).toEqual([
+          { startLine: 4, lines: ['line 4', 'line 6', 'line 7'] },
+        ])
+        expect(await hunksOf(ten, edits, 0)).toEqual([{ startLine: 5, lines: ['line 6'] }])
+        expect(await hunksOf(ten, [{ oldText: 'line 10\n', newText: '' }], 1)).toEqual([
+          { startLine: 9, lines: ['line 9'] },
+        ])
+        expect(await hunksOf('all', [{ oldText: 'all', newText: '' }], 3)).toEqual([])
+      })
+
+      test('without line ends and byte order mark, as characters', async () => {
+        const edits = [{ oldText: 'ä', newText: 'ö' }]
+        expect(await hunksOf('\ufeffone ä\r\ntwo ✓\r\n', edits, 3)).toEqual([
+          { startLine: 1, lines: ['one ö', 'two ✓'] },
+        ])
+      })
+
+      test('cut where a line is long, and not more than 1,000', async () => {
+        const long = '✓'.repeat(3000)
+        expect(await hunksOf(`${long}\nx\n`, [{ oldText: 'x', newText: 'y' }], 1)).toEqual([
+          { startLine: 1, lines: ['✓'.repeat(2000), 'y'] },
+        ])
+        const many = await hunksOf('a\n'.repeat(3000), [{ oldText: 'a', newText: 'b', all: true }], 100)
+        expect(many).toEqual([{ startLine: 1, lines: Array.from({ length: 1000 }, () => 'b') }])
+        const apart = await hunksOf('a\n\n\n'.repeat(3000), [{ oldText: 'a', newText: 'b', all: true }], 0)
+        expect(apart).toHaveLength(1000)
+      })
+
+      test('also when nothing is changed by dryRun', async () => {
+        const edits = [{ oldText: 'line 5', newText: 'five' }]
+        expect(await hunksOf(ten, edits, 0, true)).toEqual([{ startLine: 5, lines: ['five'] }])
+        expect(await read()).toBe(ten)
+      })
+
+      test('and refuses a context that is no number from 0 to 100', async () => {
+        for (const context of [-1, 101, 1.5, '1' as unknown as number]) {
+          const request = { path: '/a.txt', oldText: 'one', newText: '1', context }
+          expect(await refusalOf(session.text.edit(request))).toMatchObject({
+            reason: 'INVALID_ARGUMENT',
+            details: { field: 'context' },
+          })
+        }
+      })
     })
 
     test('changes nothing when one of several edits fails', async () => {

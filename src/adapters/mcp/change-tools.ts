@@ -55,23 +55,8 @@ export function editFileTool(workspace: Workspace): WorkspaceTool {
       'are. If the file changed since it was last read, the call fails.',
     schema: editsSchema,
     hints: { destructive: true },
-    async run({ path: given, edits, dryRun = false }, scope) {
-      const path = absolute(given)
-      if (!dryRun) return editFile(workspace, scope, { path, edits })
-      const { replacementCount, changedLines } = await scope.session.text.edit({
-        path,
-        edits,
-        dryRun,
-        ...workspace.guard(path),
-      })
-      const ranges = changedLines.map(({ startLine, endLine }) =>
-        startLine === endLine ? `${startLine}` : `${startLine}-${endLine}`,
-      )
-      return {
-        text: `The edits fit. They would change these lines of ${path}: ${ranges.join(', ')}. Nothing was changed.`,
-        data: { path, replacementCount, changedLines: changedLines.map((range) => ({ ...range })) },
-      }
-    },
+    run: ({ path, edits, dryRun = false }, scope) =>
+      editFile(workspace, scope, { path: absolute(path), edits, dryRun }),
   })
 }
 

@@ -2,48 +2,35 @@
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
-import type { JsonObject, SessionApi, TextEditRequest } from '../../engine/index.js'
+import type { EditHunk, JsonObject, SessionApi, TextEditRequest } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
 import { limits } from './limits.js'
 import { numberHunks, shownHunks } from './hunks.js'
 import type { ToolOutput, ToolScope } from './tool.js'
 import type { Workspace } from './workspace.js'
 
-/** Edits a file that the agent has read in its present version. */
+/** Edits a file that the agent has read in its present version. With `dryRun`, it only says what would change. */
 export async function editFile(
   workspace: Workspace,
   { session }: Pick<ToolScope, 'session'>,
   request: TextEditRequest,
 ): Promise<ToolOutput> {
-  const { path } = request
-  const { contentHash, changedLines, replacementCount } = await session.text.edit({
+  const { path, dryRun = false } = request
+  const { contentHash, hunks, replacementCount } = await session.text.edit({
     ...request,
+    context: limits.contextLines,
     ...workspace.guard(path),
   })
-  if (request.dryRun !== true) workspace.see(path, contentHash)
-  return describeChange(session, path, { contentHash, changedLines, facts: { replacementCount } })
+  const shown = shownHunks(hunks)
+  const data = { path, replacementCount, contentHash, hunks: shown }
+  if (dryRun)
+    return { text: `Nothing was changed. The edit would change ${path} to:\n${numberHunks(shown)}`, data }
+  workspace.see(path, contentHash)
+  return { text: editedText(path, shown), data }
 }
 
-/** The new hash of a changed file, and its changed lines. */
-async function describeChange(
-  session: SessionApi,
-  path: string,
-  change: {
-    readonly contentHash: string
-    readonly changedLines: readonly { readonly startLine: number; readonly endLine: number }[]
-    readonly facts?: JsonObject
-  },
-): Promise<ToolOutput> {
-  const hunks = await shownHunks(session, path, change.changedLines)
-  return {
-    text: `The file ${path} has been edited. The changed lines are now:\n${numberHunks(hunks)}`,
-    data: {
-      path,
-      contentHash: change.contentHash,
-      hunks: hunks.map(({ startLine, lines }) => ({ startLine, lines })),
-      ...change.facts,
-    },
-  }
+function editedText(path: string, hunks: readonly EditHunk[]): string {
+  return `The file ${path} has been edited. The changed lines are now:\n${numberHunks(hunks)}`
 }
 
 /** Writes a whole file. `exclusive`: the path must not exist. */
@@ -103,8 +90,11 @@ export async function insertLines(
   await session.files.write({ path, content, expectedHash })
   const contentHash = hashOf(content)
   workspace.see(path, contentHash)
-  const changedLines = [{ startLine: line + 1, endLine: line + added.split('\n').length }]
-  return describeChange(session, path, { contentHash, changedLines })
+  const startLine = Math.max(line + 1 - limits.contextLines, 1)
+  const endLine = line + added.split('\n').length + limits.contextLines
+  const shown = await session.text.readLines({ path, startLine, endLine })
+  const hunks = shownHunks([{ startLine, lines: shown.lines.map((read) => read.text) }])
+  return { text: editedText(path, hunks), data: { path, contentHash, hunks } }
 }
 
 /** The offset after a number of line ends. */

@@ -1,33 +1,22 @@
-import { formatNumberedLines, type SessionApi } from '../../engine/index.js'
+import { formatNumberedLines, type EditHunk, type JsonObject } from '../../engine/index.js'
 import { limits } from './limits.js'
 
-/** Changed lines of the new content of a file, with lines around them. */
-export interface ShownHunk {
+/** A hunk as plain JSON. */
+export interface ShownHunk extends JsonObject {
   /** The number of the first of `lines`, from 1. */
   readonly startLine: number
-  /** Lines of the new content without line ends. */
-  readonly lines: readonly string[]
+  readonly lines: string[]
 }
 
-/** The changed lines of a file as it is now, with a few lines around them. */
-export async function shownHunks(
-  session: SessionApi,
-  path: string,
-  ranges: readonly { readonly startLine: number; readonly endLine: number }[],
-): Promise<ShownHunk[]> {
-  return Promise.all(
-    ranges.slice(0, limits.shownHunks).map(async (range) => {
-      const startLine = Math.max(range.startLine - limits.contextLines, 1)
-      const endLine = Math.max(range.endLine + limits.contextLines, startLine)
-      const part = { path, startLine, endLine, limit: limits.shownHunkLines }
-      const { lines } = await session.text.readLines(part)
-      return { startLine, lines: lines.map(({ text }) => text) }
-    }),
-  )
+/** The part of an edit's hunks that a model is shown. */
+export function shownHunks(hunks: readonly EditHunk[] = []): ShownHunk[] {
+  return hunks
+    .slice(0, limits.shownHunks)
+    .map(({ startLine, lines }) => ({ startLine, lines: lines.slice(0, limits.shownHunkLines) }))
 }
 
 /** Hunks as text, with numbers of lines. */
-export function numberHunks(hunks: readonly ShownHunk[]): string {
+export function numberHunks(hunks: readonly EditHunk[]): string {
   return hunks
     .map(({ startLine, lines }) =>
       formatNumberedLines(lines.map((text, index) => ({ lineNumber: startLine + index, text }))),

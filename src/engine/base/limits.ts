@@ -88,6 +88,8 @@ export const limits = {
   editReplacements: 1_000_000,
   /** Ranges of changed lines that an edit reports. */
   editRanges: 1000,
+  /** Lines that an edit returns around its changes. */
+  editHunkLines: 1000,
   /** Places of matches that the error NOT_UNIQUE shows. */
   shownMatches: 20,
   /** Lines that the error NO_MATCH shows. */
@@ -156,8 +158,8 @@ export const limits = {
   grepLineSteps: 2 ** 24,
   /** Characters times instructions between two looks at the clock. */
   grepStepsPerLook: 2 ** 22,
-  /** Lines of context before or after a match. */
-  grepContext: 100,
+  /** Lines of context before or after a match, or around the change of an edit. */
+  contextLines: 100,
   /** Queries whose results are remembered. */
   grepQueries: 32,
   /** Memory for remembered results of searches. */

@@ -5,7 +5,7 @@ import { itemAt } from '../base/present.js'
 export interface LineRange {
   /** The first line, from 1. */
   readonly startLine: number
-  /** The last line; `startLine − 1` where lines were only removed. */
+  /** The last line. Where text was only removed, the range is the line that is there now. */
   readonly endLine: number
 }
 

@@ -34,7 +34,7 @@ const resultLimit = (unit: string) =>
 const isTruncatedLine = flag.describe('Whether the line is longer than `text`.')
 const editText = text.describe(`At most ${inBytes(limits.editTextBytes)} of UTF-8.`)
 const contextLines = (description: string) =>
-  integer.meta({ minimum: 0, maximum: limits.grepContext, description }).exactOptional()
+  integer.meta({ minimum: 0, maximum: limits.contextLines, description }).exactOptional()
 
 const textEdit = named(
   'TextEdit',
@@ -49,7 +49,17 @@ const lineRange = named(
   'LineRange',
   z.object({
     startLine: integer.describe('From 1.'),
-    endLine: integer.describe('The last line; `startLine` − 1 where lines were only removed.'),
+    endLine: integer.describe(
+      'The last line. Where text was only removed, the range is the line that is there now.',
+    ),
+  }),
+)
+
+const editHunk = named(
+  'EditHunk',
+  z.object({
+    startLine: integer.describe('The number of the first line, from 1.'),
+    lines: z.array(text).describe('Lines of the new content, without line ends.'),
   }),
 )
 
@@ -97,11 +107,18 @@ export const textSchemas = defineSchemas({
         )
         .exactOptional(),
       expectedHash: hash.describe('The required hash of the content. Absent: no condition.').exactOptional(),
+      context: contextLines('Unchanged lines around each change in `hunks`. Absent: no `hunks`.'),
       dryRun,
     }),
     response: z.object({
       replacementCount: integer,
       changedLines: z.array(lineRange).describe('Lines of the new content.'),
+      hunks: z
+        .array(editHunk)
+        .describe(
+          `With \`context\`: the changed lines and those around them, at most ${limits.editHunkLines} lines.`,
+        )
+        .exactOptional(),
       contentHash: hash.describe('Of the new content.'),
       sizeBytes: int64.describe('Of the new content.'),
     }),

@@ -3,6 +3,7 @@ import { given, parseFlag, parseText, readList } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Shape, type CopyOf } from '../../base/shape.js'
 import { encodeText } from '../../text/byte-text.js'
+import { editHunks, type EditHunk } from '../../text/edit-hunks.js'
 import type { LineRange } from '../../text/changed-ranges.js'
 import { editText, type ByteEdit, type EditedText, type Whitespace } from '../../text/edit-text.js'
 import { eventTypes } from '../../records/event.js'
@@ -11,6 +12,7 @@ import { lookInOrder, mutate, record } from '../mutation-queue.js'
 import { findFile } from '../reads/lookup.js'
 import type { LiveSession } from '../table/live.js'
 import { ComputedText, type NewText } from './computed-text.js'
+import { parseContextLines } from '../search/search-input.js'
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import type { Plan } from './plan.js'
 import { planWrite } from './writes.js'
@@ -42,6 +44,8 @@ export interface TextEditRequest extends HashGuard {
    * match without white space at their ends, or else also without white space at their starts.
    */
   readonly whitespace?: Whitespace
+  /** Unchanged lines around each change in `hunks`, from 0 to 100. Absent: the result has no `hunks`. */
+  readonly context?: number
   /** true: returns the result, and changes nothing; false by default. */
   readonly dryRun?: boolean
 }
@@ -52,6 +56,8 @@ export interface TextEditResult {
   readonly replacementCount: number
   /** The changed lines of the new content, in order, at most 1,000 ranges. */
   readonly changedLines: LineRange[]
+  /** With `context`: the changed lines and the lines around them, in order, at most 1,000 lines. */
+  readonly hunks?: EditHunk[]
   /** `sha256:<hex>` of the new content: the `expectedHash` of the next edit. */
   readonly contentHash: string
   /** The size of the new content, in bytes. */
@@ -65,6 +71,7 @@ const requestShape = new Shape<TextEditRequest>({
   newText: true,
   all: true,
   whitespace: true,
+  context: true,
   dryRun: true,
   ...guardNames,
 })
@@ -76,6 +83,7 @@ export class FileEdit {
   readonly #core: Core
   readonly #path: string
   readonly #expectedHash: string | undefined
+  readonly #context: number | undefined
   readonly #dryRun: boolean
   readonly #computed: ComputedText<EditedText>
 
@@ -86,6 +94,7 @@ export class FileEdit {
     this.#core = core
     this.#path = copy.path
     this.#expectedHash = copy.expectedHash
+    this.#context = copy.context === undefined ? undefined : parseContextLines('context', copy.context, 0)
     this.#dryRun = parseFlag('dryRun', copy.dryRun, false)
     this.#computed = new ComputedText(core, edits.length, (text) =>
       editText(text, edits, whitespace, this.#path),
@@ -93,14 +102,14 @@ export class FileEdit {
   }
 
   async apply(live: LiveSession): Promise<TextEditResult> {
-    if (this.#dryRun) return lookInOrder(live, () => toResult(this.#edited(live)))
+    if (this.#dryRun) return lookInOrder(live, () => this.#resultOf(this.#edited(live)))
     let edited: NewText<EditedText> | undefined
     await mutate(this.#core, live, () => {
       edited = this.#edited(live)
       return record(this.#core, live, this.#plan(live, edited))
     })
     if (edited === undefined) throw new EngineError('INTERNAL', 'an edit has no result')
-    return toResult(edited)
+    return this.#resultOf(edited)
   }
 
   #edited(live: LiveSession): NewText<EditedText> {
@@ -116,11 +125,17 @@ export class FileEdit {
     const details = { ...plan.details, replacementCount: result.replacementCount }
     return { ...plan, type: eventTypes.editFile, details }
   }
-}
 
-function toResult({ staged, contentHash, result }: NewText<EditedText>): TextEditResult {
-  const { replacementCount, ranges } = result
-  return { replacementCount, changedLines: ranges, contentHash, sizeBytes: staged.size }
+  #resultOf({ staged, contentHash, result }: NewText<EditedText>): TextEditResult {
+    const { text, replacementCount, ranges } = result
+    return {
+      replacementCount,
+      changedLines: ranges,
+      ...(this.#context !== undefined && { hunks: editHunks(text, ranges, this.#context) }),
+      contentHash,
+      sizeBytes: staged.size,
+    }
+  }
 }
 
 function readEdits({ edits, oldText, newText, all }: CopyOf<TextEditRequest>): ByteEdit[] {

@@ -3,7 +3,7 @@ import { given, parseFlag, parseText, readList } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
 import { fileTypes } from '../../text/file-types.js'
-import { parseChoice, parseCount, readGlobs } from './search-input.js'
+import { parseChoice, parseContextLines, parseCount, readGlobs } from './search-input.js'
 
 /** The request of `session.text.grep`. */
 export interface GrepRequest {
@@ -157,7 +157,7 @@ export interface ParsedGrep {
 export function parseGrep(request: GrepRequest): ParsedGrep {
   const copy = shape.read(request)
   const multiline = parseFlag('multiline', copy.multiline, false)
-  const context = contextOf('context', copy.context, 0)
+  const context = parseContextLines('context', copy.context, 0)
   const mode = parseChoice('mode', copy.mode, ['lines', 'files', 'count'])
   const isLines = mode === 'lines'
   return {
@@ -169,8 +169,8 @@ export function parseGrep(request: GrepRequest): ParsedGrep {
       wholeWord: parseFlag('wholeWord', copy.wholeWord, false),
       multiline,
       mode,
-      before: isLines ? contextOf('before', copy.before, context) : 0,
-      after: isLines ? contextOf('after', copy.after, context) : 0,
+      before: isLines ? parseContextLines('before', copy.before, context) : 0,
+      after: isLines ? parseContextLines('after', copy.after, context) : 0,
       maxCount: parseCount('maxCount', copy.maxCount, {
         least: 1,
         most: Number.MAX_SAFE_INTEGER,
@@ -194,10 +194,6 @@ export function parseGrep(request: GrepRequest): ParsedGrep {
     }),
     offset: parseCount('offset', copy.offset, { least: 0, most: limits.searchOffset, fallback: 0 }),
   }
-}
-
-function contextOf(field: string, value: unknown, fallback: number): number {
-  return parseCount(field, value, { least: 0, most: limits.grepContext, fallback })
 }
 
 function parsePattern(value: unknown, multiline: boolean): string {

@@ -15,6 +15,11 @@ export function parseCount(
   throw invalid(field, `must be a whole number from ${least} to ${most}; it is ${given(value)}`)
 }
 
+/** Checks an optional number of lines around a match or a change. */
+export function parseContextLines(field: string, value: unknown, fallback: number): number {
+  return parseCount(field, value, { least: 0, most: limits.contextLines, fallback })
+}
+
 /** Checks an optional value that is one of a few strings. */
 export function parseChoice<Choice extends string>(
   field: string,
