@@ -76,6 +76,9 @@ class FileProcess {
   }
 }
 
+/** All modules: Node 20 sometimes crashes when the garbage collector frees one of them before its evaluation. */
+const keptModules: vm.Module[] = []
+
 type Wrapped = (process: unknown, console: unknown) => (this: unknown, ...given: unknown[]) => void
 
 class TestFile {
@@ -210,6 +213,7 @@ class TestFile {
         })
       },
     })
+    keptModules.push(module)
     await module.link((wanted) => synthetic(this.#require(wanted, path)))
     await module.evaluate()
   }
@@ -218,10 +222,12 @@ class TestFile {
 /** A module with the properties of a value, which is also its default export. */
 function synthetic(value: unknown): vm.SyntheticModule {
   const named = Object.keys(value as object).filter((name) => name !== 'default')
-  return new vm.SyntheticModule([...named, 'default'], function () {
+  const module = new vm.SyntheticModule([...named, 'default'], function () {
     for (const name of named) this.setExport(name, (value as Record<string, unknown>)[name])
     this.setExport('default', value)
   })
+  keptModules.push(module)
+  return module
 }
 
 function hostPath(path: string): string {

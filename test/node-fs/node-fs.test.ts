@@ -17,14 +17,14 @@ async function run(compiled: string, names: readonly string[]): Promise<Outcome[
   const outcomes: Outcome[] = []
   let left = [...names]
   while (left.length > 0) {
-    const { done, started } = await runOnce(compiled, left)
+    const { done, started, end } = await runOnce(compiled, left)
     outcomes.push(...done)
     if (done.length < left.length) {
       if (started === undefined) throw new Error(`the process ended before ${left[0]} began`)
       if (!done.some(({ file }) => file === started))
         outcomes.push({
           file: started,
-          error: 'the process ended, or was ended after its time',
+          error: `the process ended while the file ran: ${end}`,
           skipped: false,
         })
     }
@@ -36,7 +36,7 @@ async function run(compiled: string, names: readonly string[]): Promise<Outcome[
 function runOnce(
   compiled: string,
   names: string[],
-): Promise<{ done: Outcome[]; started: string | undefined }> {
+): Promise<{ done: Outcome[]; started: string | undefined; end: string }> {
   const program = join(compiled, 'test/node-fs/child.js')
   const child = spawn(process.execPath, [...flags, program, directory, ...names], {
     cwd: '/',
@@ -45,6 +45,7 @@ function runOnce(
   const done: Outcome[] = []
   let [text, started]: [string, string | undefined] = ['', undefined]
   let timer: NodeJS.Timeout | undefined
+  let isLate = false
   child.stdio[3]!.on('data', (data: Buffer) => {
     const lines = (text + data.toString()).split('\n')
     text = lines.pop()!
@@ -53,14 +54,17 @@ function runOnce(
       clearTimeout(timer)
       if ('file' in message) done.push(message)
       else started = message.started
-      timer = setTimeout(() => child.kill('SIGKILL'), fileMs)
+      timer = setTimeout(() => {
+        isLate = true
+        child.kill('SIGKILL')
+      }, fileMs)
     }
   })
   return new Promise((resolve, reject) => {
     child.on('error', reject)
-    child.on('close', () => {
+    child.on('close', (code, signal) => {
       clearTimeout(timer)
-      resolve({ done, started })
+      resolve({ done, started, end: isLate ? `after ${fileMs} ms` : (signal ?? `exit code ${code}`) })
     })
   })
 }
