@@ -166,7 +166,7 @@ const requests: {
   restoreState: async ({ session, sessionId }) => {
     await session.checkpoint({ checkpointLabel: 'here' })
     await session.files.write({ path: '/new', content: '' })
-    return { sessionId, from: { checkpointLabel: 'here' }, paths: ['/new'], dryRun: false }
+    return { sessionId, from: { checkpointLabel: 'here' }, paths: ['/new'], dryRun: false, listChanges: true }
   },
   readFileAt: async ({ session, sessionId }) => {
     await session.checkpoint({ checkpointLabel: 'here' })
@@ -209,12 +209,12 @@ const requests: {
   },
   undo: async ({ session, sessionId }) => {
     await session.files.write({ path: '/new', content: '' })
-    return { sessionId, count: 1, by: 'event', dryRun: false }
+    return { sessionId, count: 1, by: 'event', dryRun: false, listChanges: true }
   },
   redo: async ({ session, sessionId }) => {
     await session.files.write({ path: '/new', content: '' })
     await session.undo()
-    return { sessionId, count: 1, by: 'group', dryRun: false }
+    return { sessionId, count: 1, by: 'group', dryRun: false, listChanges: true }
   },
   listEvents: async ({ session, sessionId }) => {
     await session.files.rename({ sourcePath: '/file', destinationPath: '/moved' })

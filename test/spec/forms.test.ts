@@ -82,7 +82,7 @@ interface Special {
     request: Pick<RestoreRequest, 'checkpointId' | 'checkpointLabel'>,
   ) => ReturnType<Session['get']>
   restoreState: (
-    request: { from: StateName } & Pick<RestoreRequest, 'paths' | 'dryRun'>,
+    request: { from: StateName } & Pick<RestoreRequest, 'paths' | 'dryRun' | 'listChanges'>,
   ) => Promise<{ session: SessionInfo } & Preview>
   readFileAt: AtState<SessionFiles['readWithHash']>
   statPathAt: AtState<SessionFiles['stat']>

@@ -233,6 +233,21 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       expect(await text('/dir/a')).toBe('one')
     })
 
+    test('lists the changed paths on request', async () => {
+      await session.checkpoint({ checkpointLabel: 'start' })
+      await write('/b.txt', 'b')
+      await write('/a.txt', 'one')
+      const request = { checkpointLabel: 'start', listChanges: true }
+      const some = await session.restore({ ...request, paths: ['/a.txt'] })
+      expect(some.changes).toEqual([{ path: '/a.txt', change: 'modified', kind: 'file' }])
+      const all = await session.restore(request)
+      expect(all.changes).toEqual([{ path: '/b.txt', change: 'removed', kind: 'file' }])
+      expect((await session.restore(request)).changes).toEqual([])
+      expect((await session.restore({ checkpointLabel: 'start' })).changes).toEqual([])
+      const again = await reloaded()
+      expect(await again.fs.promises.readdir('/')).toEqual(['a.txt'])
+    })
+
     test('changes nothing if the paths have the state already, and refuses paths that neither state has', async () => {
       const one = await write('/a.txt', 'one')
       await session.restore({ from: { eventId: one }, paths: ['/a.txt'] })
@@ -462,6 +477,30 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
         isComplete: true,
       })
       expect(await newestId()).toBe(before)
+    })
+
+    test('lists the changed paths on request, and also those of a change that another caller makes meanwhile', async () => {
+      await write('/new.txt', 'one')
+      const other = session.files.write({ path: '/other.txt', content: 'two' })
+      const undone = session.undo({ count: 2, listChanges: true })
+      await other
+      const removed = [
+        { path: '/new.txt', change: 'removed', kind: 'file' },
+        { path: '/other.txt', change: 'removed', kind: 'file' },
+      ]
+      expect(await undone).toMatchObject({ count: 2, changes: removed, isComplete: true })
+      expect(await session.redo({ count: 2, listChanges: true })).toMatchObject({
+        count: 2,
+        changes: removed.map((change) => ({ ...change, change: 'added' })),
+      })
+      expect(await session.redo({ listChanges: true })).toEqual({
+        count: 0,
+        eventId: '',
+        changes: [],
+        isComplete: true,
+      })
+      const again = await reloaded()
+      expect(await text('/other.txt', again)).toBe('two')
     })
 
     test('undoes the changes of a group together', async () => {

@@ -46,6 +46,7 @@ const restoreShape = new Shape<RestoreRequest>({
   from: true,
   paths: true,
   dryRun: true,
+  listChanges: true,
 })
 const stateNameShape = new Shape<StateName>({
   checkpointId: true,
@@ -292,8 +293,8 @@ export class RemoteSession extends remoteService('session', 'commit') implements
    * const { changes } = await session.restore({ from: { checkpointLabel: 'before' }, dryRun: true })
    */
   async restore(request: RestoreRequest): Promise<RestoreResult> {
-    const { from, paths, dryRun, ...checkpoint } = restoreShape.read(request)
-    if (from === undefined && paths === undefined && dryRun === undefined)
+    const { from, paths, dryRun, listChanges, ...checkpoint } = restoreShape.read(request)
+    if ([from, paths, dryRun, listChanges].every((option) => option === undefined))
       return { ...(await callsOf(this).call('restoreCheckpoint', checkpoint)), changes: [], isComplete: true }
     if (from !== undefined && Object.keys(checkpoint).length > 0)
       throw invalid('from', 'cannot be combined with checkpointId or checkpointLabel: pass one of them')
@@ -301,6 +302,7 @@ export class RemoteSession extends remoteService('session', 'commit') implements
       from: from ?? checkpoint,
       ...(paths !== undefined && { paths: [...paths] }),
       ...(dryRun !== undefined && { dryRun }),
+      ...(listChanges !== undefined && { listChanges }),
     })
     return { ...session, ...preview }
   }

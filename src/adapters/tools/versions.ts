@@ -33,12 +33,12 @@ function restoreTool(workspace: Workspace): WorkspaceTool {
     }),
     hints: { destructive: true, idempotent: true },
     async run({ label, paths, dry_run: dryRun = false }, { session }) {
-      const request = {
+      const { changes, isComplete } = await session.restore({
         from: { checkpointLabel: label },
         ...(paths !== undefined && { paths: paths.map(absolute) }),
-      }
-      const { changes, isComplete } = await session.restore({ ...request, dryRun: true })
-      if (!dryRun) await session.restore(request)
+        dryRun,
+        listChanges: true,
+      })
       return {
         text: `${dryRun ? 'The restore would change' : 'The restore changed'} ${listed(changes, isComplete)}`,
         data: { changes: changes.map((change) => ({ ...change })), isComplete },
@@ -64,16 +64,15 @@ function undoTool(workspace: Workspace, direction: 'undo' | 'redo'): WorkspaceTo
     }),
     hints: { destructive: true },
     async run({ count = 1, by = 'event', dry_run: dryRun = false }, { session }) {
-      const preview = await session[direction]({ count, by, dryRun: true })
-      const done = dryRun ? preview : await session[direction]({ count, by })
-      const changes = `${done.count} ${done.count === 1 ? 'change' : 'changes'}`
+      const done = await session[direction]({ count, by, dryRun, listChanges: true })
+      const units = `${done.count} ${done.count === 1 ? 'change' : 'changes'}`
       const verb = `${dryRun ? 'would be ' : ''}${direction}ne`
       return {
         text:
           done.count === 0
             ? `There is nothing to ${direction}.`
-            : `${changes} ${verb}: ${listed(preview.changes, preview.isComplete)}`,
-        data: { count: done.count, changes: preview.changes.map((change) => ({ ...change })) },
+            : `${units} ${verb}: ${listed(done.changes, done.isComplete)}`,
+        data: { count: done.count, changes: done.changes.map((change) => ({ ...change })) },
       }
     },
   })

@@ -4,13 +4,19 @@ import type { Dir } from '../tree/node.js'
 import { reading, type Core } from './core.js'
 import { describeChange, treeChanges, type Change } from './tree-changes.js'
 
-/** The changes that a call would make. */
+/** What a call does to the files, or would do. */
 export interface Preview {
-  /** With `dryRun`, the paths that would change, in the order of the manifest; otherwise empty. */
+  /**
+   * With `listChanges`, the changed paths; with `dryRun`, the paths that would change. In the order of the manifest.
+   * Otherwise empty.
+   */
   readonly changes: Change[]
-  /** false: more than 10,000 paths would change, and only the first ones are listed. */
+  /** false: there are more than 10,000 paths, and only the first ones are listed. */
   readonly isComplete: boolean
 }
+
+/** For a call that does not list changes. */
+export const noPreview: Preview = { changes: [], isComplete: true }
 
 /** The changes from one tree to another, up to a bound. */
 export function previewOf(core: Core, before: Dir, after: Dir): Promise<Preview> {

@@ -12,7 +12,7 @@ import { reading, type Core } from './core.js'
 import { restoredChanges, restoredEffects } from './edits/restored.js'
 import { needsSnapshot } from './history/snapshot.js'
 import { mutate, record } from './mutation-queue.js'
-import { collectPreview, type Preview } from './preview.js'
+import { collectPreview, noPreview, type Preview } from './preview.js'
 import type { SessionInfo } from './sessions.js'
 import { positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
 import { withoutMerge } from './status.js'
@@ -29,9 +29,11 @@ export interface RestoreRequest extends CheckpointReference {
   readonly paths?: readonly string[]
   /** true: changes nothing, and lists the paths that would change; false by default. */
   readonly dryRun?: boolean
+  /** true: lists the changed paths, which takes as long as a diff; false by default. */
+  readonly listChanges?: boolean
 }
 
-/** The session after a restore, and with `dryRun` the changes that the restore would make. */
+/** The session after a restore, and with `listChanges` or `dryRun` the changes. */
 export interface RestoreResult extends SessionInfo, Preview {}
 
 /** A checked restore. */
@@ -39,14 +41,21 @@ export interface ParsedRestore {
   readonly from: StateName
   readonly paths: readonly string[] | undefined
   readonly dryRun: boolean
+  readonly listChanges: boolean
   /** Whether the request names a checkpoint, and nothing else. */
   readonly isOfCheckpoint: boolean
 }
 
-const restoreShape = new Shape<RestoreRequest>({ ...checkpointFields, from: true, paths: true, dryRun: true })
+const restoreShape = new Shape<RestoreRequest>({
+  ...checkpointFields,
+  from: true,
+  paths: true,
+  dryRun: true,
+  listChanges: true,
+})
 
 export function parseRestore(request: RestoreRequest): ParsedRestore {
-  const { from, paths, dryRun, checkpointId, checkpointLabel } = restoreShape.read(request)
+  const { from, paths, dryRun, listChanges, checkpointId, checkpointLabel } = restoreShape.read(request)
   const checkpoint: StateName = {
     ...(checkpointId !== undefined && { checkpointId }),
     ...(checkpointLabel !== undefined && { checkpointLabel }),
@@ -65,7 +74,8 @@ export function parseRestore(request: RestoreRequest): ParsedRestore {
     from: state,
     paths: paths === undefined ? undefined : parsePaths(paths),
     dryRun: parseFlag('dryRun', dryRun, false),
-    isOfCheckpoint: from === undefined && paths === undefined && dryRun === undefined,
+    listChanges: parseFlag('listChanges', listChanges, false),
+    isOfCheckpoint: [from, paths, dryRun, listChanges].every((option) => option === undefined),
   }
 }
 
@@ -84,21 +94,20 @@ export function restoreActionOf(request: ParsedRestore): 'restoreCheckpoint' | '
 /** What a restore does, found for one newest event. */
 interface Found {
   readonly seq: number
-  readonly before: Dir
   readonly after: Dir
   readonly stateId: string
   readonly redo: readonly Redo[]
+  readonly preview: Preview
   /** The state after it, stored for a snapshot. */
   readonly snapshotRoot?: EncodedNode
 }
 
-/** Restores a state, or some paths of it, as one event. With `dryRun`, lists the changes instead. */
+/** Restores a state, or some paths of it, as one event. With `dryRun`, only lists the changes. */
 export async function restoreState(core: Core, live: LiveSession, request: ParsedRestore): Promise<Preview> {
   const { from, paths, dryRun } = request
-  const none: Preview = { changes: [], isComplete: true }
   if (request.isOfCheckpoint) {
     await restoreCheckpoint(core, live, from)
-    return none
+    return noPreview
   }
   using _ = core.pins.pin({ writesSince: 'now' })
   let found: Found | undefined
@@ -107,12 +116,8 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
       throw new Fault(async () => {
         found = await findRestore(core, live, request)
       })
-    const { before, after, redo, stateId } = found
-    if (dryRun)
-      return reading(core, [before, after], () =>
-        collectPreview(restoredChanges(core, { before, after, paths })),
-      )
-    if (redo.length === 0) return live.acknowledged.then(() => none)
+    const { after, redo, stateId, preview } = found
+    if (dryRun || redo.length === 0) return live.acknowledged.then(() => preview)
     const restore = found
     if (redo[0]?.[0] === 'R' && restore.snapshotRoot === undefined && needsSnapshot(core))
       throw new Fault(async () => {
@@ -126,11 +131,12 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
       snapshotRoot: restore.snapshotRoot,
       ...(paths === undefined && withoutMerge(live)),
     })
-    return committed.then(() => none)
+    return committed.then(() => preview)
   })
 }
 
-async function findRestore(core: Core, live: LiveSession, { from, paths }: ParsedRestore): Promise<Found> {
+async function findRestore(core: Core, live: LiveSession, request: ParsedRestore): Promise<Found> {
+  const { from, paths } = request
   const before = live.tree.freeze()
   const { seq } = live
   const state = await positionedState(core, live, from)
@@ -139,8 +145,13 @@ async function findRestore(core: Core, live: LiveSession, { from, paths }: Parse
   core.pins.pin({ roots: [after], owner: after })
   const position = state.seq ?? (live.record.base === undefined ? 0 : undefined)
   const stateId = stateIdOf(live, state)
-  if (paths === undefined && position !== undefined)
-    return { seq, before, after, stateId, redo: [['R', position]] }
+  const restored = { before, after, paths }
   // For a dry run too: it fails as the restore would.
-  return { seq, before, after, stateId, redo: await restoredEffects(core, { before, after, paths }) }
+  const redo: readonly Redo[] =
+    paths === undefined && position !== undefined ? [['R', position]] : await restoredEffects(core, restored)
+  const isListed = request.dryRun || request.listChanges
+  const preview = isListed
+    ? await reading(core, [before, after], () => collectPreview(restoredChanges(core, restored)))
+    : noPreview
+  return { seq, after, stateId, redo, preview }
 }

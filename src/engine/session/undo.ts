@@ -15,7 +15,7 @@ import { needsSnapshot } from './history/snapshot.js'
 import { redoItems, undoItems, type RedoItem, type StepDetails, type UndoItem } from './history/undo-stack.js'
 import { checkNoConflicts } from './status.js'
 import { mutate, record } from './mutation-queue.js'
-import { previewOf, type Preview } from './preview.js'
+import { noPreview, previewOf, type Preview } from './preview.js'
 import type { LiveSession } from './table/live.js'
 
 /** The request of `session.undo` and `session.redo`. */
@@ -29,6 +29,8 @@ export interface UndoRequest {
   readonly by?: 'event' | 'group'
   /** true: changes nothing, and lists the paths that would change; false by default. */
   readonly dryRun?: boolean
+  /** true: lists the changed paths, which takes as long as a diff; false by default. */
+  readonly listChanges?: boolean
 }
 
 /** The result of an undo or redo. */
@@ -39,14 +41,19 @@ export interface UndoResult extends Preview {
   readonly eventId: string
 }
 
-const undoShape = new Shape<UndoRequest>({ count: true, by: true, dryRun: true })
+const undoShape = new Shape<UndoRequest>({ count: true, by: true, dryRun: true, listChanges: true })
 
 export function parseUndo(request: UndoRequest): Required<UndoRequest> {
-  const { count = 1, by = 'event', dryRun } = undoShape.read(request)
+  const { count = 1, by = 'event', dryRun, listChanges } = undoShape.read(request)
   if (!Number.isSafeInteger(count) || count < 1 || count > limits.undoCount)
     throw invalid('count', `must be a whole number from 1 to ${limits.undoCount}; it is ${given(count)}`)
   if (by !== 'event' && by !== 'group') throw invalid('by', `must be 'event' or 'group'; it is ${given(by)}`)
-  return { count, by, dryRun: parseFlag('dryRun', dryRun, false) }
+  return {
+    count,
+    by,
+    dryRun: parseFlag('dryRun', dryRun, false),
+    listChanges: parseFlag('listChanges', listChanges, false),
+  }
 }
 
 export type Direction = 'undo' | 'redo'
@@ -56,6 +63,7 @@ interface Step {
   readonly seq: number
   readonly details: StepDetails
   readonly root: Dir
+  readonly preview: Preview
   /** Stored, for a snapshot. */
   readonly snapshotRoot?: EncodedNode
 }
@@ -75,12 +83,10 @@ export async function undoOrRedo(
       throw new Fault(async () => {
         found = await findStep(core, live, direction, request)
       })
-    const { details, root } = found
+    const { details, root, preview } = found
     const { count, position } = details
-    if (count === 0)
-      return live.acknowledged.then(() => ({ count, eventId: '', changes: [], isComplete: true }))
-    if (request.dryRun)
-      return previewOf(core, live.tree.freeze(), root).then((preview) => ({ count, eventId: '', ...preview }))
+    if (count === 0 || request.dryRun)
+      return live.acknowledged.then(() => ({ count, eventId: '', ...preview }))
     const step = found
     if (step.snapshotRoot === undefined && needsSnapshot(core))
       throw new Fault(async () => {
@@ -90,7 +96,7 @@ export async function undoOrRedo(
     const type = eventTypes[direction]
     const committed = record(core, live, { type, details, redo: [['R', position]], root, snapshotRoot })
     const eventId = eventIdOf(live.id, live.seq)
-    return committed.then(() => ({ count, eventId, changes: [], isComplete: true }))
+    return committed.then(() => ({ count, eventId, ...preview }))
   })
 }
 
@@ -106,10 +112,12 @@ async function findStep(
   const walk = new EventWalk(core, live)
   const details =
     direction === 'undo' ? await undoDetails(walk, seq, request) : await redoDetails(walk, seq, request)
-  if (details.count === 0) return { seq, details, root: live.tree.freeze() }
+  const before = live.tree.freeze()
+  if (details.count === 0) return { seq, details, root: before, preview: noPreview }
   const root = await namedRoot(core, live, details.position)
   core.pins.pin({ roots: [root], owner: root })
-  return { seq, details, root }
+  const isListed = request.dryRun || request.listChanges
+  return { seq, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview }
 }
 
 async function undoDetails(

@@ -22,9 +22,19 @@ const dryRun = flag
   .meta({ default: false, description: 'true: changes nothing, and lists the paths that would change.' })
   .exactOptional()
 
+const listChanges = flag
+  .meta({ default: false, description: 'true: lists the changed paths, which takes as long as a diff.' })
+  .exactOptional()
+
 const preview = {
-  changes: z.array(change).describe('With `dryRun`, the paths that would change. Empty otherwise.'),
-  isComplete: flag.describe(`false: more than ${limits.previewChanges} paths would change.`),
+  changes: z
+    .array(change)
+    .describe(
+      'With `listChanges`, the changed paths; with `dryRun`, the paths that would change. Empty otherwise.',
+    ),
+  isComplete: flag.describe(
+    `false: there are more than ${limits.previewChanges} paths, and only the first ones are listed.`,
+  ),
 }
 
 const step = {
@@ -37,6 +47,7 @@ const step = {
       .describe('What `count` counts: changes, or runs of changes of one group.')
       .exactOptional(),
     dryRun,
+    listChanges,
   }),
   response: z.object({
     count: z.int().describe('The number of changes; fewer than requested if there were not as many.'),
@@ -96,6 +107,7 @@ export const historySchemas = defineSchemas({
         .describe(`Only these files, directories and symlinks, up to ${limits.restorePaths}. Absent: all.`)
         .exactOptional(),
       dryRun,
+      listChanges,
     }),
     response: z.object({ session, ...preview }),
   },
