@@ -161,7 +161,7 @@ describe('the routes', () => {
     const inBodies = JSON.stringify(contract.components.schemas).split('"x-extension":true').length - 1
     // forkSession.from, the metadata of forkSession, createCheckpoint, Session and Checkpoint,
     // createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
-    expect(inBodies).toBe(10)
+    expect(inBodies).toBe(12)
   })
 
   test('take every field of their requests in exactly one place', () => {

@@ -230,7 +230,13 @@ const requests: {
 
   createDirectory: ({ sessionId }) => ({ sessionId, path: '/dir/made', mode: 0o700, recursive: false }),
   removeDirectory: ({ sessionId }) => ({ sessionId, path: '/empty', recursive: false }),
-  rename: ({ sessionId }) => ({ sessionId, sourcePath: '/file', destinationPath: '/dir/moved' }),
+  rename: ({ sessionId }) => ({
+    sessionId,
+    sourcePath: '/file',
+    destinationPath: '/dir/moved',
+    exclusive: true,
+    createParents: true,
+  }),
   deleteFile: async (world) => ({
     sessionId: world.sessionId,
     path: '/file',
@@ -635,6 +641,7 @@ const further: {
       return { sessionId, checkpointLabel: 'here' }
     },
   ],
+  rename: [async ({ sessionId }) => ({ sessionId, sourcePath: '/file', destinationPath: '/dir/moved' })],
   writeFile: [
     async ({ sessionId }) => ({ sessionId, path: '/file', content, exclusive: true }),
     async ({ sessionId }) => ({ sessionId, path: '/none/file', content, createParents: false }),

@@ -257,7 +257,7 @@ export const filesCalls: Calls<main.SessionFiles> = {
   delete: [[{ path: '/none', expectedHash: hash }]],
   createDirectory: [[{ path: '/a', mode: 0o755, recursive: false }]],
   removeDirectory: [[{ path: '/a', recursive: false }]],
-  rename: [[{ sourcePath: '/none', destinationPath: '/b' }]],
+  rename: [[{ sourcePath: '/none', destinationPath: '/b', exclusive: true, createParents: true }]],
   setMode: [[{ path: '/a', mode: 0o600 }]],
   setAttributes: [[{ path: '/a', mode: 0o600, mtimeMs: 1, followSymlinks: true }]],
   createSymlink: [[{ linkPath: '/l', target: 'a' }]],

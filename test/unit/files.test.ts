@@ -632,6 +632,54 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await session.manifest()).toEqual(before)
     })
 
+    test('with exclusive, replaces nothing', async () => {
+      const before = await session.manifest()
+      for (const [sourcePath, destinationPath] of [
+        ['/f', '/g'],
+        ['/f', '/link'],
+        ['/f', '/f'],
+        ['/full', '/d'],
+      ] as const)
+        await refuse(() => files.rename({ sourcePath, destinationPath, exclusive: true }), 'ALREADY_EXISTS')
+      expect(await session.manifest()).toEqual(before)
+      await files.rename({ sourcePath: '/f', destinationPath: '/new', exclusive: true })
+      expect(await text('/new')).toBe('f')
+    })
+
+    test('with createParents, creates the parents of the destination in the same event', async () => {
+      const { events } = await session.events.list()
+      await files.rename({ sourcePath: '/full', destinationPath: '/p/q/moved', createParents: true })
+      expect(await text('/p/q/moved/child')).toBe('child')
+      expect((await session.events.list()).events.length).toBe(events.length + 1)
+      await refuse(
+        () => files.rename({ sourcePath: '/p', destinationPath: '/p/new/x', createParents: true }),
+        'INVALID_ARGUMENT',
+      )
+      await refuse(
+        () => files.rename({ sourcePath: '/g', destinationPath: '/f/new/x', createParents: true }),
+        'NOT_A_DIRECTORY',
+      )
+      await refuse(
+        () => files.rename({ sourcePath: '/none', destinationPath: '/r/x', createParents: true }),
+        'PATH_NOT_FOUND',
+      )
+      await reload()
+      expect(await text('/p/q/moved/child')).toBe('child')
+      expect(session.fs.existsSync('/r')).toBe(false)
+      await session.undo()
+      expect(await text('/full/child')).toBe('child')
+      expect(session.fs.existsSync('/p')).toBe(false)
+    })
+
+    test('refuses options that are not booleans', async () => {
+      const request = { sourcePath: '/f', destinationPath: '/new' }
+      for (const option of [{ exclusive: 'yes' }, { createParents: 1 }])
+        await refuse(
+          () => files.rename({ ...request, ...option } as unknown as typeof request),
+          'INVALID_ARGUMENT',
+        )
+    })
+
     test('keeps the mode and content of everything that moves', async () => {
       await files.setMode({ path: '/full', mode: 0o700 })
       await files.setMode({ path: '/full/child', mode: 0o600 })

@@ -140,7 +140,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'restore with a label',
     () => session.restore('before' as never),
-    'INVALID_ARGUMENT request: must be an object with the keys checkpointId, checkpointLabel, from, paths, dryRun; it is a string',
+    'INVALID_ARGUMENT request: must be an object with the keys checkpointId, checkpointLabel, from, paths, dryRun, listChanges; it is a string',
   ],
   [
     'restore with nothing',

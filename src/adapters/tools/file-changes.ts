@@ -1,7 +1,6 @@
 /** The changes of single files that several tools make. */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { posix } from 'node:path'
 import type { EditHunk, JsonObject, SessionApi, TextEditRequest } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
 import { limits } from './limits.js'
@@ -114,23 +113,6 @@ export async function movePath(
   session: SessionApi,
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<void> {
-  await session.files.stat({ path: from, followSymlinks: false })
-  if (to.startsWith(`${from}/`))
-    throw invalid('destination', `must not be below the source: ${to} is below ${from}`)
-  if (await exists(session, to))
-    throw new EngineError('ALREADY_EXISTS', `the destination ${to} already exists`, { path: to })
-  const parent = posix.dirname(to)
-  if (!(await exists(session, parent))) await session.files.createDirectory({ path: parent, recursive: true })
-  await session.files.rename({ sourcePath: from, destinationPath: to })
+  await session.files.rename({ sourcePath: from, destinationPath: to, exclusive: true, createParents: true })
   workspace.forget(from)
-}
-
-async function exists(session: SessionApi, path: string): Promise<boolean> {
-  try {
-    await session.files.stat({ path, followSymlinks: false })
-    return true
-  } catch (error) {
-    if (error instanceof EngineError && error.reason === 'PATH_NOT_FOUND') return false
-    throw error
-  }
 }

@@ -173,7 +173,9 @@ export class SessionFiles {
    * Copies content and permission bits of a file to another, which is created or replaced. Both share the content
    * until one of them changes, so the cost does not depend on its size.
    *
-   * @throws {EngineError} PATH_NOT_FOUND when the source, or the parent of the destination, does not exist.
+   * @throws {EngineError} PATH_NOT_FOUND when the source does not exist, or the parent of the destination without
+   * `createParents`.
+   * @throws {EngineError} ALREADY_EXISTS when the destination exists, with `exclusive`.
    * @throws {EngineError} ALREADY_EXISTS when the destination exists, with `exclusive`.
    * @throws {EngineError} IS_A_DIRECTORY when one of the paths is a directory.
    *
@@ -365,7 +367,13 @@ export class SessionFiles {
    * await session.files.rename({ sourcePath: '/src/a.ts', destinationPath: '/src/b.ts' })
    */
   rename(request: RenameRequest): Promise<void> {
-    return this.#change('rename', renameShape, request, (live, copy) => planRename(live, copy))
+    return this.#change('rename', renameShape, request, (live, copy) =>
+      planRename(this.#access.core, live, {
+        ...copy,
+        exclusive: parseFlag('exclusive', copy.exclusive, false),
+        createParents: parseFlag('createParents', copy.createParents, false),
+      }),
+    )
   }
 
   /**

@@ -81,11 +81,11 @@ export const rm: Define<void> = ({ core, form }, path, options) => {
   })
 }
 
-export const rename: Define<void> = (_context, oldPath, newPath) => {
+export const rename: Define<void> = ({ core }, oldPath, newPath) => {
   const path = givenPath(oldPath, 'oldPath')
   const dest = givenPath(newPath, 'newPath')
   return change({ syscall: 'rename', path, dest }, (live) =>
-    planRename(live, { sourcePath: locate(live, path), destinationPath: locate(live, dest) }),
+    planRename(core, live, { sourcePath: locate(live, path), destinationPath: locate(live, dest) }),
   )
 }
 

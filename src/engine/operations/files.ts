@@ -48,7 +48,7 @@ export const fileOperations = defineOperations({
     implementedBy: 'session.files.rename',
     capabilities: ['files.write'],
     event: 'v1.FileSystemService.Rename',
-    errors: [...found, 'IS_A_DIRECTORY', 'DIRECTORY_NOT_EMPTY'],
+    errors: [...found, 'ALREADY_EXISTS', 'IS_A_DIRECTORY', 'DIRECTORY_NOT_EMPTY'],
   },
   deleteFile: {
     tag: 'Files',

@@ -125,7 +125,13 @@ export const fileSchemas = defineSchemas({
     response: nothing,
   },
   rename: {
-    request: z.object({ ...inSession, sourcePath: path, destinationPath: path }),
+    request: z.object({
+      ...inSession,
+      sourcePath: path,
+      destinationPath: path,
+      exclusive: extension(exclusive),
+      createParents: extension(option.describe('true: creates missing parents of the destination.')),
+    }),
     response: nothing,
   },
   deleteFile: { request: z.object({ ...atPath, expectedHash: hashToDelete }), response: nothing },

@@ -4,10 +4,11 @@ import { parsePath } from '../../base/path.js'
 import { Shape } from '../../base/shape.js'
 import { Dir, LinkedFile } from '../../tree/node.js'
 import { eventTypes } from '../../records/event.js'
+import type { Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
-import { requireParents } from './parents.js'
+import { makeParents, requireParents } from './parents.js'
 import type { Plan } from './plan.js'
-import { isADirectory, notADirectory, notFound, resolve } from '../reads/resolve.js'
+import { alreadyExists, isADirectory, notADirectory, notFound, resolve } from '../reads/resolve.js'
 import { checkEmpty, notEmpty } from './directories.js'
 
 /** The request of `session.files.rename`. */
@@ -16,15 +17,28 @@ export interface RenameRequest {
   readonly sourcePath: string
   /** The new absolute path, such as `/src/b.ts`. A symlink at the path is replaced, not followed. */
   readonly destinationPath: string
+  /** true: fails if the destination exists; false, the default: replaces it as POSIX does. */
+  readonly exclusive?: boolean
+  /** true: creates missing parents of the destination; false by default. */
+  readonly createParents?: boolean
 }
 
-export const renameShape = new Shape<RenameRequest>({ sourcePath: true, destinationPath: true })
+export const renameShape = new Shape<RenameRequest>({
+  sourcePath: true,
+  destinationPath: true,
+  exclusive: true,
+  createParents: true,
+})
 
 /**
  * Renames as in POSIX. It replaces an existing file. A directory may replace an empty directory. If both
- * paths are the same, nothing happens.
+ * paths are the same, nothing happens. With `exclusive`, it replaces nothing, like RENAME_NOREPLACE of Linux.
  */
-export function planRename(live: LiveSession, { sourcePath, destinationPath }: RenameRequest): Plan {
+export function planRename(
+  core: Core,
+  live: LiveSession,
+  { sourcePath, destinationPath, exclusive = false, createParents = false }: RenameRequest,
+): Plan {
   parsePath(sourcePath, 'sourcePath')
   parsePath(destinationPath, 'destinationPath')
   const from = resolve(live.tree, sourcePath, false)
@@ -32,7 +46,8 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
   const to = resolve(live.tree, destinationPath, false)
   if (from.node === undefined) throw notFound(sourcePath)
   if (from.names.length === 0) throw invalid('sourcePath', 'the root cannot be moved')
-  requireParents(to, destinationPath)
+  if (exclusive && to.node !== undefined) throw alreadyExists(destinationPath)
+  if (!createParents) requireParents(to, destinationPath)
   if (from.path === to.path) return undefined
   // If both paths are names of one file, POSIX keeps both.
   if (from.node instanceof LinkedFile && to.node instanceof LinkedFile && from.node.ino === to.node.ino)
@@ -52,7 +67,8 @@ export function planRename(live: LiveSession, { sourcePath, destinationPath }: R
     checkEmpty(live, to.node, destinationPath)
   } else if (to.node instanceof Dir) throw isADirectory(destinationPath)
   const details = { sourcePath: from.path, destinationPath: to.path }
-  return { type: eventTypes.rename, details, redo: [['m', from.path, to.path]] }
+  const parents = makeParents(core, to, destinationPath)
+  return { type: eventTypes.rename, details, redo: [...parents, ['m', from.path, to.path]] }
 }
 
 /**
