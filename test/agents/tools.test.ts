@@ -314,6 +314,14 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     expect((await workspaceTools(session).redo.call({})).text).toBe('There is nothing to redo.')
   })
 
+  test('creates at most 100 forks, also at the same time', async () => {
+    const results = await Promise.all(Array.from({ length: 101 }, () => tools.fork.call({})))
+    const refusals = results.filter(({ isError }) => isError)
+    expect(refusals.map(({ data }) => data['reason'])).toEqual(['TOO_LARGE'])
+    await tools.delete_fork.call({ workspace: results[0]!.data['workspace'] })
+    expect((await tools.fork.call({})).isError).toBe(false)
+  })
+
   test('forks try something, and merge brings it back', async () => {
     const { data } = await tools.fork.call({ label: 'attempt' })
     const fork = data['workspace'] as string

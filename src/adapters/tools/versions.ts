@@ -117,10 +117,7 @@ function forkTool(workspace: Workspace): WorkspaceTool {
     schema: z.strictObject({ label: z.string().optional().describe('What the fork is for.') }),
     hints: {},
     async run({ label }) {
-      workspace.checkForks()
-      // The handle without the marks of this call: later calls have their own.
-      const fork = await workspace.current.fork(label === undefined ? {} : { metadata: { label } })
-      workspace.addFork(fork)
+      const fork = await workspace.fork(label === undefined ? {} : { metadata: { label } })
       return { text: `Fork ${fork.id} has been created.`, data: { workspace: fork.id } }
     },
   })
@@ -193,7 +190,8 @@ function mergeTool(workspace: Workspace): WorkspaceTool {
         policies: policy === 'fail' ? [] : policies,
         dryRun: true,
       })
-      if (dryRun || preview.conflicts.length > 0) return describeMerge(preview, dryRun)
+      if (dryRun || preview.conflicts.length > 0) return describeMerge(preview, true)
+      // With the policy `fail`, a conflict that arose since the preview is an error, and changes nothing.
       return describeMerge(await session.merge(source, { policies }), false)
     },
   })
@@ -209,7 +207,9 @@ function describeMerge(merge: MergeResult, dryRun: boolean): ToolOutput {
   }
   if (conflicts.length > 0) {
     const lines = conflicts.map(({ path, kind }) => `${kind} ${path}`)
-    const text = `Nothing was merged: both sides changed these paths. Repeat with on_conflict, or edit one side first.`
+    const text = dryRun
+      ? 'Nothing was merged: both sides changed these paths. Repeat with on_conflict, or edit one side first.'
+      : 'The merge left conflicts in these paths, which changed meanwhile. undo takes it back.'
     return { text: `${text}\n${lines.join('\n')}`, data }
   }
   if (!merge.merged) return { text: 'There is nothing to merge.', data }

@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import type { JsonObject, SessionApi } from '../../engine/index.js'
+import type { ForkRequest, JsonObject, SessionApi } from '../../engine/index.js'
 import { EngineError, invalid } from '../../engine/ports.js'
 import { limits } from './limits.js'
 import type { ToolCall } from './tool-types.js'
@@ -20,6 +20,8 @@ export class Workspace {
   readonly #options: WorkspaceOptions
   readonly #main: SessionApi
   readonly #forks = new Map<string, SessionApi>()
+  /** Forks that are being created. */
+  #newForks = 0
   /** The content hashes that the agent read or wrote last, by path. The path that was used last is the last one. */
   readonly #seen = new Map<string, string>()
   #current: SessionApi
@@ -58,20 +60,26 @@ export class Workspace {
     return this.#turn.session
   }
 
-  addFork(fork: SessionApi): void {
-    this.#forks.set(fork.id, fork)
-  }
-
-  /** @throws {EngineError} TOO_LARGE when the tools have created as many forks as they may. */
-  checkForks(): void {
-    if (this.#forks.size >= limits.forks)
+  /**
+   * Forks the current session. The handle has no marks of a call: later calls have their own.
+   *
+   * @throws {EngineError} TOO_LARGE when the tools have created as many forks as they may.
+   */
+  async fork(request: ForkRequest): Promise<SessionApi> {
+    if (this.#forks.size + this.#newForks >= limits.forks)
       throw new EngineError(
         'TOO_LARGE',
         `there are ${limits.forks} forks already: delete one that is not needed`,
-        {
-          limit: String(limits.forks),
-        },
+        { limit: String(limits.forks) },
       )
+    this.#newForks++
+    try {
+      const fork = await this.#current.fork(request)
+      this.#forks.set(fork.id, fork)
+      return fork
+    } finally {
+      this.#newForks--
+    }
   }
 
   /** The session or fork with an id. `main` is the session that the tools were made for. */
