@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { peersUsage, readPeerSettings, runPeers } from './peers/run.js'
 import { scenarios as peerScenarios } from './peers/scenarios/index.js'
 import { agents } from './scenarios/agents.js'
+import { checkouts } from './scenarios/checkouts.js'
 import { collection } from './scenarios/collection.js'
 import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
@@ -46,6 +47,7 @@ const core = [
   services,
   http,
   agents,
+  checkouts,
 ]
 /** `smoke` shows that every scenario runs. Its figures are not meaningful. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
