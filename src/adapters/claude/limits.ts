@@ -8,12 +8,8 @@ export const limits = {
   longestCommandMs: 600_000,
   /** UTF-16 units of each output of a command. Longer outputs are cut. */
   outputLength: 30_000,
-  /** User messages whose checkpoints are kept. The oldest are deleted. */
+  /** User messages that the list of turns has. The oldest are left out. */
   turns: 1000,
-  /** UTF-16 units of the id of a user message. */
-  messageIdLength: 200,
-  /** Paths that the result of a rewind lists. */
-  changedFiles: 10_000,
   /** Worktrees that exist at the same time. */
   worktrees: 100,
   /** Characters of the name of a worktree. */
