@@ -187,7 +187,13 @@ describe.each([
       expect(reasons(() => claudeWorkspace(session, options as object))).toBe('INVALID_ARGUMENT')
     for (const none of [undefined, null, 'session', {}])
       expect(reasons(() => claudeWorkspace(none as never))).toBe('INVALID_ARGUMENT')
-    for (const options of [{}, { directory: 'work' }, { directory, checkout: 5 }, { directory, name: 'x' }])
+    for (const options of [
+      {},
+      { directory: 'work' },
+      { directory, checkout: 5 },
+      { directory, deleteIgnored: 1 },
+      { directory, name: 'x' },
+    ])
       expect(reasons(() => claudeWorktrees(session, options as never))).toBe('INVALID_ARGUMENT')
     const workspace = claudeWorkspace(session)
     for (const prompt of [undefined, null, 5, {}])
@@ -441,7 +447,8 @@ describe.each([
 
   test('a worktree is removed only after its changes are in the fork', async () => {
     const place = join(directory, `worktrees-${index}`)
-    const worktrees = claudeWorktrees(session, { directory: place, checkout: { ignore: ['*.log'] } })
+    const checkout = { ignore: ['*.log'] }
+    const worktrees = claudeWorktrees(session, { directory: place, checkout, deleteIgnored: true })
     const create = (name: unknown) =>
       runHook(worktrees.hooks.WorktreeCreate, { hook_event_name: 'WorktreeCreate', name })
     const remove = (path: unknown) =>

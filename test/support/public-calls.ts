@@ -514,7 +514,9 @@ export const claudeCalls: Calls<typeof claude> = {
   claudeWorkspace: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, exec, cwd: '/' }],
   ],
-  claudeWorktrees: [[undefined as unknown as main.Session, { directory: '/', checkout: {} }]],
+  claudeWorktrees: [
+    [undefined as unknown as main.Session, { directory: '/', checkout: {}, deleteIgnored: true }],
+  ],
 }
 
 export const tanstackCalls: Calls<typeof tanstack> = {
