@@ -2,6 +2,8 @@
 export const limits = {
   /** Lines of one read, as in the other tools. */
   readLines: 2000,
+  /** Bytes of an image that a model can look at. */
+  imageBytes: 3_750_000,
   /** The time of one command in milliseconds, if the model names none. */
   commandMs: 120_000,
   /** The longest time that a model can name for a command. */
