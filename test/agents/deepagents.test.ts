@@ -1,6 +1,4 @@
 /** The adapter for Deep Agents, in its own loop with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { MemorySaver } from '@langchain/langgraph'
@@ -13,36 +11,29 @@ import {
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
 import { workspaceBackend, workspaceTurns } from '../../src/adapters/deepagents/index.js'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { ScriptedChatModel, type ScriptedAnswer } from '../support/scripted-chat-model.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
   // LangSmith would send traces if a developer has set this.
   vi.stubEnv('LANGSMITH_TRACING', 'false')
   vi.stubEnv('LANGCHAIN_TRACING_V2', 'false')
-  directory = await mkdtemp(join(tmpdir(), 'deepagents-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
   vi.unstubAllEnvs()
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
 const ask = { messages: [{ role: 'user', content: 'Improve the files.' }] }
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('Deep Agents on %s', (_, index) => {
+describe.each(bothStores)('Deep Agents on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })
@@ -681,8 +672,8 @@ describe('commands', () => {
 
   test('run programs of the host through session.exec of an engine that allows it', async () => {
     const engine = await openEngine({
-      hostPaths: { roots: [directory] },
-      exec: { directory: join(directory, 'exec'), path: '/usr/bin:/bin' },
+      hostPaths: { roots: [both.directory] },
+      exec: { directory: join(both.directory, 'exec'), path: '/usr/bin:/bin' },
     })
     try {
       const own = await engine.sessions.create({ files })

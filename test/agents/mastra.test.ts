@@ -1,7 +1,4 @@
 /** The adapter for Mastra, in the loop of its own agents with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Agent, type AgentConfig } from '@mastra/core/agent'
 import {
   DirectoryNotEmptyError,
@@ -21,7 +18,6 @@ import {
 } from '@mastra/core/workspace'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   sessionFilesystem,
   sessionSandbox,
@@ -30,23 +26,20 @@ import {
   type SessionFilesystem,
 } from '../../src/adapters/mastra/index.js'
 import { openEngine, type Engine, type Session, type SessionApi } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { scriptedSdkModel, type ScriptedStep } from '../support/scripted-sdk-model.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
   vi.stubEnv('MASTRA_TELEMETRY_DISABLED', '1')
-  directory = await mkdtemp(join(tmpdir(), 'mastra-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
   vi.unstubAllEnvs()
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
@@ -58,10 +51,7 @@ const bash = (session: SessionApi) => {
   return (command: string, options: object) => shell.exec(command, options)
 }
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('Mastra on %s', (_, index) => {
+describe.each(bothStores)('Mastra on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })
