@@ -95,17 +95,18 @@ const lazyAdapters = ['archive', 'git', 'host', 'junit']
 
 /**
  * Adapters that may import another one: git opens files of local repositories through the host adapter, and adapters of
- * agent frameworks give them the tools.
+ * agent frameworks give them the tools, and take checkpoints of their turns.
  */
 const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/ai-sdk/': ['adapters/tools/index.ts'],
-  'adapters/claude/': ['adapters/tools/parts.ts'],
-  'adapters/deepagents/': ['adapters/tools/parts.ts'],
+  'adapters/claude/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
+  'adapters/deepagents/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/git/': ['adapters/host/index.ts'],
-  'adapters/mastra/': ['adapters/tools/parts.ts'],
+  'adapters/mastra/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
   'adapters/tanstack/': ['adapters/tools/index.ts'],
+  'adapters/turns/': ['adapters/tools/parts.ts'],
 }
 
 /**

@@ -1,7 +1,4 @@
 /** The adapter for the AI SDK, in its own loop with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { ReadableStream } from 'node:stream/web'
 import {
@@ -15,31 +12,24 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTyp
 import { z } from 'zod'
 import { workspaceSandbox, workspaceToolSet, type WorkspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
-import { openEngine, type Engine, type Session } from '../../src/index.js'
+import type { Engine, Session } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { scriptedSdkModel } from '../support/scripted-sdk-model.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'ai-sdk-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('the AI SDK on %s', (_, index) => {
+describe.each(bothStores)('the AI SDK on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })

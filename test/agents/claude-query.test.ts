@@ -127,6 +127,41 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     expect(await readdir(cwd)).toEqual([])
   })
 
+  test('a read of an image shows it, and a file that cannot be shown is an error', async () => {
+    const session = await create()
+    const png = Buffer.from(
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
+      'base64',
+    )
+    await session.files.write({ path: '/dot.PNG', content: png })
+    await session.files.write({ path: '/page.pdf', content: '%PDF-1.7' })
+    await session.files.write({ path: '/huge.jpg', content: new Uint8Array(4_000_000) })
+    await session.files.write({ path: '/book.ipynb', content: '{"cells": []}' })
+    const workspace = claudeWorkspace(session)
+    const seen: string[] = []
+    const paths = ['/dot.PNG', '/page.pdf', '/huge.jpg', '/none.gif', '/book.ipynb']
+    await using api = await scriptedMessagesApi([
+      ...paths.map((path, at): ScriptedAnswer => (last) => {
+        seen.push(last)
+        return [{ id: `toolu_${at}`, name: 'Read', input: { file_path: path } }]
+      }),
+      (last) => {
+        seen.push(last)
+        return 'done'
+      },
+    ])
+    await runQuery(workspace.prompts('Look.'), { ...workspace.options, url: api.url, home })
+    const [, image, ...others] = seen
+    expect(image).toContain('/dot.PNG: image/png, 70 bytes.')
+    expect(JSON.stringify(api.requests[1]?.messages)).toContain(
+      `"source":{"type":"base64","media_type":"image/png","data":"${png.toString('base64')}"`,
+    )
+    expect(others[0]).toMatch(/INVALID_ARGUMENT: .*application\/pdf, which cannot be shown/)
+    expect(others[1]).toMatch(/TOO_LARGE: /)
+    expect(others[2]).toMatch(/PATH_NOT_FOUND: /)
+    expect(others[3]).toBe('     1\t{"cells": []}')
+  })
+
   test('without exec there is no Bash, and files of the host stay out of reach', async () => {
     const session = await create()
     const before = (await session.manifest()).manifestHash

@@ -1,8 +1,8 @@
 /** Worktrees of Claude Code: no change is lost by a removal, and no directory has two forks. */
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { HookCallbackMatcher, HookInput } from '@anthropic-ai/claude-agent-sdk'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { claudeWorktrees, type ClaudeWorktreesOptions } from '../../src/adapters/claude/index.js'
@@ -96,6 +96,38 @@ test('a removal fails while a program writes, and succeeds after it', async () =
   await remove(path)
   expect(fork().fs.readFileSync('/log', 'utf8')).toBe(written)
   expect(await readdir(directory)).toEqual([])
+})
+
+test('an ignored file keeps the directory, unless deleteIgnored is true', async () => {
+  await session.files.write({ path: '/.gitignore', content: '.env\nnode_modules/\n' })
+  const shared = join(root, 'shared')
+  await mkdir(shared, { recursive: true })
+  await writeFile(join(shared, 'lib.js'), 'shared')
+  const checkout = {
+    gitignore: true,
+    ignore: ['*.log'],
+    sharedDirectories: [{ path: '/deps', from: shared, copy: true }],
+  }
+  const { create, remove, fork } = open({ checkout })
+  const path = await create('ignored')
+  await writeFile(join(path, 'made'), 'made')
+  for (const name of ['.env', 'node_modules/x/index.js', 'src/debug.log']) {
+    await mkdir(dirname(join(path, name)), { recursive: true })
+    await writeFile(join(path, name), 'not in the fork')
+    await expect(remove(path)).rejects.toMatchObject({ ...refused, details: { path: join(path, name) } })
+    expect(await readFile(join(path, name), 'utf8')).toBe('not in the fork')
+    await rm(join(path, name))
+  }
+  await remove(path)
+  expect(existsSync(path)).toBe(false)
+  expect(await readFile(join(shared, 'lib.js'), 'utf8')).toBe('shared')
+  expect(fork().fs.readFileSync('/made', 'utf8')).toBe('made')
+
+  const other = open({ checkout, deleteIgnored: true })
+  const deleted = await other.create('deleted')
+  await writeFile(join(deleted, '.env'), 'x')
+  await other.remove(deleted)
+  expect(existsSync(deleted)).toBe(false)
 })
 
 test('a name that a sync skips keeps the directory', async () => {

@@ -100,13 +100,19 @@ test('the options fit those of a query', () => {
   expectTypeOf<ClaudeQuerySettings>().toExtend<Options>()
 })
 
-test('the checkpoints of the newest 1,000 messages are kept', async () => {
+test('the checkpoints of the newest 1,000 messages are kept, also of earlier processes', async () => {
   const [engine] = engines
   const session = await engine?.sessions.create({ files })
   if (session === undefined) throw new Error('no engine')
+  await session.checkpoint({ checkpointLabel: 'of the program' })
+  const earlier = claudeWorkspace(session)
+  for (let at = 0; at < 500; at++) await submit(earlier, 'Go on.', { prompt_id: `prompt-${at}` })
+  // A later process has another object.
   const workspace = claudeWorkspace(session)
-  for (let at = 0; at <= 1000; at++) await submit(workspace, 'Go on.', { prompt_id: `prompt-${at}` })
-  expect(workspace.turns).toHaveLength(1000)
+  for (let at = 500; at <= 1000; at++) await submit(workspace, 'Go on.', { prompt_id: `prompt-${at}` })
+  expect(workspace.turns).toHaveLength(501)
+  const { checkpoints } = await session.listCheckpoints({ pageSize: 1000 })
+  expect(checkpoints[0]).toMatchObject({ checkpointLabel: 'of the program' })
   expect(await workspace.rewindFiles('prompt-0')).toMatchObject({ canRewind: false })
   expect(await workspace.rewindFiles('prompt-1')).toMatchObject({ canRewind: true })
 })
@@ -181,7 +187,13 @@ describe.each([
       expect(reasons(() => claudeWorkspace(session, options as object))).toBe('INVALID_ARGUMENT')
     for (const none of [undefined, null, 'session', {}])
       expect(reasons(() => claudeWorkspace(none as never))).toBe('INVALID_ARGUMENT')
-    for (const options of [{}, { directory: 'work' }, { directory, checkout: 5 }, { directory, name: 'x' }])
+    for (const options of [
+      {},
+      { directory: 'work' },
+      { directory, checkout: 5 },
+      { directory, deleteIgnored: 1 },
+      { directory, name: 'x' },
+    ])
       expect(reasons(() => claudeWorktrees(session, options as never))).toBe('INVALID_ARGUMENT')
     const workspace = claudeWorkspace(session)
     for (const prompt of [undefined, null, 5, {}])
@@ -435,7 +447,8 @@ describe.each([
 
   test('a worktree is removed only after its changes are in the fork', async () => {
     const place = join(directory, `worktrees-${index}`)
-    const worktrees = claudeWorktrees(session, { directory: place, checkout: { ignore: ['*.log'] } })
+    const checkout = { ignore: ['*.log'] }
+    const worktrees = claudeWorktrees(session, { directory: place, checkout, deleteIgnored: true })
     const create = (name: unknown) =>
       runHook(worktrees.hooks.WorktreeCreate, { hook_event_name: 'WorktreeCreate', name })
     const remove = (path: unknown) =>

@@ -1,8 +1,7 @@
 /** The adapter for Deep Agents, in its own loop with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
+import { MemorySaver } from '@langchain/langgraph'
 import {
   createDeepAgent,
   isSandboxBackend,
@@ -10,38 +9,31 @@ import {
   type SandboxBackendProtocolV2,
 } from 'deepagents'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
-import { workspaceBackend } from '../../src/adapters/deepagents/index.js'
+import { workspaceBackend, workspaceTurns } from '../../src/adapters/deepagents/index.js'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { ScriptedChatModel, type ScriptedAnswer } from '../support/scripted-chat-model.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
   // LangSmith would send traces if a developer has set this.
   vi.stubEnv('LANGSMITH_TRACING', 'false')
   vi.stubEnv('LANGCHAIN_TRACING_V2', 'false')
-  directory = await mkdtemp(join(tmpdir(), 'deepagents-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
   vi.unstubAllEnvs()
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
 const ask = { messages: [{ role: 'user', content: 'Improve the files.' }] }
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('Deep Agents on %s', (_, index) => {
+describe.each(bothStores)('Deep Agents on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })
@@ -134,6 +126,101 @@ describe.each([
     await createDeepAgent({ model, backend: workspaceBackend(session) }).invoke(ask)
     expect(await read('/3')).toBe('/3')
     expect(new Set(await callIds())).toEqual(new Set(['c1', 'c2', 'c4']))
+  })
+
+  test('each turn is a checkpoint and a group, and a rewind of the conversation rewinds its files', async () => {
+    const shell = workspaceShell(session)
+    const turns = workspaceTurns(session)
+    const backend = workspaceBackend(session, {
+      turn: turns.current,
+      exec: (command, options) => shell.exec(command, options),
+    })
+    const write = (id: string, content: string) => ({
+      id,
+      name: 'write_file',
+      args: { file_path: '/state', content },
+    })
+    const model = new ScriptedChatModel([
+      () => [write('c1', 'of turn 1')],
+      () => 'done',
+      () => [{ id: 'c2', name: 'task', args: { description: 'Write.', subagent_type: 'general-purpose' } }],
+      () => [write('c3', 'of turn 2, below')],
+      () => 'done below',
+      () => [{ id: 'c4', name: 'execute', args: { command: 'rm notes.md' } }],
+      () => 'done',
+    ])
+    const checkpointer = new MemorySaver()
+    const agent = createDeepAgent({ model, backend, middleware: [turns.middleware], checkpointer })
+    const thread = { configurable: { thread_id: session.id } }
+    const message = (content: string) => ({ messages: [{ role: 'user', content }] })
+    await agent.invoke(message('First.'), thread)
+    const first = await hash()
+    const afterFirst = await checkpointer.getTuple(thread)
+    const { messages } = await agent.invoke(message('Second.'), thread)
+    const [one = '', two = ''] = messages.flatMap(({ type, id }) => (type === 'human' ? [id] : []))
+    const { events } = await session.events.list({ pageSize: 1000 })
+    const groups = events.flatMap(({ details }) => details['group'] ?? [])
+    expect(groups).toEqual([one, two, two])
+    expect(await read('/state')).toBe('of turn 2, below')
+    expect(session.fs.existsSync('/notes.md')).toBe(false)
+    expect((await session.listCheckpoints()).checkpoints.map(({ metadata }) => metadata)).toEqual([
+      { userMessageId: one },
+      { userMessageId: two },
+    ])
+
+    // Another process rewinds the files to the end of the first turn, and continues the conversation from there.
+    const later = workspaceTurns(session)
+    const changes = { canRewind: true, filesChanged: ['/notes.md', '/state'], insertions: 2, deletions: 1 }
+    expect(await later.rewindFiles(two, { dryRun: true })).toEqual(changes)
+    expect(await later.rewindFiles(two)).toEqual(changes)
+    expect(await hash()).toBe(first)
+    const again = createDeepAgent({
+      model: new ScriptedChatModel([() => [write('c5', 'of turn 2 again')], () => 'done']),
+      backend: workspaceBackend(session, { turn: later.current }),
+      middleware: [later.middleware],
+      checkpointer,
+    })
+    const continued = await again.invoke(message('Second, again.'), afterFirst?.config)
+    expect(continued.messages.filter(({ type }) => type === 'human').map(({ text }) => text)).toEqual([
+      'First.',
+      'Second, again.',
+    ])
+    expect(await read('/state')).toBe('of turn 2 again')
+    expect(await read('/notes.md')).toBe('# Notes\n')
+    await turns.rewindFiles(one)
+    expect(session.fs.existsSync('/state')).toBe(false)
+    await session.undo()
+    expect(await read('/state')).toBe('of turn 2 again')
+  })
+
+  test('conversations of threads that run at the same time have their own turns', async () => {
+    const turns = workspaceTurns(session)
+    const backend = workspaceBackend(session, { turn: turns.current })
+    const agents = [1, 2].map((at) => {
+      const model = new ScriptedChatModel([
+        () => [{ id: `c${at}`, name: 'write_file', args: { file_path: `/${at}`, content: 'x' } }],
+        () => 'done',
+      ])
+      return createDeepAgent({ model, backend, middleware: [turns.middleware] })
+    })
+    await Promise.all(
+      agents.map((agent, at) =>
+        agent.invoke(
+          { messages: [{ role: 'user', content: 'Write.', id: `m${at + 1}` }] },
+          { configurable: { thread_id: `${at}` } },
+        ),
+      ),
+    )
+    const { events } = await session.events.list({ pageSize: 1000 })
+    const marks = events.flatMap(({ details }) =>
+      details['group'] === undefined ? [] : [[details['group'], details['metadata']]],
+    )
+    expect(new Map(marks as [string, unknown][])).toEqual(
+      new Map([
+        ['m1', { callId: 'c1' }],
+        ['m2', { callId: 'c2' }],
+      ]),
+    )
   })
 
   test('a stale edit is refused, and works after the file was read again', async () => {
@@ -585,8 +672,8 @@ describe('commands', () => {
 
   test('run programs of the host through session.exec of an engine that allows it', async () => {
     const engine = await openEngine({
-      hostPaths: { roots: [directory] },
-      exec: { directory: join(directory, 'exec'), path: '/usr/bin:/bin' },
+      hostPaths: { roots: [both.directory] },
+      exec: { directory: join(both.directory, 'exec'), path: '/usr/bin:/bin' },
     })
     try {
       const own = await engine.sessions.create({ files })

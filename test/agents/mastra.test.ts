@@ -1,7 +1,4 @@
 /** The adapter for Mastra, in the loop of its own agents with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Agent, type AgentConfig } from '@mastra/core/agent'
 import {
   DirectoryNotEmptyError,
@@ -21,31 +18,28 @@ import {
 } from '@mastra/core/workspace'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   sessionFilesystem,
   sessionSandbox,
   sessionToolHooks,
+  sessionTurns,
   type SessionFilesystem,
 } from '../../src/adapters/mastra/index.js'
 import { openEngine, type Engine, type Session, type SessionApi } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { scriptedSdkModel, type ScriptedStep } from '../support/scripted-sdk-model.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
   vi.stubEnv('MASTRA_TELEMETRY_DISABLED', '1')
-  directory = await mkdtemp(join(tmpdir(), 'mastra-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
   vi.unstubAllEnvs()
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
@@ -57,10 +51,7 @@ const bash = (session: SessionApi) => {
   return (command: string, options: object) => shell.exec(command, options)
 }
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('Mastra on %s', (_, index) => {
+describe.each(bothStores)('Mastra on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })
@@ -76,10 +67,14 @@ describe.each([
       .slice(1)
       .map(({ details }) => (details['metadata'] as { callId?: string } | undefined)?.callId)
   }
-  const agentOn = (workspace: Workspace, steps: readonly ScriptedStep[]): Agent => {
+  const agentOn = (
+    workspace: Workspace,
+    steps: readonly ScriptedStep[],
+    more: Partial<AgentConfig> = {},
+  ): Agent => {
     // Mastra declares its own type of a model. At run time, it takes those of the AI SDK.
     const model = scriptedSdkModel(steps) as unknown as AgentConfig['model']
-    return new Agent({ id: 'editor', name: 'editor', instructions: 'Edit.', model, workspace })
+    return new Agent({ id: 'editor', name: 'editor', instructions: 'Edit.', model, workspace, ...more })
   }
 
   test('its loop lists, reads, edits, greps, runs a command and deletes; undo takes the turn back', async () => {
@@ -129,6 +124,76 @@ describe.each([
     expect(events[1]?.details['metadata']).toEqual({ agent: 'ann', callId: 'c3' })
     expect((await session.undo({ by: 'group' })).count).toBe(5)
     expect(await hashOf(session)).toBe(before)
+  })
+
+  test('each turn is a checkpoint and a group, and a rewind of the conversation rewinds its files', async () => {
+    const turns = sessionTurns(session)
+    const workspace = new Workspace({
+      filesystem: sessionFilesystem(session),
+      sandbox: sessionSandbox(session, { exec: bash }),
+      tools: { hooks: sessionToolHooks({ turns }) },
+    })
+    const write = (id: string, content: string) => ({
+      id,
+      name: 'mastra_workspace_write_file',
+      input: { path: 'state', content },
+    })
+    const agent = agentOn(
+      workspace,
+      [
+        () => [write('c1', 'of turn 1')],
+        () => 'done',
+        () => [{ id: 'c2', name: 'mastra_workspace_execute_command', input: { command: 'rm notes.md' } }],
+        () => [write('c3', 'of turn 2')],
+        () => 'done',
+      ],
+      { inputProcessors: [turns.processor] },
+    )
+    const send = async (id: string, content: string) =>
+      agent.generate([{ role: 'user', id, content }], { maxSteps: 5 })
+    const before = await hashOf(session)
+    await send('m1', 'First.')
+    const first = await hashOf(session)
+    await send('m2', 'Second.')
+    const { events } = await session.events.list({ pageSize: 1000 })
+    expect(events.flatMap(({ details }) => details['group'] ?? [])).toEqual(['m1', 'm2', 'm2'])
+    expect(session.fs.existsSync('/notes.md')).toBe(false)
+
+    // Another process finds the checkpoints.
+    const changes = { canRewind: true, filesChanged: ['/notes.md', '/state'], insertions: 2, deletions: 1 }
+    expect(await sessionTurns(session).rewindFiles('m2', { dryRun: true })).toEqual(changes)
+    expect(await sessionTurns(session).rewindFiles('m2')).toEqual(changes)
+    expect(await hashOf(session)).toBe(first)
+    await turns.rewindFiles('m1')
+    expect(await hashOf(session)).toBe(before)
+    expect(await turns.rewindFiles('m3')).toMatchObject({ canRewind: false })
+  })
+
+  test('runs at the same time have their own turns', async () => {
+    const turns = sessionTurns(session)
+    const workspace = new Workspace({
+      filesystem: sessionFilesystem(session),
+      tools: { hooks: sessionToolHooks({ turns }) },
+    })
+    const run = async (at: number): Promise<void> => {
+      const steps: ScriptedStep[] = [
+        () => [{ id: `c${at}`, name: 'mastra_workspace_write_file', input: { path: `${at}`, content: 'x' } }],
+        () => 'done',
+      ]
+      const agent = agentOn(workspace, steps, { inputProcessors: [turns.processor] })
+      await agent.generate([{ role: 'user', id: `m${at}`, content: 'Write.' }], { maxSteps: 5 })
+    }
+    await Promise.all([run(1), run(2)])
+    const { events } = await session.events.list({ pageSize: 1000 })
+    const marks = events.flatMap(({ details }): [unknown, unknown][] =>
+      details['group'] === undefined ? [] : [[details['group'], details['metadata']]],
+    )
+    expect(new Map(marks)).toEqual(
+      new Map([
+        ['m1', { callId: 'c1' }],
+        ['m2', { callId: 'c2' }],
+      ]),
+    )
   })
 
   test('a write of a version that another one changed is refused, and works after it was read again', async () => {

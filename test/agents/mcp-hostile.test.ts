@@ -89,6 +89,14 @@ const calls: (readonly [name: string, input: unknown])[] = [
   ['edit_file', { path: '/a', edits: Array.from({ length: 1001 }, () => ({ oldText: 'a', newText: '' })) }],
   ['edit_file', JSON.parse('{"__proto__":{"path":"/a"},"edits":[]}')],
   ['write_file', { path: '/w', content: '', extra: 1 }],
+  ['edit_file', JSON.parse('{"path":"/a","edits":[{"oldText":"one\\none","newText":"1","__proto__":1}]}')],
+  ...['[', '[a', 'src/[!', '[]', '*.[ch', '[[:alpha:]'].flatMap((glob) => [
+    ['search_files', { path: '/', pattern: glob }] as const,
+    ['search_files', { path: '/', pattern: '*', excludePatterns: ['x', glob] }] as const,
+    ['directory_tree', { path: '/', excludePatterns: [glob] }] as const,
+    ['glob', { pattern: glob }] as const,
+    ['grep', { pattern: 'one', glob }] as const,
+  ]),
   ['write_file', { path: `/${'n'.repeat(300)}`, content: '' }],
   ['grep', { pattern: '(' }],
   ['grep', { pattern: '(?=a)' }],
@@ -123,6 +131,13 @@ test('gives every hostile call a code, and changes nothing', async () => {
   expect((await session.manifest()).manifestHash).toBe(manifestHash)
   expect((await session.events.list({ pageSize: 1000 })).events).toEqual(events)
   expect(Object.prototype).not.toHaveProperty('path')
+})
+
+test('takes globs whose brackets are closed or escaped', async () => {
+  for (const pattern of ['[ab]', '[!x]', '[]a]', '[[:alpha:]]', '\\[', '[\\]a]', 'a]']) {
+    const result = await client.callTool({ name: 'glob', arguments: { pattern } })
+    expect(result.isError, pattern).not.toBe(true)
+  }
 })
 
 test('gives unknown tools and hostile URIs an error of the protocol', async () => {

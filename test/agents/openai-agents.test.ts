@@ -1,7 +1,4 @@
 /** The adapter for the Agents SDK of OpenAI, in its own loop with a scripted model: in memory and on LevelDB. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import {
   Agent,
   applyPatchTool,
@@ -21,7 +18,6 @@ import { assistantMessage, functionCall, modelResponder, ScriptedModel } from '@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
 import { z } from 'zod'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
-import { levelStorage } from '../../src/adapters/level/index.js'
 import {
   workspaceEditor,
   workspaceFunctionTools,
@@ -29,21 +25,18 @@ import {
   workspaceShellFor,
   workspaceShellTool,
 } from '../../src/adapters/openai-agents/index.js'
-import { openEngine, type Engine, type Session } from '../../src/index.js'
+import type { Engine, Session } from '../../src/index.js'
+import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 
-let directory: string
-const engines: Engine[] = []
+let both: BothEngines
+let engines: readonly Engine[]
 beforeAll(async () => {
   setTracingDisabled(true)
-  directory = await mkdtemp(join(tmpdir(), 'openai-agents-'))
-  engines.push(await openEngine())
-  engines.push(
-    await openEngine({ storage: levelStorage(join(directory, 'data'), { durability: 'relaxed' }) }),
-  )
+  both = await openBothEngines()
+  engines = both.engines
 })
 afterAll(async () => {
-  for (const engine of engines) await engine.close()
-  await rm(directory, { recursive: true })
+  await both.close()
 })
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
@@ -76,10 +69,7 @@ const shellCall = (callId: string, commands: string[]) => ({
   action: { commands },
 })
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('the Agents SDK on %s', (_, index) => {
+describe.each(bothStores)('the Agents SDK on %s', (_, index) => {
   let session: Session
   const fetched = vi.fn<() => Promise<never>>(() => Promise.reject(new Error('no test may use the network')))
   beforeEach(async () => {

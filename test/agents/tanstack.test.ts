@@ -8,6 +8,7 @@ import {
   defineWorkspace,
   gitSource,
   localSource,
+  resolveHarnessCwd,
   watchWorkspace,
   withSandbox,
   type SandboxConfig,
@@ -421,6 +422,106 @@ describe.each([
       await plain.destroy({ id: handle.id })
     },
   )
+
+  test.skipIf(!hasGit)('no acknowledged write is lost to a clone', async () => {
+    const url = join(directory, `raced-${index}.git`)
+    GitRepository.create(url).commitFiles([['100644', 'a.txt', 'one\n']])
+    const handle = await workspaceSandboxProvider(engine, { exec }).create({ id: fresh() })
+    let isOver = false
+    const cloning = reasonOf(() => handle.git.clone({ url })).finally(() => (isOver = true))
+    await engine.sources.list()
+    const written: string[] = []
+    const write = async (at: number): Promise<void> => {
+      for (let next = at; !isOver && next < 500; next += 10) {
+        await handle.fs.write(`/mine/${next}`, 'x')
+        await handle.fs.rename(`/mine/${next}`, `/kept/${next}`).catch(() => handle.fs.mkdir('/kept'))
+        if (await handle.fs.exists(`/kept/${next}`)) written.push(`/kept/${next}`)
+        else written.push(`/mine/${next}`)
+      }
+    }
+    await Promise.all([cloning, ...Array.from({ length: 10 }, (_, at) => write(at))])
+    for (const path of written) expect(await handle.fs.exists(path)).toBe(true)
+
+    // A command can last, and can change files at its end.
+    const other = await workspaceSandboxProvider(engine, { exec }).create({ id: fresh() })
+    const command = other.process.exec('sleep 1; echo late > late')
+    expect(await reasonOf(() => other.git.clone({ url }))).toBe('WOULD_BLOCK')
+    await command
+    expect(await other.fs.read('late')).toBe('late\n')
+  })
+
+  test.skipIf(!hasGit)('a fork and a snapshot have the last commit, and the changes since then', async () => {
+    const url = join(directory, `forked-${index}.git`)
+    GitRepository.create(url).commitFiles([['100644', 'a.txt', 'one\n']])
+    const plain = workspaceSandboxProvider(engine)
+    const handle = await plain.create({ id: fresh() })
+    await handle.git.clone({ url })
+    expect(await (await handle.fork?.())?.git.status()).toBe('')
+    await handle.fs.write('b.txt', 'two\n')
+    await handle.git.commit('First')
+    const clean = await handle.fork?.()
+    expect(await clean?.git.status()).toBe('')
+    await clean?.git.add([])
+    await handle.fs.write('a.txt', 'changed\n')
+    await handle.fs.mkdir('empty')
+    const snapshot = await handle.snapshot?.()
+    const restored = await plain.restoreSnapshot?.({ snapshotId: snapshot?.id ?? '' })
+    const twice = await (await handle.fork?.())?.fork?.()
+    for (const one of [restored, twice]) {
+      expect(await one?.git.status()).toBe(' M a.txt\n')
+      expect(await one?.fs.exists('empty')).toBe(true)
+    }
+    await twice?.git.commit('Second')
+    expect(await twice?.git.status()).toBe('')
+    expect(await handle.git.status()).toBe(' M a.txt\n')
+  })
+
+  test.skipIf(!hasGit)('an imported source is deleted when no sandbox and no snapshot is on it', async () => {
+    const ids = async () => (await engine.sources.list()).sources.map(({ sourceId }) => sourceId)
+    const own = await engine.sources.create({ displayName: 'of the program', uploadedSnapshot: {} })
+    const before = await ids()
+    const url = join(directory, `source-${index}.git`)
+    GitRepository.create(url).commitFiles([['100644', 'a.txt', 'one\n']])
+    const plain = workspaceSandboxProvider(engine)
+    expect(await reasonOf(async () => (await plain.create({})).git.clone({ url: `${url}.none` }))).not.toBe(
+      'none',
+    )
+    expect(await ids()).toEqual(before)
+    const open = async (id: string) => {
+      const handle = await plain.create({ id })
+      await handle.git.clone({ url })
+      return handle
+    }
+    const [one, two] = [await open(fresh()), await open(fresh())]
+    expect(await ids()).toHaveLength(before.length + 1)
+    const snapshot = await two.snapshot?.()
+    const fork = await two.fork?.()
+    await plain.destroy({ id: one.id })
+    await two.destroy()
+    await fork?.destroy()
+    expect(await ids()).toHaveLength(before.length + 1)
+    const restored = await plain.restoreSnapshot?.({ snapshotId: snapshot?.id ?? '' })
+    expect(await restored?.fs.read('a.txt')).toBe('one\n')
+    await plain.destroy({ id: two.id })
+    expect(await ids()).toEqual(before)
+    expect(before).toContain(own.sourceId)
+    await (await open(fresh())).destroy()
+    // Imports that begin while the source goes have a source of their own.
+    const many = await Promise.all(Array.from({ length: 5 }, () => open(fresh())))
+    await Promise.all([
+      ...many.map((handle) => handle.destroy()),
+      open('last').then((last) => last.destroy()),
+    ])
+    expect(await ids()).toEqual(before)
+  })
+
+  test('a command sees the root of the session as /, where the framework sends it', async () => {
+    const handle = await provider.create({ id: fresh() })
+    const cwd = resolveHarnessCwd(handle, '/workspace/src')
+    expect([cwd, handle.workspaceRoot]).toEqual(['/src', '/'])
+    for (const given of [cwd, '/workspace/src', 'src'])
+      expect((await handle.process.exec('pwd', { cwd: given })).stdout).toBe('/src\n')
+  })
 
   test('too many variables create no session', async () => {
     const env = Object.fromEntries(Array.from({ length: 1001 }, (__, at) => [`V${at}`, 'x']))

@@ -9,7 +9,7 @@ import { connect } from '../../src/adapters/client/index.js'
 import { workspaceBackend } from '../../src/adapters/deepagents/index.js'
 import { createHttpHandler, serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { workspaceSandbox, workspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
-import { sessionFilesystem, sessionSandbox } from '../../src/adapters/mastra/index.js'
+import { sessionFilesystem, sessionSandbox, sessionToolHooks } from '../../src/adapters/mastra/index.js'
 import {
   workspaceFunctionTools,
   workspacePatchTool,
@@ -113,6 +113,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'session.rebase': ['RebaseOptions', (options) => session.rebase(options)],
   sessionFilesystem: ['SessionFilesystemOptions', (options) => sessionFilesystem(session, options)],
   sessionSandbox: ['SessionSandboxOptions', (options) => sessionSandbox(session, options)],
+  sessionToolHooks: ['SessionToolHooksOptions', (options) => sessionToolHooks(options)],
   workspaceBackend: ['WorkspaceBackendOptions', (options) => workspaceBackend(session, options)],
   workspaceSandbox: ['WorkspaceSandboxOptions', (options) => workspaceSandbox(session, options)],
   claudeWorkspace: ['ClaudeWorkspaceOptions', (options) => claudeWorkspace(session, options)],

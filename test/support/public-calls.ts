@@ -472,6 +472,13 @@ export const httpCalls: Calls<typeof http> = {
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }
 
+/** The turns of a session, which are no plain object either. */
+class Turns {
+  turnOf(): undefined {
+    return undefined
+  }
+}
+
 /** The sessions of an engine, which is no plain object either. */
 class SandboxSessions {
   list(): Promise<never> {
@@ -507,7 +514,9 @@ export const claudeCalls: Calls<typeof claude> = {
   claudeWorkspace: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, exec, cwd: '/' }],
   ],
-  claudeWorktrees: [[undefined as unknown as main.Session, { directory: '/', checkout: {} }]],
+  claudeWorktrees: [
+    [undefined as unknown as main.Session, { directory: '/', checkout: {}, deleteIgnored: true }],
+  ],
 }
 
 export const tanstackCalls: Calls<typeof tanstack> = {
@@ -520,6 +529,7 @@ export const deepagentsCalls: Calls<typeof deepagents> = {
   workspaceBackend: [
     [new ToolsSession() as unknown as SessionApi, { metadata: {}, guards: true, turn: '1', exec, cwd: '/' }],
   ],
+  workspaceTurns: [],
 }
 
 export const mastraCalls: Calls<typeof mastra> = {
@@ -540,7 +550,8 @@ export const mastraCalls: Calls<typeof mastra> = {
       },
     ],
   ],
-  sessionToolHooks: [],
+  sessionToolHooks: [[{ turns: new Turns() as unknown as mastra.SessionTurns }]],
+  sessionTurns: [],
 }
 
 export const openaiAgentsCalls: Calls<typeof openaiAgents> = {

@@ -9,7 +9,7 @@ export {
   type ClaudeWorkspace,
   type ClaudeWorkspaceOptions,
 } from './workspace.js'
-export type { RewindOptions } from './rewind.js'
+export type { RewindOptions } from '../turns/index.js'
 export type { ClaudeTurn } from './turns.js'
 export {
   claudeWorktrees,

@@ -2,18 +2,16 @@
 export const limits = {
   /** Lines of one read, as in the other tools. */
   readLines: 2000,
+  /** Bytes of an image that a model can look at. */
+  imageBytes: 3_750_000,
   /** The time of one command in milliseconds, if the model names none. */
   commandMs: 120_000,
   /** The longest time that a model can name for a command. */
   longestCommandMs: 600_000,
   /** UTF-16 units of each output of a command. Longer outputs are cut. */
   outputLength: 30_000,
-  /** User messages whose checkpoints are kept. The oldest are deleted. */
+  /** User messages that the list of turns has. The oldest are left out. */
   turns: 1000,
-  /** UTF-16 units of the id of a user message. */
-  messageIdLength: 200,
-  /** Paths that the result of a rewind lists. */
-  changedFiles: 10_000,
   /** Worktrees that exist at the same time. */
   worktrees: 100,
   /** Characters of the name of a worktree. */

@@ -1,7 +1,14 @@
-import { createSdkMcpServer, type McpSdkServerConfigWithInstance } from '@anthropic-ai/claude-agent-sdk'
+import {
+  createSdkMcpServer,
+  type McpSdkServerConfigWithInstance,
+  type SdkMcpToolDefinition,
+} from '@anthropic-ai/claude-agent-sdk'
 import { z } from 'zod'
 import { EngineError, version } from '../../engine/ports.js'
+import { imageField } from './read.js'
 import { errorResult, type ToolCall, type ToolResult, type WorkspaceTool } from '../tools/parts.js'
+
+type CallToolResult = Awaited<ReturnType<SdkMcpToolDefinition['handler']>>
 
 /** The name of the server. The SDK calls its tools `mcp__forkspace__Read`. */
 export const serverName = 'forkspace'
@@ -60,7 +67,10 @@ function unknownTool(name: string): ToolResult {
 }
 
 /** A command that ends with another code than 0 is an error for the model, as in Claude Code. */
-function toMcp({ text, isError, data }: ToolResult) {
-  const { exitCode = 0 } = data
-  return { content: [{ type: 'text' as const, text }], isError: isError || exitCode !== 0 }
+function toMcp({ text, isError, data }: ToolResult): CallToolResult {
+  const { exitCode = 0, mimeType, [imageField]: image } = data
+  const content: CallToolResult['content'] = [{ type: 'text', text }]
+  if (typeof image === 'string' && typeof mimeType === 'string')
+    content.push({ type: 'image', data: image, mimeType })
+  return { content, isError: isError || exitCode !== 0 }
 }

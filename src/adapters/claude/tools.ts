@@ -5,7 +5,6 @@ import {
   errorResult,
   globTool,
   grepTool,
-  readTool,
   writeTool,
   type Workspace,
   type WorkspaceExec,
@@ -13,6 +12,7 @@ import {
 } from '../tools/parts.js'
 import { bashTool } from './bash.js'
 import { limits } from './limits.js'
+import { readFileTool } from './read.js'
 
 /** The tools by the names of Claude Code. `Bash` is there only with a function that runs commands. */
 export function claudeTools(
@@ -22,7 +22,7 @@ export function claudeTools(
   const root = cwd === undefined ? undefined : posix.resolve(cwd)
   const host = root === undefined ? undefined : { root, workspace }
   const tools: [string, WorkspaceTool][] = [
-    ['Read', adapted(readTool(workspace), host, readInput)],
+    ['Read', adapted(readFileTool(workspace), host, readInput)],
     ['Write', adapted(writeTool(workspace), host)],
     ['Edit', adapted(editTool(workspace), host)],
     ['Glob', adapted(globTool(workspace), host)],

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { SDKUserMessage, UserPromptSubmitHookInput } from '@anthropic-ai/claude-agent-sdk'
 import type { SessionApi } from '../../engine/index.js'
-import { EngineError, given, invalid } from '../../engine/ports.js'
+import { given, invalid, type EngineError } from '../../engine/ports.js'
+import { checkMessageId, TurnCheckpoints } from '../turns/index.js'
 import { limits } from './limits.js'
 
 /** A user message, and the checkpoint to which a rewind to it leads. */
@@ -29,12 +30,12 @@ interface Message {
 
 /** Takes a checkpoint before each user message. */
 export class Turns {
-  readonly #session: SessionApi
+  readonly #checkpoints: TurnCheckpoints
   readonly #messages: Message[] = []
   #current: string | undefined
 
   constructor(session: SessionApi) {
-    this.#session = session
+    this.#checkpoints = new TurnCheckpoints(session)
   }
 
   /** The turn that began last: the id of its first message. */
@@ -82,7 +83,7 @@ export class Turns {
     if (found.length === 0)
       await this.#add(turn, { text: prompt, sequence: { hasTurn: true }, hasBegun: true })
     for (const { userMessageId, checkpointIds } of found)
-      checkpointIds.push(await this.#checkpoint(userMessageId))
+      checkpointIds.push(await this.#checkpoints.take(userMessageId))
     return turn
   }
 
@@ -105,46 +106,10 @@ export class Turns {
     userMessageId: string,
     message: Omit<Message, 'userMessageId' | 'checkpointIds'>,
   ): Promise<void> {
-    const checkpointIds = [await this.#checkpoint(userMessageId)]
+    const checkpointIds = [await this.#checkpoints.take(userMessageId)]
     this.#messages.push({ userMessageId, checkpointIds, ...message })
-    if (this.#messages.length <= limits.turns) return
-    for (const checkpointId of this.#messages.shift()?.checkpointIds ?? [])
-      await this.#deleteCheckpoint(checkpointId)
+    if (this.#messages.length > limits.turns) this.#messages.shift()
   }
-
-  async #checkpoint(userMessageId: string): Promise<string> {
-    const { id } = await this.#session.checkpoint({ metadata: metadataOf(userMessageId) })
-    return id
-  }
-
-  async #deleteCheckpoint(checkpointId: string): Promise<void> {
-    try {
-      await this.#session.deleteCheckpoint({ checkpointId })
-    } catch (error) {
-      if (!(error instanceof EngineError) || error.reason !== 'CHECKPOINT_NOT_FOUND') throw error
-    }
-  }
-}
-
-/** The newest checkpoint of a user message, also of an earlier process; undefined if there is none. */
-export async function checkpointOf(session: SessionApi, userMessageId: string): Promise<string | undefined> {
-  let [newest, pageToken]: [string | undefined, string] = [undefined, '']
-  do {
-    const page = await session.listCheckpoints({ metadata: metadataOf(userMessageId), pageToken })
-    newest = page.checkpoints.at(-1)?.id ?? newest
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
-  return newest
-}
-
-function metadataOf(userMessageId: string) {
-  return { userMessageId }
-}
-
-/** @throws {EngineError} INVALID_ARGUMENT when a value cannot be the id of a user message */
-export function checkMessageId(field: string, id: unknown): asserts id is string {
-  if (typeof id !== 'string' || id === '' || id.length > limits.messageIdLength)
-    throw invalid(field, `must be the uuid of a user message; it is ${given(id)}`)
 }
 
 /**

@@ -9,7 +9,7 @@ import { posix } from 'node:path'
 import type { SessionApi } from '../../engine/index.js'
 import { invalid, Shape } from '../../engine/ports.js'
 import { workspaceOf, type WorkspaceExec, type WorkspaceOptions } from '../tools/parts.js'
-import { rewind, type RewindOptions } from './rewind.js'
+import { rewind, type RewindOptions } from '../turns/index.js'
 import { serverName, serverOf } from './server.js'
 import { claudeTools } from './tools.js'
 import { Turns, type ClaudeTurn } from './turns.js'
@@ -51,7 +51,7 @@ export interface ClaudeQuerySettings {
 export interface ClaudeWorkspace {
   /** For `query({ prompt, options })`. Each read makes a server of its own, for one query. */
   readonly options: ClaudeQuerySettings
-  /** The user messages so far, oldest first, at most 1,000. The checkpoints of older ones are deleted. */
+  /** The user messages so far, oldest first, at most 1,000. */
   readonly turns: readonly ClaudeTurn[]
   /**
    * Passes user messages on to `query`. A message without a `uuid` gets one. From then on, `rewindFiles` knows it.

@@ -3,12 +3,18 @@ import { randomUUID } from 'node:crypto'
 import { lstat, readdir, readFile, readlink, realpath, rename, rmdir, unlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Checkout } from '../../engine/index.js'
+import type { Checkout, Session } from '../../engine/index.js'
 import { EngineError } from '../../engine/ports.js'
 import { limits } from './limits.js'
 
 /** The state of each path, which changes with each write. Parents are first. */
 type Listing = ReadonlyMap<string, string>
+
+/** The fork of a checkout, and the paths of the checkout that are never part of it. */
+interface Keeps {
+  readonly fork: Session
+  readonly apart: readonly string[]
+}
 
 /** The commit of a new repository. Undefined without one. */
 export async function headOf(directory: string): Promise<string | undefined> {
@@ -17,7 +23,7 @@ export async function headOf(directory: string): Promise<string | undefined> {
 
 /**
  * Removes the directory of a checkout, with all changes in the session. `head` is the commit of its repository at the
- * beginning. A directory that is missing already counts as removed.
+ * beginning. `keeps` is set to keep a directory with files that the session does not have. A directory that is missing already counts as removed.
  *
  * 1. A sync finds no change, and starts after the paths were listed. Everything listed is then in the session, or the
  *    options of the checkout leave it out.
@@ -27,13 +33,17 @@ export async function headOf(directory: string): Promise<string | undefined> {
  *
  * @throws {EngineError} CHECKOUT_MODIFIED when changes would be lost
  */
-export async function removeCheckout(checkout: Checkout, head: string | undefined): Promise<void> {
+export async function removeCheckout(
+  checkout: Checkout,
+  { head, keeps }: { readonly head: string | undefined; readonly keeps: Keeps | undefined },
+): Promise<void> {
   const { directory } = checkout
   const found = await ifThere(realpath(directory))
   if (found === undefined) return
   if (found !== directory) throw remains(directory, 'is a symlink now, or below one: remove it yourself')
   await requireNoCommits(directory, head)
   const entries = await synced(checkout)
+  if (keeps !== undefined) await requireNoOthers(directory, entries, keeps)
   const aside = join(dirname(directory), `.${basename(directory)}.${randomUUID()}`)
   await hostCall(rename(directory, aside))
   try {
@@ -82,6 +92,26 @@ async function listed(root: string): Promise<Listing> {
 
 async function linkOf(path: string): Promise<Buffer> {
   return (await ifThere(readlink(path, { encoding: 'buffer' }))) ?? Buffer.alloc(0)
+}
+
+/** @throws {EngineError} CHECKOUT_MODIFIED when there is a file that the options of the checkout leave out */
+async function requireNoOthers(directory: string, entries: Listing, { fork, apart }: Keeps): Promise<void> {
+  for (const [name, state] of entries) {
+    const path = `/${name}`
+    if (state.startsWith('directory') || apart.some((one) => path === one || path.startsWith(`${one}/`)))
+      continue
+    try {
+      await fork.files.stat({ path, followSymlinks: false })
+    } catch (error) {
+      const isAbsent =
+        error instanceof EngineError && ['PATH_NOT_FOUND', 'NOT_A_DIRECTORY'].includes(error.reason)
+      if (!isAbsent) throw error
+      throw remains(
+        join(directory, name),
+        'is not in the fork, because the options of the checkout leave it out: move or delete it, or pass deleteIgnored: true',
+      )
+    }
+  }
 }
 
 function requireEqual(directory: string, before: Listing, after: Listing): void {

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { HookCallbackMatcher, HookInput } from '@anthropic-ai/claude-agent-sdk'
 import { parseCheckout, type Checkout, type CheckoutOptions, type Session } from '../../engine/index.js'
-import { EngineError, invalid, Shape } from '../../engine/ports.js'
+import { EngineError, given, invalid, Shape } from '../../engine/ports.js'
 import { limits } from './limits.js'
 import { headOf, removeCheckout } from './worktree-removal.js'
 
@@ -12,6 +12,11 @@ export interface ClaudeWorktreesOptions {
   readonly directory: string
   /** Options of the checkouts, such as `gitignore`, `sharedDirectories` or `git`. */
   readonly checkout?: CheckoutOptions
+  /**
+   * true: a removal deletes the files that the options of the checkout leave out, such as those that `gitignore` ignores.
+   * false, the default: the removal fails with CHECKOUT_MODIFIED if there are any, and the directory stays.
+   */
+  readonly deleteIgnored?: boolean
 }
 
 /** A worktree: a fork of the session in a directory of the host. */
@@ -34,7 +39,11 @@ export interface ClaudeWorktrees {
   readonly list: readonly ClaudeWorktree[]
 }
 
-const optionsShape = new Shape<ClaudeWorktreesOptions>({ directory: true, checkout: true })
+const optionsShape = new Shape<ClaudeWorktreesOptions>({
+  directory: true,
+  checkout: true,
+  deleteIgnored: true,
+})
 
 /**
  * Makes the worktrees of Claude Code forks of a session: a hook for a new worktree forks the session, and checks the
@@ -44,7 +53,8 @@ const optionsShape = new Shape<ClaudeWorktreesOptions>({ directory: true, checko
  * - A directory is removed only after a sync that finds no change. If a sync fails, or a file changes after it, the
  *   directory stays, and the hook fails with CHECKOUT_MODIFIED. So it does with a name that is not UTF-8, and with the
  *   option `git` also with commits or branches that were made there.
- * - Files that the options of the checkout leave out are no part of the fork: they are deleted with the directory.
+ * - Files that the options of the checkout leave out are no part of the fork. They keep the directory, unless
+ *   `deleteIgnored` is true.
  * - A program that still has a file open can write to it after the check. Such writes are lost.
  * - Only directories that these hooks created are removed. One that is missing already counts as removed.
  * - A name has one directory: a name that is open, or a directory with files, is refused.
@@ -58,12 +68,14 @@ const optionsShape = new Shape<ClaudeWorktreesOptions>({ directory: true, checko
  * console.log(Object.keys(worktrees.hooks)) // for query({ prompt, options: { hooks: worktrees.hooks } })
  */
 export function claudeWorktrees(session: Session, options: ClaudeWorktreesOptions): ClaudeWorktrees {
-  const { directory, checkout = {} } = optionsShape.read(options, 'options')
+  const { directory, checkout = {}, deleteIgnored = false } = optionsShape.read(options, 'options')
   if (typeof directory !== 'string' || !isAbsolute(directory))
     throw invalid('directory', 'must be an absolute path of the host')
   parseCheckout(directory, checkout)
+  if (typeof deleteIgnored !== 'boolean')
+    throw invalid('deleteIgnored', `must be true or false; it is ${given(deleteIgnored)}`)
   if (typeof session?.checkout !== 'function') throw invalid('session', 'must be a session in this process')
-  const worktrees = new Worktrees(session, { directory, checkout })
+  const worktrees = new Worktrees(session, { directory, checkout, deleteIgnored })
   return {
     hooks: {
       WorktreeCreate: [{ hooks: [async (input) => ({ hookSpecificOutput: await worktrees.create(input) })] }],
@@ -158,7 +170,10 @@ class Worktrees {
 
   async #remove(worktree: Opened): Promise<void> {
     try {
-      await removeCheckout(worktree.checkout, worktree.head)
+      const { checkout, fork, head } = worktree
+      const { deleteIgnored, checkout: layout } = this.#options
+      const keeps = deleteIgnored ? undefined : { fork, apart: apartOf(layout) }
+      await removeCheckout(checkout, { head, keeps })
       worktree.isRemoved = true
     } finally {
       worktree.removal = undefined
@@ -178,6 +193,11 @@ class Worktrees {
       )
     this.#opened.splice(removed, 1)
   }
+}
+
+/** The paths of a checkout that are no files of it: directories of the host, and the repository, which has its own check. */
+function apartOf({ sharedDirectories = [] }: CheckoutOptions): readonly string[] {
+  return ['/.git', ...sharedDirectories.map(({ path }) => path)]
 }
 
 /** Files of another origin would become part of the fork. A missing directory is empty, and a checkout refuses others. */

@@ -2,7 +2,8 @@ import { posix } from 'node:path'
 import type { BackendProtocolV2, SandboxBackendProtocolV2 } from 'deepagents'
 import type { SessionApi } from '../../engine/index.js'
 import { given, invalid, Shape } from '../../engine/ports.js'
-import { turnReader, workspaceOf, type WorkspaceExec, type WorkspaceOptions } from '../tools/parts.js'
+import { workspaceOf, type WorkspaceExec, type WorkspaceOptions } from '../tools/parts.js'
+import { turnMarks } from '../turns/index.js'
 import { changeMethods } from './changes.js'
 import { runCommand } from './commands.js'
 import { readMethods } from './reads.js'
@@ -10,10 +11,10 @@ import { readMethods } from './reads.js'
 /** Options of {@link workspaceBackend}. */
 export interface WorkspaceBackendOptions extends WorkspaceOptions {
   /**
-   * The turn of the conversation, or a function that returns the present one. The changes of a turn are a group, which
-   * `undo({ by: 'group' })` undoes together.
+   * The turn of the conversation, or a function that returns the present one, such as `current` of
+   * {@link workspaceTurns}. The changes of a turn are a group, which `undo({ by: 'group' })` undoes together.
    */
-  readonly turn?: string | (() => string)
+  readonly turn?: string | (() => string | undefined)
   /**
    * Runs the commands of the tool `execute`, such as `exec` of a `workspaceShell` of `forkspace/just-bash`. Without it,
    * the agent has no such tool.
@@ -66,8 +67,8 @@ export function workspaceBackend(
     throw invalid('exec', 'must be a function that runs a command, such as exec of a workspaceShell')
   if (typeof cwd !== 'string' || !posix.isAbsolute(cwd))
     throw invalid('cwd', `must be an absolute path of the workspace, such as /src; it is ${given(cwd)}`)
-  const scope = { workspace: workspaceOf(session, forTools), turn: turnReader(turn) }
+  const scope = { workspace: workspaceOf(session, forTools), turn: turnMarks(turn) }
   const backend = { ...readMethods(scope), ...changeMethods(scope) }
   if (exec === undefined) return backend
-  return { ...backend, id: session.id, execute: (command) => runCommand(exec, command, cwd) }
+  return { ...backend, id: session.id, execute: (command) => runCommand(scope, exec, { command, cwd }) }
 }

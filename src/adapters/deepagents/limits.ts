@@ -16,6 +16,8 @@ export const limits = {
   matches: 10_000,
   /** Files of one upload or download. */
   files: 1000,
+  /** Threads whose running turn is remembered. The oldest are forgotten. */
+  threads: 10_000,
   /** UTF-16 units of the output of a command. The end is kept. */
   outputLength: 100_000,
 } as const

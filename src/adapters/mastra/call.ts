@@ -4,6 +4,7 @@ import type { Workspace } from '../tools/parts.js'
 /** The tool call in whose course a filesystem or sandbox is called, if a hook has said so. */
 export interface CurrentCall {
   readonly callId?: string
+  readonly turn?: string
   readonly signal?: AbortSignal
 }
 
@@ -15,7 +16,7 @@ export interface Shared {
 
 /** A handle whose events have the marks of the call. */
 export function handleFor({ workspace, turn }: Shared, call: CurrentCall): SessionApi {
-  return workspace.sessionFor({ ...call, ...turn() })
+  return workspace.sessionFor({ ...turn(), ...call })
 }
 
 /** Gives the same filesystem or sandbox for one call. */

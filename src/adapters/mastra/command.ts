@@ -10,7 +10,8 @@ export interface CommandSettings {
   readonly exec: WorkspaceExec
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-  readonly callId?: string
+  /** The call and the turn, for the events of the command. */
+  readonly marks: { readonly callId?: string; readonly turn?: string }
 }
 
 /** Runs a command, for at most its time. The output comes when it ends. */
@@ -27,7 +28,7 @@ export async function executeCommand(
   const context = {
     cwd: cwd === undefined ? settings.cwd : resolve(settings.cwd, cwd),
     env: { ...settings.env, ...variablesOf(options.env) },
-    ...(settings.callId !== undefined && { callId: settings.callId }),
+    ...settings.marks,
   }
   checkSignal(abortSignal, 'abortSignal')
   const startedAt = performance.now()

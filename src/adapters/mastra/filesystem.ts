@@ -21,7 +21,8 @@ import {
 } from '@mastra/core/workspace'
 import type { JsonObject, SessionApi } from '../../engine/index.js'
 import { EngineError, given, invalid, isBytes, Shape, untilAborted } from '../../engine/ports.js'
-import { hashOf, turnReader, workspaceOf } from '../tools/parts.js'
+import { hashOf, workspaceOf } from '../tools/parts.js'
+import { turnMarks } from '../turns/index.js'
 import { forCall, handleFor, type Callable, type CurrentCall, type Shared } from './call.js'
 import { copyDirectory, copyFile, move } from './copies.js'
 import { isReason, translated, type Operation } from './errors.js'
@@ -40,7 +41,7 @@ export interface SessionFilesystemOptions {
    * The turn of the conversation, or a function that returns the present one. The changes of a turn are a group, which
    * `undo({ by: 'group' })` undoes together.
    */
-  readonly turn?: string | (() => string)
+  readonly turn?: string | (() => string | undefined)
   /** true: every change fails, and the agent gets no tools that write; false by default. */
   readonly readOnly?: boolean
 }
@@ -80,7 +81,7 @@ export function sessionFilesystem(
   if (typeof readOnly !== 'boolean')
     throw invalid('readOnly', `must be true or false; it is ${given(readOnly)}`)
   const workspace = workspaceOf(session, metadata === undefined ? {} : { metadata })
-  return new Filesystem({ workspace, turn: turnReader(turn) }, readOnly, {})
+  return new Filesystem({ workspace, turn: turnMarks(turn) }, readOnly, {})
 }
 
 class Filesystem implements SessionFilesystem, Callable {

@@ -1,5 +1,15 @@
 import type { WorkspaceToolHooks } from '@mastra/core/workspace'
+import { invalid, Shape } from '../../engine/ports.js'
 import { forCall, type Callable, type CurrentCall } from './call.js'
+import type { SessionTurns } from './turns.js'
+
+/** Options of {@link sessionToolHooks}. */
+export interface SessionToolHooksOptions {
+  /** The turns of the session. The changes of a turn are then a group with the id of its user message. */
+  readonly turns?: SessionTurns
+}
+
+const optionsShape = new Shape<SessionToolHooksOptions>({ turns: true })
 
 /**
  * Hooks for the `tools` of a workspace. Mastra passes no id of the tool call to a filesystem or a sandbox; with
@@ -9,6 +19,8 @@ import { forCall, type Callable, type CurrentCall } from './call.js'
  * They reach a filesystem and a sandbox that are passed to the workspace itself, not those below `mounts` or of a
  * resolver.
  *
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form.
+ *
  * @example
  * import { Workspace } from '@mastra/core/workspace'
  * import { sessionFilesystem, sessionToolHooks } from 'forkspace/mastra'
@@ -16,13 +28,18 @@ import { forCall, type Callable, type CurrentCall } from './call.js'
  * const filesystem = sessionFilesystem(session)
  * const workspace = new Workspace({ filesystem, tools: { hooks: sessionToolHooks() } })
  */
-export function sessionToolHooks(): WorkspaceToolHooks {
+export function sessionToolHooks(options: SessionToolHooksOptions = {}): WorkspaceToolHooks {
+  const { turns } = optionsShape.read(options, 'options')
+  if (turns !== undefined && typeof turns?.turnOf !== 'function')
+    throw invalid('turns', 'must be what sessionTurns returns')
   return {
     beforeToolCall: ({ context }) => {
       if (!isToolContext(context)) return
-      const { agent, abortSignal, workspace } = context
+      const { agent, abortSignal, requestContext, workspace } = context
+      const turn = turns?.turnOf(requestContext)
       const call: CurrentCall = {
         ...(typeof agent?.toolCallId === 'string' && { callId: agent.toolCallId }),
+        ...(turn !== undefined && { turn }),
         ...(abortSignal !== undefined && { signal: abortSignal }),
       }
       // The context is that of this call alone. Mastra puts a workspace with resolved providers into it in the same way.
@@ -40,6 +57,7 @@ export function sessionToolHooks(): WorkspaceToolHooks {
 interface ToolContext {
   readonly agent?: { readonly toolCallId?: unknown }
   readonly abortSignal?: AbortSignal
+  readonly requestContext?: object
   workspace: object
 }
 

@@ -15,7 +15,8 @@ import {
 } from '@mastra/core/workspace'
 import type { JsonObject, SessionApi } from '../../engine/index.js'
 import { EngineError, given, invalid, isBytes, Shape } from '../../engine/ports.js'
-import { turnReader, workspaceOf, type WorkspaceExec } from '../tools/parts.js'
+import { workspaceOf, type WorkspaceExec } from '../tools/parts.js'
+import { turnMarks } from '../turns/index.js'
 import { forCall, handleFor, type Callable, type CurrentCall, type Shared } from './call.js'
 import { findCheckpoint, findClone, writeCheckpoint, type SandboxSessions } from './checkpoints.js'
 import { executeCommand, resolve, variablesOf } from './command.js'
@@ -43,7 +44,7 @@ export interface SessionSandboxOptions {
   /** Facts for the metadata of every event, such as the name of the agent. */
   readonly metadata?: JsonObject
   /** The turn of the conversation, or a function that returns the present one. */
-  readonly turn?: string | (() => string)
+  readonly turn?: string | (() => string | undefined)
 }
 
 /** A sandbox whose files are those of a session. */
@@ -154,7 +155,7 @@ export function sessionSandbox(session: SessionApi, options: SessionSandboxOptio
     cwd: resolve('/', cwd),
     env: variablesOf(env),
     sessions,
-    turn: turnReader(turn),
+    turn: turnMarks(turn),
     options: metadata === undefined ? {} : { metadata },
   }
   const checkedName = nameOf('checkpointName', checkpointName)
@@ -354,10 +355,10 @@ class Sandbox implements SessionSandbox, Callable {
       throw noAdapter('this sandbox runs no commands: pass the option exec to sessionSandbox')
     if (typeof options !== 'object' || options === null)
       throw invalid('options', `must be an object; it is ${given(options)}`)
-    const { callId, signal } = this.#call
+    const { signal, ...marks } = this.#call
     const { state } = this.#parts
     state.run ??= exec(this.session)
-    const settings = { exec: state.run, cwd, env, ...(callId !== undefined && { callId }) }
+    const settings = { exec: state.run, cwd, env, marks: { ...this.#shared.turn(), ...marks } }
     const { abortSignal = signal } = options
     const abortable = abortSignal === undefined ? options : { ...options, abortSignal }
     return executeCommand(settings, command, args, abortable)

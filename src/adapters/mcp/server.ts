@@ -9,6 +9,7 @@ import type { JsonObject } from '../../engine/index.js'
 import { version } from '../../engine/ports.js'
 import {
   applyPatchTool,
+  errorResult,
   globTool,
   grepTool,
   versionTools,
@@ -17,6 +18,7 @@ import {
   type Workspace,
   type WorkspaceTool,
 } from '../tools/parts.js'
+import { checkGlobs } from './check-globs.js'
 import { createDirectoryTool, editFileTool, moveFileTool, writeFileTool } from './change-tools.js'
 import {
   allowedDirectoriesTool,
@@ -73,6 +75,11 @@ function addTool(server: McpServer, tool: WorkspaceTool): void {
   server.registerTool(name, config, (input, context) =>
     withProgress(context, async () => {
       const { id, signal } = context.mcpReq
+      try {
+        checkGlobs(name, input)
+      } catch (error) {
+        return toMcp(errorResult(error))
+      }
       return toMcp(await tool.call(input, { callId: String(id), signal }))
     }),
   )

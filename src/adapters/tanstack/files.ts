@@ -20,21 +20,22 @@ export function filesOf(state: SandboxState): SandboxFs {
       const at = inSession(path)
       if (typeof data !== 'string' && !isBytes(data))
         throw invalid('data', `must be a string or bytes; it is ${given(data)}`)
-      await state.session.files.write({ path: at, content: data })
+      await state.change((session) => session.files.write({ path: at, content: data }))
     },
     list: async (path) => list(state.session, path),
     mkdir: async (path) => {
       const at = inSession(path)
-      if (at !== '/') await state.session.files.createDirectory({ path: at, recursive: true })
+      if (at === '/') return
+      await state.change((session) => session.files.createDirectory({ path: at, recursive: true }))
     },
     remove: async (path) => {
       const at = inSession(path)
       if (at === '/') throw invalid('path', 'must be below the root of the workspace, which itself stays')
-      await remove(state.session, at)
+      await state.change((session) => remove(session, at))
     },
     rename: async (from, to) => {
       const [sourcePath, destinationPath] = [inSession(from, 'from'), inSession(to, 'to')]
-      await state.session.files.rename({ sourcePath, destinationPath })
+      await state.change((session) => session.files.rename({ sourcePath, destinationPath }))
     },
     exists: async (path) => {
       const at = inSession(path)

@@ -2,6 +2,7 @@ import { posix } from 'node:path'
 import type { SandboxGit } from '@tanstack/ai-sandbox'
 import type { ChangedFile, Session } from '../../engine/index.js'
 import { EngineError, given, invalid } from '../../engine/ports.js'
+import { lastCommit, ofCommit } from './commits.js'
 import { limits } from './limits.js'
 import { inSession } from './paths.js'
 import type { SandboxSessions } from './sandbox-sessions.js'
@@ -15,9 +16,6 @@ export interface GitSetup {
   readonly branch: string | undefined
   readonly sessions: SandboxSessions
 }
-
-/** The metadata of the checkpoint of the state that was committed last. */
-const ofCommit = { sandboxCommit: true }
 
 /** The parts of git that a session has. The others are refused. */
 export function gitOf(state: SandboxState, { branch, sessions }: GitSetup): SandboxGit {
@@ -75,16 +73,15 @@ async function clone(
   await requireEmpty(before)
   const cloned = await sessions.import(state.id, { kind: 'git', place: url, ref })
   try {
-    await requireEmpty(before)
-    sessions.replace(before, cloned)
-    // A write can have begun before the replacement, and after the last look.
-    await requireEmpty(before)
+    await sessions.changes.alone(state.id, async () => {
+      await requireEmpty(before)
+      await before.delete()
+      sessions.replace(before, cloned)
+    })
   } catch (error) {
-    sessions.replace(cloned, before)
-    await cloned.delete()
+    await sessions.discard(cloned)
     throw error
   }
-  await before.delete()
 }
 
 function refused(operation: string, advice: string): EngineError {
@@ -174,9 +171,4 @@ async function forget(session: Session, checkpointId: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof EngineError) || error.reason !== 'CHECKPOINT_NOT_FOUND') throw error
   }
-}
-
-async function lastCommit(session: Session): Promise<string | undefined> {
-  const { checkpoints } = await session.listCheckpoints({ metadata: ofCommit })
-  return checkpoints.at(-1)?.id
 }

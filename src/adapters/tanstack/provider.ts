@@ -42,7 +42,7 @@ const optionsShape = new Shape<WorkspaceSandboxProviderOptions>({ exec: true, fr
  *
  * Guarantees
  * - Paths stay in the session. A sandbox has no access to files of the host.
- * - Each change of a file is one event. `fork` and `snapshot` copy nothing.
+ * - Each change of a file is one event. `fork` and `snapshot` copy nothing but the changes since the last commit.
  * - A snapshot is a fork of its own, so it outlives a session that was deleted or has expired.
  * - Variables are kept in memory only.
  *
@@ -186,16 +186,13 @@ class Sandboxes {
       },
       snapshot: async (label) => {
         if (label !== undefined) checkedId('label', label)
-        const snapshot = await sessions.snapshot(id, state.session, label)
+        const snapshot = await sessions.oneByOne(id, () => sessions.snapshot(id, state.session, label))
         return { id: snapshot.id, ...(label !== undefined && { label }) }
       },
       fork: async () => {
         const forkId = randomUUID()
-        return this.#handle(
-          forkId,
-          await sessions.forkAs(forkId, state.session),
-          Object.fromEntries(state.env),
-        )
+        const fork = await sessions.oneByOne(id, () => sessions.forkAs(forkId, state.session))
+        return this.#handle(forkId, fork, Object.fromEntries(state.env))
       },
       destroy: async () => {
         await sessions.deleteLive(id)

@@ -1,11 +1,15 @@
 import type { EngineScope, Session, SessionCreateRequest, SessionInfo } from '../../engine/index.js'
 import { EngineError, given, invalid, untilAborted } from '../../engine/ports.js'
+import { SandboxChanges } from './changes.js'
+import { forkWithCommit } from './commits.js'
 import { limits } from './limits.js'
 
 /** The tag with the id of the sandbox to which a session belongs. */
 const idTag = 'sandbox'
 /** The tag that tells a sandbox and its snapshots apart. */
 const kindTag = 'sandbox-kind'
+/** The tag with the source that this adapter created for a session. Forks and snapshots have it too. */
+const sourceTag = 'sandbox-source'
 
 type Kind = 'live' | 'snapshot'
 
@@ -13,7 +17,10 @@ type Kind = 'live' | 'snapshot'
 export class SandboxSessions {
   readonly #engine: EngineScope
   readonly #from: SessionCreateRequest
+  readonly changes = new SandboxChanges()
   readonly #sources = new Map<string, string>()
+  /** The numbers of imports that run, by the ids of their sources. */
+  readonly #imports = new Map<string, number>()
   /** The sessions of clones, by the ids of the empty sessions that they replaced. */
   readonly #replacements = new Map<string, Session>()
   readonly #running = new Map<string, Promise<unknown>>()
@@ -41,22 +48,30 @@ export class SandboxSessions {
     }: { readonly kind: 'git' | 'directory'; readonly place: string; readonly ref: string },
     signal?: AbortSignal,
   ): Promise<Session> {
-    const sourceId = await this.#sourceOf(kind, place)
-    const { sources, sessions } = this.#engine
-    const job = await sources.startImport(
-      sourceId,
-      kind === 'git' && ref !== '' ? { git: { gitRef: ref } } : {},
-    )
-    const { revisionId } = await sources.waitForJob(job, signal === undefined ? {} : { signal })
-    return sessions.create({
-      sourceRef: { sourceId, revisionId },
-      ...(this.#from.ttlSeconds !== undefined && { ttlSeconds: this.#from.ttlSeconds }),
-      initialTags: {
-        ...this.#from.initialTags,
-        ...tagsOf(id, 'live'),
-        ...(ref !== '' && { 'sandbox-ref': ref }),
-      },
-    })
+    const sourceId = await this.#claimSource(kind, place)
+    try {
+      const { sources, sessions } = this.#engine
+      const job = await sources.startImport(
+        sourceId,
+        kind === 'git' && ref !== '' ? { git: { gitRef: ref } } : {},
+      )
+      const { revisionId } = await sources.waitForJob(job, signal === undefined ? {} : { signal })
+      return await sessions.create({
+        sourceRef: { sourceId, revisionId },
+        ...(this.#from.ttlSeconds !== undefined && { ttlSeconds: this.#from.ttlSeconds }),
+        initialTags: {
+          ...this.#from.initialTags,
+          ...tagsOf(id, 'live'),
+          [sourceTag]: sourceId,
+          ...(ref !== '' && { 'sandbox-ref': ref }),
+        },
+      })
+    } finally {
+      const others = (this.#imports.get(sourceId) ?? 1) - 1
+      if (others > 0) this.#imports.set(sourceId, others)
+      else this.#imports.delete(sourceId)
+      await this.#deleteUnused(sourceId)
+    }
   }
 
   /** The newest session of a sandbox. */
@@ -96,12 +111,12 @@ export class SandboxSessions {
 
   /** Forks a session as a sandbox of its own. */
   forkAs(id: string, session: Session): Promise<Session> {
-    return session.fork({ newTags: tagsOf(id, 'live') })
+    return forkWithCommit(session, { newTags: tagsOf(id, 'live') })
   }
 
   /** Forks a session as a snapshot, which outlives it. */
   async snapshot(id: string, session: Session, label: string | undefined): Promise<Session> {
-    const fork = await session.fork({
+    const fork = await forkWithCommit(session, {
       newTags: tagsOf(id, 'snapshot'),
       ...(label !== undefined && { metadata: { label } }),
     })
@@ -137,9 +152,34 @@ export class SandboxSessions {
   }
 
   async #deleteEach(id: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<void> {
+    const sources = new Set<string>()
     for (const kind of kinds)
-      for (const { id: sessionId } of await untilAborted(this.#list(id, kind), signal))
+      for (const { id: sessionId, tags } of await untilAborted(this.#list(id, kind), signal)) {
         await this.delete(sessionId)
+        const { [sourceTag]: sourceId } = tags
+        if (sourceId !== undefined) sources.add(sourceId)
+      }
+    for (const sourceId of sources) await this.#deleteUnused(sourceId)
+  }
+
+  /** Deletes a session that no sandbox got, with its source if no other one is on it. */
+  async discard(session: Session): Promise<void> {
+    const { [sourceTag]: sourceId } = (await session.get()).tags
+    await this.delete(session.id)
+    if (sourceId !== undefined) await this.#deleteUnused(sourceId)
+  }
+
+  /** Deletes a source that this adapter created, once no sandbox and no snapshot is on it. */
+  async #deleteUnused(sourceId: string): Promise<void> {
+    const { sessions, sources } = this.#engine
+    const used = await sessions.list({ filter: `${sourceTag}=${sourceId}`, pageSize: 1 })
+    if (used.sessions.length > 0 || this.#imports.has(sourceId)) return
+    for (const [key, id] of this.#sources) if (id === sourceId) this.#sources.delete(key)
+    try {
+      await sources.delete(sourceId)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.reason !== 'SOURCE_NOT_FOUND') throw error
+    }
   }
 
   /** Deletes a session. One that is deleted already is no error. */
@@ -162,13 +202,19 @@ export class SandboxSessions {
     return found
   }
 
-  /** The source of a place, which later imports use again. */
-  async #sourceOf(kind: 'git' | 'directory', place: string): Promise<string> {
+  /** The source of a place, which later imports use again. It stays until the import has ended. */
+  async #claimSource(kind: 'git' | 'directory', place: string): Promise<string> {
     const key = `${kind} ${place}`
     const known = this.#sources.get(key)
-    if (known !== undefined) return known
-    const { sourceId } = await this.#engine.sources.create({ displayName: place, ...originOf(kind, place) })
+    const sourceId = known ?? (await this.#createSource(kind, place))
+    // Nothing is awaited from here to the claim, so a known source cannot be deleted meanwhile.
     if (this.#sources.size < limits.repositories) this.#sources.set(key, sourceId)
+    this.#imports.set(sourceId, (this.#imports.get(sourceId) ?? 0) + 1)
+    return sourceId
+  }
+
+  async #createSource(kind: 'git' | 'directory', place: string): Promise<string> {
+    const { sourceId } = await this.#engine.sources.create({ displayName: place, ...originOf(kind, place) })
     return sourceId
   }
 }

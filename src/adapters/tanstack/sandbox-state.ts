@@ -44,6 +44,11 @@ export class SandboxState {
     return newest
   }
 
+  /** Runs a change of the session. A clone that replaces the session waits for its end. */
+  async change<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.#sessions.changes.change(this.id, () => work(this.session))
+  }
+
   get env(): ReadonlyMap<string, string> {
     return this.#env
   }
@@ -59,9 +64,11 @@ export class SandboxState {
 
   /** Runs a command with the variables of the sandbox. */
   async run(command: string, { env, ...context }: CommandContext): Promise<CommandOutcome> {
-    const exec = this.requireExec()
+    this.requireExec()
     const all = { ...Object.fromEntries(this.#env), ...env }
-    const outcome: unknown = await exec(command, { ...context, env: all })
+    const outcome: unknown = await this.#sessions.changes.command(this.id, async () =>
+      this.requireExec()(command, { ...context, env: all }),
+    )
     if (!isOutcome(outcome))
       throw invalid(
         'exec',

@@ -1,13 +1,26 @@
-import type { RewindFilesResult } from '@anthropic-ai/claude-agent-sdk'
 import type { SessionApi } from '../../engine/index.js'
 import { invalid, Shape } from '../../engine/ports.js'
 import { limits } from './limits.js'
-import { checkMessageId, checkpointOf } from './turns.js'
+import { checkMessageId, checkpointOf } from './turn-checkpoints.js'
 
 /** Options of `rewindFiles`. */
 export interface RewindOptions {
   /** true: says what would change, and changes nothing; false by default. */
   readonly dryRun?: boolean
+}
+
+/** The outcome of `rewindFiles`. */
+export interface RewindResult {
+  /** Whether there is a checkpoint of the message. Without one, nothing changed. */
+  readonly canRewind: boolean
+  /** Why there was no rewind. */
+  readonly error?: string
+  /** The files that the rewind changes, at most 10,000. */
+  readonly filesChanged?: string[]
+  /** The lines that the rewind adds. */
+  readonly insertions?: number
+  /** The lines that the rewind removes. */
+  readonly deletions?: number
 }
 
 const optionsShape = new Shape<RewindOptions>({ dryRun: true })
@@ -17,7 +30,7 @@ export async function rewind(
   session: SessionApi,
   userMessageId: string,
   options: RewindOptions,
-): Promise<RewindFilesResult> {
+): Promise<RewindResult> {
   const { dryRun = false } = optionsShape.read(options, 'options')
   if (typeof dryRun !== 'boolean') throw invalid('dryRun', 'must be true or false')
   checkMessageId('userMessageId', userMessageId)

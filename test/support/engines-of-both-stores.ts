@@ -1,0 +1,35 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { openEngine, type Engine } from '../../src/index.js'
+import { temporaryDirectory } from './temporary-directory.js'
+
+/** For `describe.each`: the names of the stores, and the places of their engines. */
+export const bothStores = [
+  ['memory', 0],
+  ['level', 1],
+] as const
+
+/** Engines in memory and on LevelDB. */
+export interface BothEngines {
+  readonly engines: readonly [memory: Engine, level: Engine]
+  /** The directory of the store, for further files of a test. */
+  readonly directory: string
+  /** Closes the engines, and removes the directory. */
+  close(): Promise<void>
+}
+
+/** Opens an engine in memory, and one on LevelDB in a directory of its own. */
+export async function openBothEngines(): Promise<BothEngines> {
+  const directory = await mkdtemp(join(temporaryDirectory(), 'both-stores-'))
+  const storage = levelStorage(join(directory, 'data'), { durability: 'relaxed' })
+  const engines = [await openEngine(), await openEngine({ storage })] as const
+  return {
+    engines,
+    directory,
+    close: async () => {
+      for (const engine of engines) await engine.close()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
