@@ -16,7 +16,7 @@ export const levelLimits = {
   expectedFrameBytes: 256,
   /**
    * For this long after a check of the place, in milliseconds, no other process can have opened the store and written to
-   * it. A steady writer checks once for each write.
+   * it. A steady writer checks about once in this time.
    */
   placeHoldsMs: 1,
   /** The most pieces that one system call accepts. */
