@@ -491,6 +491,8 @@ export const limits = {
   prunedAtFirst: 16,
   /** The most records of a ledger that are merged into one. */
   recordsPerCompaction: 16_384,
+  /** Contents in a record of a ledger that several commits share. Each of them stores the record again. */
+  blobsPerSharedRecord: 8,
   /** Contents in one merged record of a ledger. */
   blobsPerLedgerRecord: 4096,
   /** Fewer commits of a ledger are not merged, unless some of their contents were deleted. */
