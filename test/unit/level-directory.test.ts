@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync } 
 import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
@@ -300,6 +301,39 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
       expect((await checkStore(`${data}.old`)).findings).toEqual([])
     },
   )
+
+  test('rejects commits from the next turn on, and keeps those that it accepted in the turn of the move', async () => {
+    const store = await openSmall(data, { hold })
+    await store.commit(put('a'))
+    renameSync(data, `${data}.old`)
+    const inTheTurn = await store.commit(put('b')).catch(reasonOf)
+    expect([true, 'STORE_MOVED']).toContain(inTheTurn)
+    await nextTurn()
+    expect(await store.commit(put('c')).catch(reasonOf)).toMatch(/^STORE_(MOVED|FAILED)$/)
+    await store.close()
+    const moved = await openSmall(`${data}.old`)
+    for (const key of inTheTurn === true ? ['~a', '~b'] : ['~a'])
+      expect(await moved.get(key)).toHaveLength(300)
+    await moved.close()
+    expect(await readdir(directory)).toEqual(['data.old'])
+  })
+
+  test('rejects commits of a writer that never leaves its turn, soon after the move', async () => {
+    const store = await openSmall(data, { hold })
+    await store.commit(put('a'))
+    renameSync(data, `${data}.old`)
+    const accepted: string[] = []
+    let reason: unknown = true
+    for (let n = 0; reason === true && n < 100_000; n++) {
+      reason = await store.commit(put(`k${n}`)).catch(reasonOf)
+      if (reason === true) accepted.push(`~k${n}`)
+    }
+    expect(reason).toBe('STORE_MOVED')
+    await store.close()
+    const moved = await openSmall(`${data}.old`)
+    for (const key of accepted) expect(await moved.get(key)).toHaveLength(300)
+    await moved.close()
+  })
 
   test('continues when its directory is back', async () => {
     const store = await openSmall(data, { hold })

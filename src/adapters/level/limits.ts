@@ -16,9 +16,15 @@ export const levelLimits = {
   expectedFrameBytes: 256,
   /**
    * For this long after a check of the place, in milliseconds, no other process can have opened the store and written to
-   * it. A steady writer checks once for each write.
+   * it. A steady writer checks about once in this time.
    */
   placeHoldsMs: 1,
+  /** Memory that small frames share. */
+  slabBytes: 256 * 1024,
+  /** A frame above this has memory of its own. */
+  slabShareBytes: 16 * 1024,
+  /** Checksums of up to this many bytes are computed without a call of zlib. */
+  checksumBytes: 64,
   /** The most pieces that one system call accepts. */
   piecesPerWrite: 1024,
   /** Writes of up to this size are synchronous, because starting them on another thread takes longer. */

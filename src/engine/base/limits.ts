@@ -321,8 +321,15 @@ export const limits = {
   expirySecondLookMs: 600_000,
   /** Sessions remembered in memory because they were used while the wall clock had jumped. */
   unsureUses: 10_000,
-  /** Events between two snapshots of a session on a durable store. */
+  /** Events between two snapshots of a session on a durable store, if its snapshots are small. */
   eventsPerSnapshot: 2000,
+  /**
+   * Size of a snapshot, in characters of its nodes, for which the session has one event more between two snapshots. The
+   * replay of an event takes about as long as storing three times as much.
+   */
+  snapshotSizePerEvent: 512,
+  /** The most events between two snapshots of a session, however large they are. */
+  eventsPerSnapshotMax: 16_000,
   /** Roots of checkpoints kept in memory per session. Replay finds older ones again. */
   pinnedRoots: 4096,
   /**
@@ -486,6 +493,8 @@ export const limits = {
   prunedAtFirst: 16,
   /** The most records of a ledger that are merged into one. */
   recordsPerCompaction: 16_384,
+  /** Contents in a record of a ledger that several commits share. Each of them stores the record again. */
+  blobsPerSharedRecord: 8,
   /** Contents in one merged record of a ledger. */
   blobsPerLedgerRecord: 4096,
   /** Fewer commits of a ledger are not merged, unless some of their contents were deleted. */

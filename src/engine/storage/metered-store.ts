@@ -26,9 +26,9 @@ export interface StoredAmount {
 }
 
 /**
- * The store as one tenant uses it. Each commit with blobs also records, atomically, that the tenant wrote
- * them and when. On a durable store, a blob counts once for a tenant, no matter how often it was written or
- * how many sessions have it.
+ * The store as one tenant uses it. Each commit with blobs also records, atomically, that the tenant wrote them and when.
+ * A few commits share a record: each of them stores it again, with its own blobs added. On a durable store, a blob counts
+ * once for a tenant, no matter how often it was written or how many sessions have it.
  */
 export interface MeteredStore extends Store {
   /**
@@ -51,6 +51,11 @@ export interface MeteredStore extends Store {
   /** All contents that the tenant stored, including deleted ones, in no particular order. */
   amounts(): AsyncIterable<StoredAmount>
   /**
+   * Makes the next commits of all tenants begin new records. Call this before making the id for `compactAmounts`, and
+   * await all queued commits between the two.
+   */
+  beginRecords(): void
+  /**
    * Rewrites the records before `id` in a shorter form. Contents that are not kept count as deleted now.
    * `isKept` is not called for contents that were recorded later.
    */
@@ -68,6 +73,7 @@ export function meteredStores(
   budgets?: ByteBudgets,
 ): (tenantKey: string) => MeteredStore {
   const stores = new Map<string, MeteredStore>()
+  const ledgers: Ledger[] = []
   let counted: Promise<void> | undefined
   const counting = (): Promise<void> => {
     if (counted !== undefined) return counted
@@ -80,7 +86,7 @@ export function meteredStores(
   return (tenantKey) => {
     let metered = stores.get(tenantKey)
     if (metered === undefined) {
-      metered = meter(store, environment, ids, tenantKey, budgets)
+      metered = meter({ store, environment, ids, tenantKey, budgets, ledgers })
       if (budgets !== undefined) {
         metered.admit = (blobs) => budgets.admit(tenantKey, blobs)
         metered.counted = counting
@@ -118,16 +124,21 @@ export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<
   }
 }
 
-function meter(
-  store: Store,
-  environment: Environment,
-  ids: IdSource,
-  tenantKey: string,
-  budgets: ByteBudgets | undefined,
-): MeteredStore {
-  const ledger = store.capabilities.durable
+interface Metering {
+  readonly store: Store
+  readonly environment: Environment
+  readonly ids: IdSource
+  readonly tenantKey: string
+  readonly budgets: ByteBudgets | undefined
+  /** The ledgers of all tenants. */
+  readonly ledgers: Ledger[]
+}
+
+function meter({ store, environment, ids, tenantKey, budgets, ledgers }: Metering): MeteredStore {
+  const ledger: Ledger = store.capabilities.durable
     ? new StoredLedger(store, environment, ids, tenantKey)
     : new MinuteLedger(environment)
+  ledgers.push(ledger)
   return {
     ...wrapped(store, {
       commit: (commit) => {
@@ -144,14 +155,34 @@ function meter(
       ledger.wrote(bytes)
     },
     amounts: () => ledger.amounts(),
+    beginRecords: () => {
+      for (const each of ledgers) each.beginRecord()
+    },
     compactAmounts: (id, isKept) => ledger.compact(id, isKept),
   }
 }
 
-/** The stored record of one commit: a time, then for each blob the first digits of its hash and its size. */
+/** What a tenant wrote, and when. */
+interface Ledger {
+  /** Commits to the store, and records the blobs of the commit. */
+  commit(store: Store, commit: StoreCommit): Promise<boolean>
+  wrote(bytes: number): void
+  /** Makes the next commit begin a new record. */
+  beginRecord(): void
+  amounts(): AsyncIterable<StoredAmount>
+  compact(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
+}
+
+/**
+ * The stored record of one commit with many blobs: a time, then for each blob the first digits of its hash and its
+ * size. Earlier versions stored such a record for each commit.
+ */
 type WrittenBlobs = readonly [at: number, ...hashesAndSizes: (string | number)[]]
 
-/** The record after a collection: each content once, and the bytes of deleted contents summed by hour. */
+/**
+ * The record of a few commits, and after a collection of many: each content once, and the bytes of deleted contents
+ * summed by hour.
+ */
 interface CompactedBlobs {
   readonly kept: readonly (readonly [at: number, hash: string, bytes: number, times: number])[]
   readonly gone: readonly GoneBytes[]
@@ -165,12 +196,25 @@ const idDigits = 16
 /** Hex digits of a hash: 96 bits distinguish the blobs of a tenant. */
 export const hashDigits = 24
 
-/** Keeps a record for each commit with blobs. Writing it needs no reads. */
-class StoredLedger {
+/** A record that the next commits store again, with their blobs added. */
+interface OpenRecord {
+  readonly key: string
+  /** The blobs of the record. */
+  count: number
+  /** The JSON of a {@link CompactedBlobs}, without its end. */
+  json: string
+}
+
+/**
+ * Keeps a record of all commits with blobs. Writing it needs no reads. A few commits share a record, because the index
+ * then has one key for all of them. A crash loses no blob of a stored commit: each commit has the whole record.
+ */
+class StoredLedger implements Ledger {
   readonly #store: Store
   readonly #environment: Environment
   readonly #ids: IdSource
   readonly #tenantKey: string
+  #open: OpenRecord | undefined
 
   constructor(store: Store, environment: Environment, ids: IdSource, tenantKey: string) {
     this.#store = store
@@ -181,14 +225,44 @@ class StoredLedger {
 
   /** Returns the store's own promise, so that commits are acknowledged in order. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
-    const written: [number, ...(string | number)[]] = [this.#environment.wallClockMs()]
-    for (const { hash, bytes } of commit.blobs ?? [])
-      written.push(hash.slice(0, hashDigits), bytes.byteLength)
-    const key = keys.writtenBlobs(this.#tenantKey, this.#ids.newId().slice(0, idDigits))
-    return store.commit({ ...commit, put: [...(commit.put ?? []), [key, written satisfies WrittenBlobs]] })
+    const { blobs = [], put } = commit
+    const at = this.#environment.wallClockMs()
+    if (blobs.length >= limits.blobsPerSharedRecord) {
+      const written: [number, ...(string | number)[]] = [at]
+      for (const { hash, bytes } of blobs) written.push(hash.slice(0, hashDigits), bytes.byteLength)
+      return store.commit(withRecord(commit, put, [this.#newKey(), written satisfies WrittenBlobs]))
+    }
+    const record = this.#recordFor(blobs.length)
+    for (const { hash, bytes } of blobs) {
+      const comma = record.count++ === 0 ? '' : ','
+      record.json += `${comma}[${at},"${hash.slice(0, hashDigits)}",${bytes.byteLength},1]`
+    }
+    const stored = store.commit(withRecord(commit, put, [record.key, `${record.json}]}`]))
+    const leave = (): void => {
+      if (this.#open === record) this.#open = undefined
+    }
+    // The blobs of a failed commit must not be in the records of later ones.
+    stored.then((isStored) => {
+      if (!isStored) leave()
+    }, leave)
+    return stored
   }
 
   wrote(): void {}
+
+  beginRecord(): void {
+    this.#open = undefined
+  }
+
+  #recordFor(count: number): OpenRecord {
+    const open = this.#open
+    if (open !== undefined && open.count + count <= limits.blobsPerSharedRecord) return open
+    return (this.#open = { key: this.#newKey(), count: 0, json: '{"gone":[],"kept":[' })
+  }
+
+  #newKey(): string {
+    return keys.writtenBlobs(this.#tenantKey, this.#ids.newId().slice(0, idDigits))
+  }
 
   async compact(id: string, isKept: (hashDigits: string) => boolean): Promise<void> {
     const prefix = keys.allWrittenBlobs(this.#tenantKey)
@@ -229,6 +303,14 @@ class StoredLedger {
       }
     }
   }
+}
+
+function withRecord(
+  commit: StoreCommit,
+  put: StoreCommit['put'],
+  record: readonly [string, string | object],
+): StoreCommit {
+  return { ...commit, put: put === undefined ? [record] : [...put, record] }
 }
 
 const isCompacted = isWith<CompactedBlobs>({
@@ -321,7 +403,7 @@ interface Minute {
  * The ledger of a store that is not durable. Such a store keeps a copy of content for each write, so this
  * ledger sums up the writes of each minute.
  */
-class MinuteLedger {
+class MinuteLedger implements Ledger {
   readonly #environment: Environment
   readonly #minutes = new Map<number, Minute>()
 
@@ -333,6 +415,8 @@ class MinuteLedger {
     for (const { bytes } of commit.blobs ?? []) this.wrote(bytes.byteLength)
     return store.commit(commit)
   }
+
+  beginRecord(): void {}
 
   wrote(bytes: number): void {
     const at = this.#environment.wallClockMs()

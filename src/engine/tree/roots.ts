@@ -17,8 +17,11 @@ export abstract class RootStore {
     if (this.#loaded.get(address)?.deref() === undefined) this.#loaded.delete(address)
   })
 
-  /** Resolves when the root can be loaded again from the result, which represents the root in records. */
-  abstract save(root: Dir): Promise<EncodedNode>
+  /**
+   * Resolves when the root can be loaded again from the result, which represents the root in records. `wrote` receives
+   * the size of the JSON of the nodes that had to be stored, in characters.
+   */
+  abstract save(root: Dir, wrote?: (size: number) => void): Promise<EncodedNode>
 
   /** Keeps a root in memory for as long as the engine, where the store does not have it. */
   abstract retain(root: Dir): void

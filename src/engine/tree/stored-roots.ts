@@ -40,8 +40,8 @@ export class StoredRoots extends RootStore {
    * Resolves when the new nodes of the root are stored. All its other nodes are stored or were queued
    * earlier.
    */
-  async save(root: Dir): Promise<EncodedNode> {
-    const turn = this.#flushing.then(() => this.#flush(root))
+  async save(root: Dir, wrote?: (size: number) => void): Promise<EncodedNode> {
+    const turn = this.#flushing.then(() => this.#flush(root, wrote))
     this.#flushing = turn.then(
       () => undefined,
       () => undefined,
@@ -65,7 +65,7 @@ export class StoredRoots extends RootStore {
   }
 
   /** Resolves when the nodes are in the store's queue. `stored` resolves when they are stored. */
-  async #flush(root: Dir): Promise<{ stored: Promise<void> }> {
+  async #flush(root: Dir, wrote: ((size: number) => void) | undefined): Promise<{ stored: Promise<void> }> {
     const failures = this.#failures
     const flushed: Flushed[] = []
     const nodes: [string, string][] = []
@@ -79,6 +79,7 @@ export class StoredRoots extends RootStore {
       }),
       this.#environment,
     )
+    wrote?.(nodes.reduce((size, [, json]) => size + json.length, 0))
     const stored = this.#commit(nodes, failures)
       .then(() => {
         for (const { node, length } of flushed) this.#nodes.add(node, length)

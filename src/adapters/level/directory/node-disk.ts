@@ -1,4 +1,4 @@
-import { constants, readSync, writevSync } from 'node:fs'
+import { constants, readSync, writeSync, writevSync } from 'node:fs'
 import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -83,6 +83,15 @@ class NodeFile implements DiskFile {
 
   async write(position: number, pieces: readonly Uint8Array[]): Promise<void> {
     let at = position
+    const [only] = pieces
+    if (only !== undefined && pieces.length === 1 && only.length <= levelLimits.syncWriteBytes) {
+      for (let done = 0; done < only.length;) {
+        const written = writeSync(this.#handle.fd, only, done, only.length - done, position + done)
+        if (written === 0) throw new Error('nothing was written')
+        done += written
+      }
+      return
+    }
     for (let i = 0; i < pieces.length; i += levelLimits.piecesPerWrite) {
       let left: readonly Uint8Array[] = pieces.slice(i, i + levelLimits.piecesPerWrite)
       for (let length = lengthOf(left); length > 0; length = lengthOf(left)) {

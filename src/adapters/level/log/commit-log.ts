@@ -50,6 +50,8 @@ export class CommitLog {
    */
   #syncing: Promise<void> = Promise.resolve()
   #checkedAt = -Infinity
+  /** Whether the event loop has not begun another turn since the last check of the place. */
+  #isCheckedTurn = false
 
   constructor(segments: Segments, replayed: Replayed, options: CommitLogOptions) {
     this.#segments = segments
@@ -79,12 +81,12 @@ export class CommitLog {
       chain = sealed.checksum
       appended.push({ frame, offset: begin, place: { segment: head.segment, offset, commit, chain } })
     }
-    if (performance.now() - this.#checkedAt > levelLimits.placeHoldsMs) this.#checkPlace()
+    this.#checkPlaceIfDue()
     await head.file.write(head.end, pieces)
     if (this.#options.sync) await this.#syncHead()
     // The directory may have moved during the write. Then the next opener would not find these frames, so
     // they must not be acknowledged.
-    this.#checkPlace()
+    this.#checkPlaceIfDue()
     head.end = offset
     this.place = { segment: head.segment, offset, commit, chain }
     if (this.#options.sync) this.#noteSynced(this.place)
@@ -141,9 +143,25 @@ export class CommitLog {
     await this.#segments.noteSynced(this.#syncedTo)
   }
 
+  /**
+   * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn of the
+   * event loop: code that waited for the move of the directory runs in a later turn.
+   */
+  #checkPlaceIfDue(): void {
+    if (!this.#isCheckedTurn || performance.now() - this.#checkedAt > levelLimits.placeHoldsMs)
+      this.#checkPlace()
+  }
+
   #checkPlace(): void {
     this.#options.checkPlace()
     this.#checkedAt = performance.now()
+    if (this.#isCheckedTurn) return
+    this.#isCheckedTurn = true
+    setImmediate(this.#endTurn).unref()
+  }
+
+  readonly #endTurn = (): void => {
+    this.#isCheckedTurn = false
   }
 
   async #syncHead(): Promise<void> {

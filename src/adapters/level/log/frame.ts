@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { crc32 } from 'node:zlib'
 import { levelLimits } from '../limits.js'
+import { checksum } from './checksum.js'
 import {
   blobKeyBytes,
   blobPieceBytes,
@@ -42,7 +42,7 @@ export class FrameBuilder {
    * needed.
    */
   constructor(expected: number = levelLimits.expectedFrameBytes) {
-    this.#bytes = Buffer.allocUnsafe(frameHeaderBytes + expected)
+    this.#bytes = memoryFor(frameHeaderBytes + expected)
   }
 
   get length(): number {
@@ -77,7 +77,7 @@ export class FrameBuilder {
     for (let piece = 0; piece < pieceCount(content.length); piece++) {
       const from = at + headBytes + piece * blobPieceBytes
       const to = Math.min(from + blobPieceBytes, this.#end)
-      place = this.#bytes.writeUInt32LE(crc32(this.#bytes.subarray(from, to)), place)
+      place = this.#bytes.writeUInt32LE(checksum(this.#bytes, from, to), place)
     }
     this.#finish(entryKind.blob, key, at, at + headBytes)
   }
@@ -88,15 +88,22 @@ export class FrameBuilder {
     const at = this.#end
     this.#bytes.set(entry, at)
     this.#end += entry.length
-    this.#checksum = crc32(this.#bytes.subarray(at, at + entryHeadBytes), this.#checksum)
+    this.#checksum = checksum(this.#bytes, at, at + entryHeadBytes, this.#checksum)
     this.entries.push({ kind, key, at, length: entry.length })
   }
 
   /** Completes the frame with its header. Returns its bytes, and the checksum that the next frame records. */
   seal(place: FramePlace, seed: number): { readonly bytes: Buffer; readonly checksum: number } {
     const bytes = this.#bytes.subarray(0, this.#end)
-    const header = { ...place, bodyBytes: this.#end - frameHeaderBytes, entries: this.entries.length }
-    return { bytes, checksum: writeFrameHeader(bytes, { ...header, bodyChecksum: this.#checksum }, seed) }
+    const header = {
+      bodyBytes: this.#end - frameHeaderBytes,
+      commit: place.commit,
+      syncedTo: place.syncedTo,
+      entries: this.entries.length,
+      bodyChecksum: this.#checksum,
+      chain: place.chain,
+    }
+    return { bytes, checksum: writeFrameHeader(bytes, header, seed) }
   }
 
   #begin(kind: EntryKind, key: string, valueBytes: number, length: number): number {
@@ -112,17 +119,31 @@ export class FrameBuilder {
 
   #finish(kind: EntryKind, key: string, at: number, checkedEnd: number): void {
     this.#bytes.writeUInt32LE(entryChecksum(kind, this.#bytes, at, checkedEnd), at + 1)
-    this.#checksum = crc32(this.#bytes.subarray(at, at + entryHeadBytes), this.#checksum)
+    this.#checksum = checksum(this.#bytes, at, at + entryHeadBytes, this.#checksum)
     this.entries.push({ kind, key: indexKey(kind, key), at, length: this.#end - at })
   }
 
   #reserve(length: number): void {
     const needed = this.#end + length
     if (needed <= this.#bytes.length) return
-    const larger = Buffer.allocUnsafe(Math.max(needed, this.#bytes.length * 2))
+    const larger = memoryFor(Math.max(needed, this.#bytes.length * 2))
     this.#bytes.copy(larger, 0, 0, this.#end)
     this.#bytes = larger
   }
+}
+
+let slab = Buffer.alloc(0)
+let slabUsed = 0
+
+/** Memory for a frame. Small frames share a slab, which costs less than the same memory in small pieces. */
+function memoryFor(length: number): Buffer {
+  if (length > levelLimits.slabShareBytes) return Buffer.allocUnsafeSlow(length)
+  if (slabUsed + length > slab.length) {
+    slab = Buffer.allocUnsafeSlow(levelLimits.slabBytes)
+    slabUsed = 0
+  }
+  slabUsed += length
+  return slab.subarray(slabUsed - length, slabUsed)
 }
 
 /**
@@ -132,16 +153,16 @@ export class FrameBuilder {
 export function readFrame(bytes: Buffer, at: number, header: FrameHeader): readonly FrameEntry[] | undefined {
   const end = at + frameHeaderBytes + header.bodyBytes
   const entries: FrameEntry[] = []
-  let checksum = 0
+  let heads = 0
   let place = at + frameHeaderBytes
   while (place < end) {
     const entry = readEntry(bytes, place, end)
     if (entry === undefined) return undefined
-    checksum = crc32(bytes.subarray(place, place + entryHeadBytes), checksum)
+    heads = checksum(bytes, place, place + entryHeadBytes, heads)
     entries.push({ kind: entry.kind, key: entry.key, at: place - at, length: entry.length })
     place += entry.length
   }
-  return entries.length === header.entries && checksum === header.bodyChecksum ? entries : undefined
+  return entries.length === header.entries && heads === header.bodyChecksum ? entries : undefined
 }
 
 export interface Entry {
@@ -160,11 +181,9 @@ export function readEntry(bytes: Buffer, at: number, limit: number): Entry | und
   if (head.kind === entryKind.blob) {
     const valueBytes = at + head.length - head.valueAt
     for (let from = 0; from < valueBytes; from += blobPieceBytes) {
-      const piece = bytes.subarray(
-        head.valueAt + from,
-        head.valueAt + Math.min(from + blobPieceBytes, valueBytes),
-      )
-      if (crc32(piece) !== pieceChecksum(bytes, at, from / blobPieceBytes)) return undefined
+      const to = Math.min(from + blobPieceBytes, valueBytes)
+      const found = checksum(bytes, head.valueAt + from, head.valueAt + to)
+      if (found !== pieceChecksum(bytes, at, from / blobPieceBytes)) return undefined
     }
   }
   return head

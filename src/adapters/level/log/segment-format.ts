@@ -5,6 +5,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
+import { checksum } from './checksum.js'
 
 export const segmentHeaderBytes = 64
 export const frameHeaderBytes = 40
@@ -101,16 +102,16 @@ export function writeFrameHeader(bytes: Buffer, header: Omit<FrameHeader, 'check
   bytes.writeUInt32LE(header.entries, 24)
   bytes.writeUInt32LE(header.bodyChecksum, 28)
   bytes.writeUInt32LE(header.chain, 32)
-  const checksum = crc32(bytes.subarray(0, 36), seed)
-  bytes.writeUInt32LE(checksum, 36)
-  return checksum
+  const headerChecksum = checksum(bytes, 0, 36, seed)
+  bytes.writeUInt32LE(headerChecksum, 36)
+  return headerChecksum
 }
 
 /** Undefined unless an intact header is at `at`. */
 export function readFrameHeader(bytes: Buffer, at: number, seed: number): FrameHeader | undefined {
   if (at + frameHeaderBytes > bytes.length || bytes.readUInt32LE(at) !== frameMagic) return undefined
-  const checksum = bytes.readUInt32LE(at + 36)
-  if (crc32(bytes.subarray(at, at + 36), seed) !== checksum) return undefined
+  const headerChecksum = bytes.readUInt32LE(at + 36)
+  if (checksum(bytes, at, at + 36, seed) !== headerChecksum) return undefined
   return {
     bodyBytes: bytes.readUInt32LE(at + 4),
     commit: readLong(bytes, at + 8),
@@ -118,7 +119,7 @@ export function readFrameHeader(bytes: Buffer, at: number, seed: number): FrameH
     entries: bytes.readUInt32LE(at + 24),
     bodyChecksum: bytes.readUInt32LE(at + 28),
     chain: bytes.readUInt32LE(at + 32),
-    checksum,
+    checksum: headerChecksum,
   }
 }
 
@@ -148,7 +149,7 @@ export function blobBytesOf(entryLength: number): number {
  * their own.
  */
 export function entryChecksum(kind: number, bytes: Uint8Array, at: number, end: number): number {
-  return crc32(bytes.subarray(at + 5, end), kind)
+  return checksum(bytes, at + 5, end, kind)
 }
 
 /**

@@ -242,6 +242,7 @@ async function deleteScans({ core, counts, signal }: Run): Promise<void> {
 async function sweepUnmarked(run: Run): Promise<void> {
   const { core, signal } = run
   using _ = core.pins.pin({ writesSince: 'the oldest pin' })
+  core.store.beginRecords()
   const before = core.ids.newId()
   const marker = new Marker(core, signal, run.markBytes)
   // Read in the same turn as the pin: trees that enter memory later were written after it.

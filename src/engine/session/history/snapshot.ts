@@ -31,7 +31,8 @@ export async function writeSnapshot(core: Core, live: LiveSession): Promise<void
 async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   const { seq, lastEventAt: at, chain } = live
   const made = live.tree.madeBytes
-  const root = await core.roots.save(live.tree.freeze())
+  let size = 0
+  const root = await core.roots.save(live.tree.freeze(), (wrote) => (size = wrote))
   // The session may have been dropped because one of its changes was not stored. A deleted session gets no
   // snapshot either.
   if (live.discarded !== undefined) return
@@ -39,4 +40,5 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   await core.store.commit({ put: [[keys.snapshot(live.id, seq), snapshot]] })
   live.snapshotSeq = seq
   live.storedBytes = made
+  live.snapshotSize = size
 }

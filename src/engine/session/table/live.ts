@@ -58,6 +58,8 @@ export class LiveSession {
   activityStoredAt: number
   /** The newest event that a stored snapshot covers. */
   snapshotSeq: number
+  /** The size of the nodes that the newest snapshot of this process stored, in characters. */
+  snapshotSize = 0
   /** Settles, without an error, when the current snapshot is stored or has failed. */
   snapshotting: Promise<void> | undefined = undefined
   /**

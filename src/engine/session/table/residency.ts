@@ -43,11 +43,15 @@ export class Residency {
 
   /**
    * Whether the session needs a new snapshot, so that opening it replays few events and stored nodes can be
-   * unloaded.
+   * unloaded. A snapshot that would cost more than the replay of the events waits for further events. It is expected to
+   * cost as much as the one before it.
    */
   wantsSnapshot(live: LiveSession): boolean {
     if (this.#isTruth) return false
-    return live.seq - live.snapshotSeq >= limits.eventsPerSnapshot || live.unstoredBytes > this.#budgetBytes
+    const events = live.seq - live.snapshotSeq
+    if (events < limits.eventsPerSnapshot) return live.unstoredBytes > this.#budgetBytes
+    const isWorth = live.snapshotSize <= events * limits.snapshotSizePerEvent
+    return isWorth || events >= limits.eventsPerSnapshotMax || live.unstoredBytes > this.#budgetBytes
   }
 
   /** Whether so much of the tree is unstored that changes must wait. */

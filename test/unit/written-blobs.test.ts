@@ -1,0 +1,95 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { keys, limits, prefixEnd } from '../../src/engine/ports.js'
+import { openEngine, type Engine, type Session, type Store } from '../../src/index.js'
+import { FailingStorage } from '../support/failing-storage.js'
+
+describe('the ledger of written contents on a durable store', () => {
+  let directory: string
+  let storage: FailingStorage
+  let store: Store
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'ledger-'))
+    storage = new FailingStorage(levelStorage(join(directory, 'data'), { durability: 'relaxed' }), {
+      recovers: true,
+    })
+    await open()
+    session = await engine.sessions.create()
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  async function open(): Promise<void> {
+    engine = await openEngine({ storage: { open: async () => (store = await storage.open()) } })
+  }
+
+  async function records(): Promise<number> {
+    const gte = keys.everyWrittenBlobs()
+    return (await store.scan({ gte, lt: prefixEnd(gte), limit: 1000 })).length
+  }
+
+  /** Writes this many contents of 10 bytes, each of them new. */
+  async function write(from: number, count: number): Promise<void> {
+    for (let n = from; n < from + count; n++)
+      await session.files.write({ path: `/${n}`, content: `${n}`.padStart(10) })
+  }
+
+  test('has one record for several commits, and counts each of their contents', async () => {
+    const { blobsPerSharedRecord: shared } = limits
+    await write(0, 3 * shared)
+    expect(await records()).toBe(3)
+    await write(0, 1)
+    expect(await records()).toBe(4)
+    const expected = { objectCount: 3 * shared, storedBytes: 30 * shared, logicalBytes: 30 * shared + 10 }
+    expect(await engine.usage.metrics()).toMatchObject(expected)
+    await engine.close()
+    await open()
+    expect(await engine.usage.metrics()).toMatchObject(expected)
+  })
+
+  test('has a record of its own for a commit with many contents', async () => {
+    await write(0, 1)
+    const batch = Array.from({ length: 20 }, (_, n) => ({ write: { path: `/b${n}`, content: `b${n}` } }))
+    await session.files.batch(batch)
+    await write(1, 1)
+    expect(await records()).toBe(2)
+    expect(await engine.usage.metrics()).toMatchObject({ objectCount: 22 })
+  })
+
+  test('forgets contents that a collection deletes, and counts those that are written meanwhile', async () => {
+    await write(0, 3)
+    await session.files.delete({ path: '/0' })
+    await session.files.delete({ path: '/1' })
+    const collecting = engine.collect({ keepRedo: false })
+    await write(3, 2)
+    await collecting
+    expect(await engine.usage.metrics()).toMatchObject({ objectCount: 3, storedBytes: 30 })
+    await write(0, 1)
+    expect(await engine.usage.metrics()).toMatchObject({ objectCount: 4, storedBytes: 40 })
+    await engine.close()
+    await open()
+    expect(await engine.usage.metrics()).toMatchObject({ objectCount: 4, storedBytes: 40 })
+  })
+
+  test.each(['fail', 'pass'] as const)(
+    'leaves out the contents of a commit that did not happen (%s)',
+    async (how) => {
+      await write(0, 2)
+      storage.next = how
+      await expect(write(2, 1)).rejects.toMatchObject({ name: 'EngineError' })
+      storage.next = 'commit'
+      session = await engine.sessions.open(session.id)
+      await write(3, 2)
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 4, storedBytes: 40 })
+    },
+  )
+})
