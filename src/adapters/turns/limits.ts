@@ -4,8 +4,6 @@ export const limits = {
   messages: 1000,
   /** UTF-16 units of the id of a user message. */
   messageIdLength: 200,
-  /** Paths that the result of a rewind lists. */
-  changedFiles: 10_000,
   /** Checkpoints of a session that one read of their listing takes. */
   checkpointsPerPage: 1000,
 } as const

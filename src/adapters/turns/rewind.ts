@@ -1,6 +1,5 @@
 import type { SessionApi } from '../../engine/index.js'
 import { invalid, Shape } from '../../engine/ports.js'
-import { limits } from './limits.js'
 import { checkMessageId, checkpointOf } from './turn-checkpoints.js'
 
 /** Options of `rewindFiles`. */
@@ -37,20 +36,20 @@ export async function rewind(
   const checkpointId = await checkpointOf(session, userMessageId)
   if (checkpointId === undefined)
     return { canRewind: false, error: `No checkpoint was taken before the user message ${userMessageId}.` }
-  const changes = await changesTo(session, { checkpointId })
-  if (!dryRun) await session.withMetadata({ rewoundTo: userMessageId }).restore({ checkpointId })
-  return { canRewind: true, ...changes }
+  const lines = await linesTo(session, { checkpointId })
+  const marked = session.withMetadata({ rewoundTo: userMessageId })
+  const { changes } = await marked.restore({ checkpointId, dryRun, listChanges: true })
+  const files = new Set(changes.filter(({ kind }) => kind !== 'directory').map(({ path }) => path))
+  return { canRewind: true, filesChanged: [...files], ...lines }
 }
 
-/** The files and lines that change on the way from the newest state to a checkpoint. */
-async function changesTo(session: SessionApi, checkpoint: { readonly checkpointId: string }) {
-  const filesChanged: string[] = []
+/** The lines that change on the way from the newest state to a checkpoint. */
+async function linesTo(session: SessionApi, checkpoint: { readonly checkpointId: string }) {
   let [insertions, deletions] = [0, 0]
   // The diff leads from the checkpoint to now, and so do its additions.
   for await (const file of session.diff(checkpoint).files({ renames: 'none' })) {
-    if (filesChanged.length < limits.changedFiles) filesChanged.push(file.path)
     insertions += file.deletions
     deletions += file.additions
   }
-  return { filesChanged, insertions, deletions }
+  return { insertions, deletions }
 }
