@@ -1,5 +1,5 @@
 import { limits } from '../base/limits.js'
-import { decodeText, withoutMark, type ByteText } from './byte-text.js'
+import { decodeText, withoutCarriageReturns, withoutMark, type ByteText } from './byte-text.js'
 import type { LineRange } from './changed-ranges.js'
 import { cutLine } from './line-text.js'
 
@@ -51,21 +51,19 @@ class LineWalk {
 
   /** The lines from `start` to `end`, as far as the text has them. */
   read(start: number, end: number): string[] {
-    const lines: string[] = []
-    while (this.#line <= end && this.#at < this.#text.length) {
-      const lineEnd = this.#text.indexOf('\n', this.#at)
-      const next = lineEnd === -1 ? this.#text.length : lineEnd + 1
-      if (this.#line >= start) lines.push(shownLine(this.#text.slice(this.#at, next)))
-      this.#at = next
-      this.#line++
-    }
-    return lines
+    while (this.#line < start && this.#at < this.#text.length) this.#skipLine()
+    const from = this.#at
+    while (this.#line <= end && this.#at < this.#text.length) this.#skipLine()
+    if (this.#at === from) return []
+    // Decoded together: a part of the whole text would keep all of it in memory.
+    const lines = decodeText(withoutCarriageReturns(this.#text.slice(from, this.#at))).split('\n')
+    if (lines.at(-1) === '') lines.pop()
+    return lines.map((line) => cutLine(line, limits.lineLengthDefault).text)
   }
-}
 
-function shownLine(line: ByteText): string {
-  const text = line.endsWith('\r\n') ? line.slice(0, -2) : line.endsWith('\n') ? line.slice(0, -1) : line
-  // A character of UTF-8 has at most four bytes.
-  const bytes = text.slice(0, 4 * (limits.lineLengthDefault + 1))
-  return cutLine(decodeText(bytes), limits.lineLengthDefault).text
+  #skipLine(): void {
+    const lineEnd = this.#text.indexOf('\n', this.#at)
+    this.#at = lineEnd === -1 ? this.#text.length : lineEnd + 1
+    this.#line++
+  }
 }
