@@ -25,8 +25,7 @@ export const noMetadata: JsonObject = Object.freeze({})
 export function parseJsonObject(field: string, value: unknown): JsonObject {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid(field, `must be an object of JSON, such as { turn: 3 }; it is ${given(value)}`)
-  const text = new Encoder(field).object(value, field, 1)
-  return frozen(JSON.parse(text) as JsonObject) as JsonObject
+  return new Copy(field).object(value, field, 1)
 }
 
 /** A frozen copy of metadata that was read from stored JSON. */
@@ -57,8 +56,8 @@ function isList(value: JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value)
 }
 
-/** Encodes a caller's values, and counts their bytes on the way, so that an oversized object costs little. */
-class Encoder {
+/** Copies a caller's values, and counts their bytes as JSON on the way, so that an oversized object costs little. */
+class Copy {
   readonly #field: string
   #bytes = 0
 
@@ -66,26 +65,29 @@ class Encoder {
     this.#field = field
   }
 
-  object(value: object, at: string, depth: number): string {
+  object(value: object, at: string, depth: number): JsonObject {
     if (depth > limits.metadataDepth) throw tooLarge(this.#field, 'levels', limits.metadataDepth)
     if (!isPlain(value, at)) throw invalid(at, 'must be a plain object, not an instance of a class')
-    const parts: string[] = []
+    const entries: [string, JsonValue][] = []
     this.#count(2)
     for (const [key, one] of readEntries(at, value, 'must be a plain object')) {
       if (one === undefined) continue
       const name = this.#text(key, this.#field)
-      this.#count(parts.length === 0 ? 1 : 2)
-      parts.push(`${name}:${this.#value(one, `${at}.${shown(key)}`, depth + 1)}`)
+      this.#count(entries.length === 0 ? 1 : 2)
+      entries.push([name, this.#value(one, `${at}.${shown(key)}`, depth + 1)])
     }
-    return `{${parts.join(',')}}`
+    return Object.freeze(Object.fromEntries(entries))
   }
 
-  #value(value: unknown, at: string, depth: number): string {
+  #value(value: unknown, at: string, depth: number): JsonValue {
     if (typeof value === 'string') return this.#text(value, at)
     if (typeof value === 'number' && !Number.isFinite(value))
       throw invalid(at, `must be a finite number; it is ${given(value)}`)
-    if (value === null || typeof value === 'boolean' || typeof value === 'number')
-      return this.#counted(JSON.stringify(value))
+    if (value === null || typeof value === 'boolean' || typeof value === 'number') {
+      this.#count(JSON.stringify(value).length)
+      // JSON has no negative zero.
+      return value === 0 ? 0 : value
+    }
     if (typeof value !== 'object')
       throw invalid(
         at,
@@ -94,20 +96,17 @@ class Encoder {
     return Array.isArray(value) ? this.#list(value, at, depth) : this.object(value, at, depth)
   }
 
-  #list(value: readonly unknown[], at: string, depth: number): string {
+  #list(value: readonly unknown[], at: string, depth: number): JsonValue {
     if (depth > limits.metadataDepth) throw tooLarge(this.#field, 'levels', limits.metadataDepth)
     const elements = readList(at, value, limits.metadataBytes, 'elements')
     this.#count(1 + Math.max(1, elements.length))
-    return `[${elements.map((one, index) => this.#value(one, `${at}[${index}]`, depth + 1)).join(',')}]`
+    return Object.freeze(elements.map((one, index) => this.#value(one, `${at}[${index}]`, depth + 1)))
   }
 
   #text(value: string, at: string): string {
     if (value.length > limits.metadataBytes) throw tooLarge(this.#field, 'bytes', limits.metadataBytes)
-    return this.#counted(JSON.stringify(parseText(at, value, limits.metadataBytes)))
-  }
-
-  #counted(text: string): string {
-    this.#count(Buffer.byteLength(text))
+    const text = parseText(at, value, limits.metadataBytes)
+    this.#count(Buffer.byteLength(JSON.stringify(text)))
     return text
   }
 
