@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rename, writeFile } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
 import { inject } from 'vitest'
 
 declare module 'vitest' {
@@ -21,7 +19,16 @@ export interface CompiledSource {
 }
 
 /** The parts of the project to compile, for child processes and workers that cannot load TypeScript. */
-const parts = ['src', 'bench', 'examples', 'test/attack', 'test/crash', 'test/node-fs']
+const parts = [
+  'src',
+  'bench',
+  'examples',
+  'test/attack',
+  'test/crash',
+  'test/model',
+  'test/node-fs',
+  'test/support',
+]
 
 /** The sources as JavaScript, file by file. */
 export async function compileSource(): Promise<CompiledSource> {
@@ -106,20 +113,29 @@ async function bundle(directory: string): Promise<string> {
   )
 }
 
-/** The errors of the compiler; '' if there are none. */
+/**
+ * The errors of the compiler; '' if there are none. Each file is compiled by itself: a compiler that knows types would
+ * read the declarations of every package first.
+ */
 async function compile(directory: string): Promise<string> {
   const root = resolve(import.meta.dirname, '../..')
-  const config = {
-    extends: join(root, 'tsconfig.json'),
-    compilerOptions: { noEmit: false, noCheck: true, sourceMap: true, rootDir: root, outDir: directory },
-    include: parts.map((part) => join(root, part)),
-    exclude: [join(root, 'test/**/*.test.ts')],
-  }
-  const project = join(directory, 'tsconfig.json')
-  await writeFile(project, JSON.stringify(config))
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  return promisify(execFile)(process.execPath, [tsc, '-p', project]).then(
+  const { build } = await import('esbuild')
+  const { globSync } = await import('tinyglobby')
+  return build({
+    absWorkingDir: root,
+    entryPoints: globSync(
+      parts.map((part) => `${part}/**/*.ts`),
+      { cwd: root, ignore: '**/*.test.ts' },
+    ),
+    outdir: directory,
+    outbase: root,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20.19',
+    sourcemap: true,
+    logLevel: 'silent',
+  }).then(
     () => '',
-    (error: Error & { readonly stdout?: string }) => error.stdout || error.message,
+    (error: unknown) => String(error),
   )
 }
