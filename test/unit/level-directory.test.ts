@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync } 
 import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
@@ -316,6 +316,28 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
       expect(await moved.get(key)).toHaveLength(300)
     await moved.close()
     expect(await readdir(directory)).toEqual(['data.old'])
+  })
+
+  test('rejects commits of code that awaited the move', async () => {
+    const store = await openSmall(data, { hold })
+    for (let n = 0; n < 20; n++) {
+      await store.commit(put('a'))
+      await rename(data, `${data}.old`)
+      expect(await store.commit(put('b')).catch(reasonOf)).toBe('STORE_MOVED')
+      await rename(`${data}.old`, data)
+      await store.recover()
+    }
+    // Here, the move runs on another thread while the check is made.
+    for (let n = 0; n < 20; n++) {
+      await sleep(1)
+      const moved = rename(data, `${data}.old`)
+      await store.commit(put('a')).catch(reasonOf)
+      await moved
+      expect(await store.commit(put('b')).catch(reasonOf)).toMatch(/^STORE_(MOVED|FAILED)$/)
+      await rename(`${data}.old`, data)
+      await store.recover()
+    }
+    await store.close()
   })
 
   test('rejects commits of a writer that never leaves its turn, soon after the move', async () => {

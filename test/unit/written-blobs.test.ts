@@ -92,4 +92,31 @@ describe('the ledger of written contents on a durable store', () => {
       expect(await engine.usage.metrics()).toMatchObject({ objectCount: 4, storedBytes: 40 })
     },
   )
+
+  test.each([1, 2])(
+    'leaves out the contents of %i commits that did not happen while others were stored',
+    async (passes) => {
+      const others = await Promise.all(Array.from({ length: 3 }, () => engine.sessions.create()))
+      await write(0, 1)
+      const outcomes: Promise<boolean>[] = []
+      for (const [n, other] of [session, ...others].entries()) {
+        if (n < passes) storage.next = 'pass'
+        const written = other.files.write({ path: '/new', content: `new ${n}`.padStart(10) })
+        outcomes.push(
+          written.then(
+            () => true,
+            () => false,
+          ),
+        )
+      }
+      expect(await Promise.all(outcomes)).toEqual([0, 1, 2, 3].map((n) => n >= passes))
+      session = await engine.sessions.open(session.id)
+      await write(0, 1)
+      const expected = { objectCount: 5 - passes, storedBytes: 10 * (5 - passes) }
+      expect(await engine.usage.metrics()).toMatchObject(expected)
+      await engine.close()
+      await open()
+      expect(await engine.usage.metrics()).toMatchObject(expected)
+    },
+  )
 })

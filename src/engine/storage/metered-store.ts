@@ -201,8 +201,14 @@ interface OpenRecord {
   readonly key: string
   /** The blobs of the record. */
   count: number
-  /** The JSON of a {@link CompactedBlobs}, without its end. */
-  json: string
+  /** For each commit, its part of the list `kept` as JSON. */
+  readonly parts: string[]
+  /** Whether it was stored again without the blobs of a commit that did not happen. */
+  isCorrected: boolean
+}
+
+function jsonOf({ parts }: OpenRecord): string {
+  return `{"gone":[],"kept":[${parts.join()}]}`
 }
 
 /**
@@ -233,19 +239,39 @@ class StoredLedger implements Ledger {
       return store.commit(withRecord(commit, put, [this.#newKey(), written satisfies WrittenBlobs]))
     }
     const record = this.#recordFor(blobs.length)
-    for (const { hash, bytes } of blobs) {
-      const comma = record.count++ === 0 ? '' : ','
-      record.json += `${comma}[${at},"${hash.slice(0, hashDigits)}",${bytes.byteLength},1]`
-    }
-    const stored = store.commit(withRecord(commit, put, [record.key, `${record.json}]}`]))
-    const leave = (): void => {
-      if (this.#open === record) this.#open = undefined
-    }
-    // The blobs of a failed commit must not be in the records of later ones.
-    stored.then((isStored) => {
-      if (!isStored) leave()
-    }, leave)
+    const part = blobs
+      .map(({ hash, bytes }) => `[${at},"${hash.slice(0, hashDigits)}",${bytes.byteLength},1]`)
+      .join()
+    record.count += blobs.length
+    record.parts.push(part)
+    const stored = store.commit(withRecord(commit, put, [record.key, jsonOf(record)]))
+    stored.then(
+      (isStored) => {
+        if (!isStored) this.#withdraw(store, record, part)
+      },
+      () => this.#leave(record),
+    )
     return stored
+  }
+
+  /**
+   * Removes the blobs of a commit that did not happen, because another writer was first. Other commits may have stored
+   * the record with them already. This is not so after a failure, which all later commits share.
+   */
+  #withdraw(store: Store, record: OpenRecord, part: string): void {
+    this.#leave(record)
+    const { key, parts } = record
+    const at = parts.indexOf(part)
+    parts.splice(at, 1)
+    if (at === parts.length && !record.isCorrected) return
+    record.isCorrected = true
+    const correction = parts.length === 0 ? { del: [key] } : { put: [[key, jsonOf(record)] as const] }
+    // If this fails, the next collection removes the blobs.
+    store.commit(correction).catch(() => undefined)
+  }
+
+  #leave(record: OpenRecord): void {
+    if (this.#open === record) this.#open = undefined
   }
 
   wrote(): void {}
@@ -257,7 +283,7 @@ class StoredLedger implements Ledger {
   #recordFor(count: number): OpenRecord {
     const open = this.#open
     if (open !== undefined && open.count + count <= limits.blobsPerSharedRecord) return open
-    return (this.#open = { key: this.#newKey(), count: 0, json: '{"gone":[],"kept":[' })
+    return (this.#open = { key: this.#newKey(), count: 0, parts: [], isCorrected: false })
   }
 
   #newKey(): string {

@@ -1,3 +1,4 @@
+import { nextTick } from 'node:process'
 import { levelLimits } from '../limits.js'
 import type { FrameBuilder } from './frame.js'
 import { FrameScanner } from './frame-scanner.js'
@@ -50,7 +51,7 @@ export class CommitLog {
    */
   #syncing: Promise<void> = Promise.resolve()
   #checkedAt = -Infinity
-  /** Whether the event loop has not begun another turn since the last check of the place. */
+  /** Whether no other callback of the event loop has run since the last check of the place. */
   #isCheckedTurn = false
 
   constructor(segments: Segments, replayed: Replayed, options: CommitLogOptions) {
@@ -144,8 +145,9 @@ export class CommitLog {
   }
 
   /**
-   * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn of the
-   * event loop: code that waited for the move of the directory runs in a later turn.
+   * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn, which
+   * is one callback of the event loop with its microtasks. Code that waited for the move of the directory runs in another
+   * callback.
    */
   #checkPlaceIfDue(): void {
     if (!this.#isCheckedTurn || performance.now() - this.#checkedAt > levelLimits.placeHoldsMs)
@@ -157,7 +159,8 @@ export class CommitLog {
     this.#checkedAt = performance.now()
     if (this.#isCheckedTurn) return
     this.#isCheckedTurn = true
-    setImmediate(this.#endTurn).unref()
+    // An immediate would be too late: the loop runs the callbacks of finished calls first, such as that of the move.
+    nextTick(this.#endTurn)
   }
 
   readonly #endTurn = (): void => {
