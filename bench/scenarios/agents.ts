@@ -30,7 +30,7 @@ const commands = {
 
 /** Calls of tools, compared with the operations that they call. A call costs at most twice as much. */
 async function* toolCalls(context: Context): AsyncGenerator<Row> {
-  const calls = context.count(200)
+  const calls = context.count(2000)
   const files = filesOf(200)
   const path = '/src/d1/3.txt'
   await using engine = await openEngine()
@@ -48,51 +48,54 @@ async function* toolCalls(context: Context): AsyncGenerator<Row> {
   const operations = {
     read: {
       tool: (call: number) => checked(tools.read.call({ file_path: path }, mark(call))),
-      native: () => native.text.readLines({ path }),
+      peers: { 'the operation itself': () => native.text.readLines({ path }) },
     },
     edit: {
       tool: (call: number) =>
         checked(
           tools.edit.call(
-            {
-              file_path: path,
-              old_string: call % 2 === 0 ? 'round' : 'ROUND',
-              new_string: call % 2 === 0 ? 'ROUND' : 'round',
-            },
+            { file_path: path, old_string: changeOf(call).oldText, new_string: changeOf(call).newText },
             mark(call),
           ),
         ),
-      native: (call: number) =>
-        native.text.edit({
-          path,
-          oldText: call % 2 === 0 ? 'round' : 'ROUND',
-          newText: call % 2 === 0 ? 'ROUND' : 'round',
-        }),
+      peers: {
+        'the operation itself': (call: number) => native.text.edit({ path, ...changeOf(call) }),
+        'with id, turn, hunks': (call: number) =>
+          native
+            .group('turn 1')
+            .withMetadata({ callId: `call_${call}` })
+            .text.edit({ path, ...changeOf(call), context: 4 }),
+      },
     },
     grep: {
       tool: (call: number) =>
         checked(tools.grep.call({ pattern: 'value 7', output_mode: 'content' }, mark(call))),
-      native: () => native.text.grep({ pattern: 'value 7' }),
+      peers: { 'the operation itself': () => native.text.grep({ pattern: 'value 7' }) },
     },
   }
-  for (const [name, { tool, native: operation }] of Object.entries(operations)) {
+  for (const [name, { tool, peers }] of Object.entries(operations)) {
     const repeated = (call: (index: number) => Promise<unknown>): Contestant => ({
       count: calls * 2,
       run: async (): Promise<void> => {
         for (let index = 0; index < calls * 2; index++) await call(index)
       },
     })
-    const timings = await race(
-      { ours: repeated(tool), peer: repeated(operation) },
-      { rounds: context.rounds },
-    )
-    yield timingRow({
-      what: `tool: ${name}, with a call id and a turn`,
-      ours: timings.ours,
-      peer: { name: 'the operation itself', timing: timings.peer },
-      clock: 'cpu',
-    })
+    const contestants: Record<string, Contestant> = { ours: repeated(tool) }
+    for (const [peer, operation] of Object.entries(peers)) contestants[peer] = repeated(operation)
+    const { ours, ...timings } = await race(contestants, { rounds: context.rounds })
+    for (const [peer, timing] of Object.entries(timings))
+      yield timingRow({
+        what: `tool: ${name}, with a call id and a turn`,
+        ours: ours!,
+        peer: { name: peer, timing },
+        clock: 'cpu',
+      })
   }
+}
+
+/** An edit that changes the file in each call. */
+function changeOf(call: number): { readonly oldText: string; readonly newText: string } {
+  return call % 2 === 0 ? { oldText: 'round', newText: 'ROUND' } : { oldText: 'ROUND', newText: 'round' }
 }
 
 /** 100 agents on one engine, each in a fork of its own: read, edit, grep, and undo. */
