@@ -1,7 +1,6 @@
 import { getConfig } from '@langchain/langgraph'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import type { SessionApi } from '../../engine/index.js'
-import { invalid } from '../../engine/ports.js'
 import {
   checkMessageId,
   rewind,
@@ -54,7 +53,6 @@ export interface WorkspaceTurns {
  * console.log(turns.middleware.name) // for createDeepAgent({ model, backend, middleware: [turns.middleware] })
  */
 export function workspaceTurns(session: SessionApi): WorkspaceTurns {
-  if (typeof session?.checkpoint !== 'function') throw invalid('session', 'must be a session of forkspace')
   const checkpoints = new TurnCheckpoints(session)
   const running = new Map<string, string>()
   return {

@@ -1,6 +1,5 @@
 import type { InputProcessor } from '@mastra/core/processors'
 import type { SessionApi } from '../../engine/index.js'
-import { invalid } from '../../engine/ports.js'
 import {
   checkMessageId,
   rewind,
@@ -51,7 +50,6 @@ export interface SessionTurns {
  * console.log(turns.processor.id) // for new Agent({ workspace, inputProcessors: [turns.processor] })
  */
 export function sessionTurns(session: SessionApi): SessionTurns {
-  if (typeof session?.checkpoint !== 'function') throw invalid('session', 'must be a session of forkspace')
   const checkpoints = new TurnCheckpoints(session)
   // One run of an agent passes the same context to its processors and its tools.
   const running = new WeakMap<object, string>()

@@ -11,7 +11,9 @@ export class TurnCheckpoints {
   /** The checkpoints of each message, the oldest message first. Read when the first one is taken. */
   #kept: Promise<Map<string, string[]>> | undefined
 
+  /** @throws {EngineError} INVALID_ARGUMENT when the session is none */
   constructor(session: SessionApi) {
+    if (typeof session?.checkpoint !== 'function') throw invalid('session', 'must be a session of forkspace')
     this.#session = session
   }
 

@@ -4,7 +4,7 @@ import type { Dir } from '../tree/node.js'
 import { reading, type Core } from './core.js'
 import { describeChange, treeChanges, type Change } from './tree-changes.js'
 
-/** What a call does to the files, or would do. */
+/** The changed paths of a call, if it lists them. */
 export interface Preview {
   /**
    * With `listChanges`, the changed paths; with `dryRun`, the paths that would change. In the order of the manifest.
@@ -15,8 +15,10 @@ export interface Preview {
   readonly isComplete: boolean
 }
 
-/** For a call that does not list changes. */
-export const noPreview: Preview = { changes: [], isComplete: true }
+/** For a call that does not list changes: a new object, since callers own results. */
+export function noPreview(): Preview {
+  return { changes: [], isComplete: true }
+}
 
 /** The changes from one tree to another, up to a bound. */
 export function previewOf(core: Core, before: Dir, after: Dir): Promise<Preview> {

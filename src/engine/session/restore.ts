@@ -107,7 +107,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
   const { from, paths, dryRun } = request
   if (request.isOfCheckpoint) {
     await restoreCheckpoint(core, live, from)
-    return noPreview
+    return noPreview()
   }
   using _ = core.pins.pin({ writesSince: 'now' })
   let found: Found | undefined
@@ -152,6 +152,6 @@ async function findRestore(core: Core, live: LiveSession, request: ParsedRestore
   const isListed = request.dryRun || request.listChanges
   const preview = isListed
     ? await reading(core, [before, after], () => collectPreview(restoredChanges(core, restored)))
-    : noPreview
+    : noPreview()
   return { seq, after, stateId, redo, preview }
 }

@@ -113,11 +113,11 @@ async function findStep(
   const details =
     direction === 'undo' ? await undoDetails(walk, seq, request) : await redoDetails(walk, seq, request)
   const before = live.tree.freeze()
-  if (details.count === 0) return { seq, details, root: before, preview: noPreview }
+  if (details.count === 0) return { seq, details, root: before, preview: noPreview() }
   const root = await namedRoot(core, live, details.position)
   core.pins.pin({ roots: [root], owner: root })
   const isListed = request.dryRun || request.listChanges
-  return { seq, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview }
+  return { seq, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview() }
 }
 
 async function undoDetails(

@@ -162,7 +162,7 @@ function meter({ store, environment, ids, tenantKey, budgets, ledgers }: Meterin
   }
 }
 
-/** What a tenant wrote, and when. */
+/** The contents that a tenant wrote, with their times. */
 interface Ledger {
   /** Commits to the store, and records the blobs of the commit. */
   commit(store: Store, commit: StoreCommit): Promise<boolean>
