@@ -317,6 +317,17 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       }
     })
 
+    test('are deleted with their session while the engine closes', async () => {
+      await put('A', 'a')
+      const deleted = session.delete()
+      const closed = engine.close()
+      await deleted
+      await closed
+      const store = await storage.open()
+      expect(await store.scan({ gte: `x${session.id}`, lt: `x${session.id}~`, limit: 1 })).toEqual([])
+      await store.close()
+    })
+
     test('that cannot be rewrapped do not block others', async () => {
       await put('A', 'a')
       await reload({ masterKey: key(2) })

@@ -26,7 +26,7 @@ import {
   type CheckpointReference,
   type PruneRequest,
 } from '../session/checkpoints.js'
-import { inBackground, type Core } from '../session/core.js'
+import { beforeClose, inBackground, type Core } from '../session/core.js'
 import {
   parseLineage,
   readLineage,
@@ -157,7 +157,12 @@ export interface SessionServices {
 }
 
 /** Hides a session, drops its locks in memory, and removes its secrets from the store. */
-export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+export function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+  // The records of secrets are deleted after the session. `close()` waits for both.
+  return beforeClose(core, endWithSecrets(core, services, sessionId))
+}
+
+async function endWithSecrets(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   if (core.fence.closed) await core.fence.recover()
   await deleteSession(core, sessionId)
   services.posixLocks.forget(sessionId)

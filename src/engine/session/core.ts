@@ -121,14 +121,20 @@ export function pinState(core: Core, live: LiveSession): PinnedState {
 
 /** Runs work that `close()` waits for. If it fails, the error is only logged. */
 export function inBackground(core: Core, work: Promise<void>): void {
-  const settled = work
-    .catch((error: unknown) => {
-      core.log('warn', 'a background task failed', { error: messageOf(error) })
-    })
-    .then(() => {
-      core.background.delete(settled)
-    })
+  const logged = work.catch((error: unknown) => {
+    core.log('warn', 'a background task failed', { error: messageOf(error) })
+  })
+  void beforeClose(core, logged)
+}
+
+/** Makes `close()` wait for work that its caller awaits too. Returns the work. */
+export function beforeClose<T>(core: Core, work: Promise<T>): Promise<T> {
+  const ended = (): void => {
+    core.background.delete(settled)
+  }
+  const settled = work.then(ended, ended)
   core.background.add(settled)
+  return work
 }
 
 /** The error SESSION_NOT_FOUND, or INVALID_ARGUMENT if the id is not a string. */
