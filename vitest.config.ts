@@ -9,9 +9,10 @@ const withRounds = [
   'test/crash/*.test.ts',
   'test/http/large-bodies.test.ts',
   'test/model/*.test.ts',
-  'test/unit/{archives-hostile,bundle-damage,cache,collection,collection-failures,git-hostile,glob,junit-adapter}.test.ts',
+  'test/unit/{archives,archives-hostile,bundle-damage,cache,collection,collection-failures,files}.test.ts',
+  'test/unit/{git-hostile,git-local,git-packs,glob,junit-adapter,secrets,segments}.test.ts',
   'test/unit/level-{damage,faults,migration}.test.ts',
-  'test/unit/{merge-git,patch-round-trips,store-repair}.test.ts',
+  'test/unit/{merge-git,patch-round-trips,store-repair,text-patch}.test.ts',
 ]
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'

@@ -1,17 +1,21 @@
 import { expect, test } from 'vitest'
-import { runs, seed } from '../support/seed.js'
+import { isLong, runs, seed } from '../support/seed.js'
 import { runLoop } from './compiled.js'
 
-test.concurrent.each<[string, string, number]>([
+const loops: readonly (readonly [loop: string, durability: 'full' | 'relaxed', kills: number])[] = [
   ['kill', 'relaxed', 6],
-  ['kill', 'full', 3],
   ['services', 'relaxed', 3],
+  ['collect', 'full', 2],
+  ['versions', 'full', 2],
+]
+const moreLoops: typeof loops = [
+  ['kill', 'full', 3],
   ['services', 'full', 2],
   ['collect', 'relaxed', 4],
-  ['collect', 'full', 2],
   ['versions', 'relaxed', 4],
-  ['versions', 'full', 2],
-])(
+]
+
+test.concurrent.each(isLong ? [...loops, ...moreLoops] : loops)(
   `keeps acknowledged operations whole after kill -9 (%s, %s, FORKSPACE_SEED=${seed})`,
   async (loop, durability, kills) => {
     const args = ['--n', String(runs(kills)), '--seed', String(seed), '--durability', durability]

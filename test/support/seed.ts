@@ -6,6 +6,9 @@ export const seed: number = readSeed(env['FORKSPACE_SEED'])
 /** The share of random runs to execute; 1 in `npm run test:long`. */
 export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.05)
 
+/** Whether this is `npm run test:long`, which also runs the tests with the largest inputs. */
+export const isLong: boolean = env['FORKSPACE_TEST_SIZE'] !== undefined
+
 /** The runs of a random test that has `count` runs in `npm run test:long`. */
 export function runs(count: number): number {
   return Math.ceil(count * size)

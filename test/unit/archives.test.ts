@@ -33,6 +33,7 @@ import {
   shown,
 } from '../support/archive-tools.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { isLong } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
 let root: string
@@ -286,7 +287,7 @@ z.close()`
     }
   })
 
-  test('is read: zip with more than 65,535 entries', async () => {
+  test.runIf(isLong)('is read: zip with more than 65,535 entries', async () => {
     const code = `
 z = zipfile.ZipFile(io.BytesIO(), 'w')
 for i in range(66000): z.writestr(zipfile.ZipInfo('d%d/f%d' % (i % 100, i)), b'')
@@ -425,7 +426,7 @@ describe('reading an archive', () => {
   })
 })
 
-test('writes and reads a file of more than 8 GiB', async () => {
+test.runIf(isLong)('writes and reads a file of more than 8 GiB', async () => {
   const size = 8 * 2 ** 30 + 5
   let taken = 0
   const sink = new MemorySink()

@@ -342,12 +342,12 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     await session.bus.subscribe({ topicPatterns: ['*d{1000..1999}', '*a{1000..1999}'] }).opened
   })
 
-  test('leaks nothing after 10,000 subscriptions', async () => {
+  test('leaks nothing after thousands of subscriptions', async () => {
     const abort = new AbortController()
     const warnings: Error[] = []
     const onWarning = (warning: Error): void => void warnings.push(warning)
     process.on('warning', onWarning)
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < 3; round++) {
       const subscriptions = Array.from({ length: 1000 }, (_, i) =>
         session.bus.subscribe({
           topics: [`topic ${round} ${i}`],

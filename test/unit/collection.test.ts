@@ -613,7 +613,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   })
 
   test('loses nothing when interrupted at any commit', async () => {
-    for (let commits = 0; ; commits += stepOf(3)) {
+    for (let commits = 0; ; commits += stepOf(6)) {
       const failing = new FailingStorage(storage)
       await engine.close()
       engine = await openEngine({ storage: failing })
@@ -653,7 +653,7 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
   }, 60_000)
 
   test('leaves a consistent store for later collections after an interruption', async () => {
-    for (let commits = 0; ; commits += stepOf(3)) {
+    for (let commits = 0; ; commits += stepOf(6)) {
       const failing = new FailingStorage(storage)
       await engine.close()
       engine = await openEngine({ storage: failing })

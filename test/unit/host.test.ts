@@ -32,6 +32,7 @@ import type {
 } from '../../src/engine/ports.js'
 import { EngineError } from '../../src/index.js'
 import { hostFiles } from '../support/host-files.js'
+import { lowerBound } from '../support/lower-bound.js'
 
 let scratch: string
 let root: string
@@ -374,6 +375,7 @@ describe('scans', () => {
   })
 
   test('handle many names in one directory', async () => {
+    lowerBound(hostLimits, 'namesPerText', 500)
     for (let i = 0; i < hostLimits.namesPerText * 2 + 10; i++) put(`many/${i}`, '')
     await settle()
     await scan()

@@ -19,7 +19,7 @@ import type { Store, StoredEvent } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { isForMany, storages } from '../support/storages.js'
-import { seed } from '../support/seed.js'
+import { isLong, seed } from '../support/seed.js'
 import { randomBytes } from '../support/random-bytes.js'
 
 const mebibyte = 2 ** 20
@@ -241,20 +241,23 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
   })
 
   describe('many chunks', () => {
-    test.runIf(isForMany(name))('100,000 tiny ones in one block and across block boundaries', async () => {
-      for (const [count, stride, length] of [
-        [100_000, 10, 1],
-        [20_000, 55, 55],
-      ] as const) {
-        const expected = Buffer.alloc((count - 1) * stride + length)
-        const segments = Array.from({ length: count }, (_, i) => {
-          const content = expected.subarray(i * stride, i * stride + length).fill(i)
-          return data(i * stride, content)
-        })
-        await patch(`/of-${length}`, ...segments)
-        await check(`/of-${length}`, expected)
-      }
-    })
+    test.runIf(isForMany(name))(
+      'thousands of tiny ones in one block and across block boundaries',
+      async () => {
+        for (const [count, stride, length] of [
+          [isLong ? 100_000 : 20_000, isLong ? 10 : 50, 1],
+          [20_000, 55, 55],
+        ] as const) {
+          const expected = Buffer.alloc((count - 1) * stride + length)
+          const segments = Array.from({ length: count }, (_, i) => {
+            const content = expected.subarray(i * stride, i * stride + length).fill(i)
+            return data(i * stride, content)
+          })
+          await patch(`/of-${length}`, ...segments)
+          await check(`/of-${length}`, expected)
+        }
+      },
+    )
 
     test('one too many is rejected, in one file or in several', async () => {
       if (name !== 'memory') lowerBound(limits, 'segments', 1000)
@@ -318,8 +321,8 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
       await check('/a', states.at(-1)!)
     })
 
-    test.runIf(isForMany(name))('guards on 2,500 files whose hashes are not computed yet', async () => {
-      const paths = Array.from({ length: 2500 }, (_, i) => `/d/${i}`)
+    test.runIf(isForMany(name))('guards on many files whose hashes are not computed yet', async () => {
+      const paths = Array.from({ length: isLong ? 2500 : 600 }, (_, i) => `/d/${i}`)
       const mutate = (part: SegmentChunk, expectedHash?: (path: string) => string): Promise<unknown> =>
         files.patchSegments({
           mutations: paths.map((path) => ({
@@ -334,7 +337,7 @@ describe.each(storages)('segments on %s', (name, makeStorage, lasting) => {
         reason: 'HASH_MISMATCH',
       })
       await mutate(data(0, 'x'), () => hashOf('acd'))
-      await check('/d/2499', Buffer.from('xcd'))
+      await check(paths.at(-1)!, Buffer.from('xcd'))
     })
 
     test('a guard on a file that is only a hole', async () => {

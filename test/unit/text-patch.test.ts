@@ -32,7 +32,7 @@ const binaryHead =
 
 const v4a = (...lines: string[]): string => ['*** Begin Patch', ...lines, '*** End Patch'].join('\n')
 
-describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
+describe.each(storages)('patches on %s', (name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine
@@ -173,7 +173,7 @@ describe.each(storages)('patches on %s', (_name, makeStorage, lasting) => {
       expect(await read('/b.txt')).toBe('b\n')
     })
 
-    test('are applied in linear time where many lines nearly match', async () => {
+    test.runIf(name === 'memory')('are applied in linear time where many lines nearly match', async () => {
       // Time in proportion to both lengths multiplied would exceed the time limit of a test.
       const count = 60_000
       await session.files.write({ path: '/a.txt', content: 'a\n'.repeat(5 * count) })
@@ -686,7 +686,7 @@ describe.skipIf(!hasGit)('a patch from git', () => {
         await session.text.applyPatch({ patch })
         expect(await readAll(session)).toEqual(tree.read())
       }),
-      { seed, numRuns: runs(300) },
+      { seed, numRuns: runs(150) },
     )
   })
 
@@ -720,7 +720,7 @@ describe.skipIf(!hasGit)('a patch from git', () => {
         expect(await readAll(session)).toEqual(tree.read())
         outcomes[applied ? 'applied' : 'refused']++
       }),
-      { seed, numRuns: runs(400) },
+      { seed, numRuns: runs(200) },
     )
     expect(outcomes.applied).toBeGreaterThan(0)
     expect(outcomes.refused).toBeGreaterThan(0)
