@@ -26,7 +26,7 @@ import {
   type CheckpointReference,
   type PruneRequest,
 } from '../session/checkpoints.js'
-import { inBackground, type Core } from '../session/core.js'
+import { inBackground, keepOpenFor, type Core } from '../session/core.js'
 import {
   parseLineage,
   readLineage,
@@ -156,8 +156,15 @@ export interface SessionServices {
   readonly secrets: Secrets
 }
 
-/** Hides a session, drops its locks in memory, and removes its secrets from the store. */
-export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+/**
+ * Hides a session, drops its locks in memory, and removes its secrets from the store. A `close()` meanwhile waits
+ * for it.
+ */
+export function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+  return keepOpenFor(core, endNow(core, services, sessionId))
+}
+
+async function endNow(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   if (core.fence.closed) await core.fence.recover()
   await deleteSession(core, sessionId)
   services.posixLocks.forget(sessionId)

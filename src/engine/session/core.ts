@@ -131,6 +131,16 @@ export function inBackground(core: Core, work: Promise<void>): void {
   core.background.add(settled)
 }
 
+/** Lets `close()` wait for the work of a caller, who gets its errors. */
+export function keepOpenFor<T>(core: Core, work: Promise<T>): Promise<T> {
+  const forget = (): void => {
+    core.background.delete(settled)
+  }
+  const settled: Promise<void> = work.then(forget, forget)
+  core.background.add(settled)
+  return work
+}
+
 /** The error SESSION_NOT_FOUND, or INVALID_ARGUMENT if the id is not a string. */
 export function sessionNotFound(sessionId: unknown): EngineError {
   if (typeof sessionId !== 'string')
