@@ -13,15 +13,27 @@ export interface PostgresQuery {
   /** Rows are arrays. */
   rowMode: 'array'
   /** How values are parsed. */
-  types: { getTypeParser(): (text: string) => string }
+  types: PostgresTypes
   /** The longest time to wait for the result, in milliseconds. */
   query_timeout: number
+}
+
+/** The parsers of values of a {@link PostgresQuery}. */
+export interface PostgresTypes {
+  /** The parser of a type, which returns the text unchanged. */
+  getTypeParser(): (text: string) => string
+}
+
+/** The result of a {@link PostgresQuery}. */
+export interface PostgresRows {
+  /** The rows, each an array of values. */
+  readonly rows: unknown[]
 }
 
 /** A connection of a {@link PostgresPool}, such as a `PoolClient` of `pg`. */
 export interface PostgresClient {
   /** Runs a statement. */
-  query(query: PostgresQuery): Promise<{ readonly rows: unknown[] }>
+  query(query: PostgresQuery): Promise<PostgresRows>
   /** Adds a listener for a lost connection. */
   on(event: 'error', listener: (error: Error) => void): unknown
   /** Removes the listener. */

@@ -11,7 +11,13 @@ import { postgresLimits } from './limits.js'
 import { openPostgresStore } from './open-store.js'
 
 export type { Storage } from '../../engine/ports.js'
-export type { PostgresClient, PostgresPool, PostgresQuery } from './connections.js'
+export type {
+  PostgresClient,
+  PostgresPool,
+  PostgresQuery,
+  PostgresRows,
+  PostgresTypes,
+} from './connections.js'
 
 /** Options of {@link postgresStorage}. Exactly one of `connectionString`, `client` and `pool` is required. */
 export interface PostgresStorageOptions {

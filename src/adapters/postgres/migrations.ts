@@ -45,7 +45,7 @@ export async function migrate(client: PostgresClient, name: string): Promise<voi
     if (before === 0) await create(client, name)
     for (const [index, migration] of migrations.entries()) {
       if (index < before) continue
-      for (const statement of migration(schema)) await perform(client, statement)
+      await perform(client, migration(schema).join(';\n'))
       await perform(client, `INSERT INTO ${schema}.migrations (version) VALUES ($1)`, [index + 1])
     }
     await perform(client, 'COMMIT')
