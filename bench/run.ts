@@ -16,6 +16,7 @@ import { http } from './scenarios/http.js'
 import { importTime } from './scenarios/import-time.js'
 import { memoryBounds } from './scenarios/memory-bounds.js'
 import { memoryFiles } from './scenarios/memory-files.js'
+import { postgres } from './scenarios/postgres.js'
 import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
 import { trees } from './scenarios/trees.js'
@@ -37,6 +38,7 @@ const core = [
   memoryFiles,
   fs,
   durable,
+  postgres,
   heap,
   memoryBounds,
   trees,

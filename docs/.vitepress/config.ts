@@ -57,6 +57,7 @@ export default defineConfig({
           text: 'Workspaces',
           items: pages(
             'storage',
+            'postgres',
             'sessions',
             'sources',
             'files',

@@ -4,6 +4,8 @@ import type { Fate } from './damage.js'
 import { runFills } from './enospc.js'
 import { runFileChanges } from './files.js'
 import { runFaults } from './iofault.js'
+import { hasPostgres } from '../support/postgres-server.js'
+import { runPostgresFaults } from './postgres.js'
 import { runSoak } from './soak.js'
 import { openSimStore } from './sim-store.js'
 import { runSimulations } from './sim.js'
@@ -104,6 +106,25 @@ export const loops = {
           `${count(seeds)} seeds, ${count(failed.length)} failed, ${count(commits)} commits, ${count(crashes)} crashes, ` +
           `${count(faults)} faults, ${count(recoveries)} recoveries, ${count(Math.round(perSecond))} seeds a second`,
         failed: failed.length > 0,
+      }
+    },
+  },
+  postgres: {
+    form: '[--n 60] [--seed 1]',
+    text: 'kills writers, kills the server, and cuts connections, n times in all, on PostgreSQL',
+    n: 60,
+    run: async ({ n, ...options }) => {
+      if (!hasPostgres) return { line: 'skipped: PostgreSQL is not installed', failed: false }
+      const { faults, acknowledged, lost, torn, resumed, stuck } = await runPostgresFaults({
+        ...options,
+        faults: n,
+      })
+      return {
+        line:
+          `${count(faults.writer)} writers killed, ${count(faults.server)} servers killed, ${count(faults.cut)} cuts, ` +
+          `${count(acknowledged)} acknowledged, ${count(lost)} lost, ${count(torn)} torn, ${count(resumed)} resumed, ` +
+          `${count(stuck)} stuck`,
+        failed: lost + torn + stuck > 0,
       }
     },
   },

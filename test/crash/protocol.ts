@@ -32,6 +32,8 @@ export type CollectForm = (typeof collectForms)[number]
 
 export interface WriterArguments {
   readonly directory: string
+  /** The server and the schema of a store on PostgreSQL, which is used instead of the directory. */
+  readonly postgres?: { readonly connectionString: string; readonly schema: string }
   readonly report: string
   readonly durability: 'full' | 'relaxed'
   readonly seed: number

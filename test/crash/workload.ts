@@ -95,7 +95,9 @@ function isStoreFailure(reason: string): boolean {
 export function requireStoreFailure(error: unknown): EngineError {
   if (!(error instanceof EngineError) || !isStoreFailure(error.reason)) throw error
   const { outcome } = error.details
-  if (error.reason !== 'STORE_CLOSED' && outcome !== 'unknown' && outcome !== 'not-applied')
+  // A read that fails within a change has no outcome: nothing was written.
+  const isRead = error.message.startsWith('the store could not be read')
+  if (error.reason !== 'STORE_CLOSED' && !isRead && outcome !== 'unknown' && outcome !== 'not-applied')
     throw new Error(`a write failed without an outcome: ${error.reason}`, { cause: error })
   return error
 }

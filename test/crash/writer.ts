@@ -7,6 +7,7 @@ import { openSync, writeSync } from 'node:fs'
 import { argv, kill, pid, stdout } from 'node:process'
 import { EngineError, openEngine, type Engine, type LogEntry, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
+import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { PhaseWatch } from './collect-phases.js'
 import { killingDisk } from './killing-disk.js'
@@ -29,11 +30,13 @@ const watch = new PhaseWatch(killIn, {
   onPhase: (phase) => writeLine({ kind: 'phase', ...(phase && { phase }) }),
   kill: () => kill(pid, 'SIGKILL'),
 })
-const storage = storageOn(directory, {
-  durability,
-  ...(killAt && { disk: killingDisk(killAt) }),
-  ...(collects && { segmentBytes: 2 ** 18, disk: watch.disk(killAt ? killingDisk(killAt) : nodeDisk) }),
-})
+const storage = settings.postgres
+  ? postgresStorage({ ...settings.postgres, durability })
+  : storageOn(directory, {
+      durability,
+      ...(killAt && { disk: killingDisk(killAt) }),
+      ...(collects && { segmentBytes: 2 ** 18, disk: watch.disk(killAt ? killingDisk(killAt) : nodeDisk) }),
+    })
 const engine = await openEngine(
   collects
     ? {

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, openEngine, Session, type Storage } from '../../src/index.js'
 import { operations } from './operations.js'
+import { freshPostgres, hasPostgres } from '../support/postgres.js'
 import { seed, size } from '../support/seed.js'
 import { World } from './world.js'
 
@@ -36,6 +37,13 @@ const kinds: Record<string, Kind> = {
       return { storage, remove: () => rm(directory, { recursive: true }) }
     },
   },
+  ...(hasPostgres && {
+    postgres: {
+      durable: true,
+      runs: 8,
+      make: async () => ({ ...(await freshPostgres()), remove: () => Promise.resolve() }),
+    },
+  }),
 }
 
 const calls: Record<string, (session: Session) => Promise<unknown>> = {

@@ -27,6 +27,7 @@ const exported = exportedNames({
   'forkspace/tanstack': source('adapters/tanstack/index.ts'),
   'forkspace/just-bash': source('adapters/just-bash/index.ts'),
   'forkspace/level': source('adapters/level/index.ts'),
+  'forkspace/postgres': source('adapters/postgres/index.ts'),
   'forkspace/client': source('adapters/client/index.ts'),
   'forkspace/testing': source('testing.ts'),
   'node:fs/promises': 'export { readFile, writeFile }',

@@ -9,6 +9,7 @@ import { hostLimits } from '../../src/adapters/host/limits.js'
 import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
+import { postgresLimits } from '../../src/adapters/postgres/limits.js'
 import { limits } from '../../src/index.js'
 
 /** The limits of the engine and its adapters, by their names on the page. */
@@ -22,6 +23,7 @@ const all = new Map<string, unknown>(
     host: hostLimits,
     http: defaultHttpLimits,
     junit: junitLimits,
+    postgres: postgresLimits,
     server: serverLimits,
     shell: justBashLimits,
   }).flatMap(([owner, values]) =>

@@ -20,6 +20,7 @@ import {
 } from '../../src/adapters/openai-agents/index.js'
 import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
+import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import {
   memoryStorage,
   openEngine,
@@ -80,6 +81,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   'server.close': ['CloseOptions', (options) => server.close(options)],
   connect: ['ClientOptions', (options) => connect(options)],
   levelStorage: ['LevelStorageOptions', (options) => levelStorage('./none', options)],
+  postgresStorage: ['PostgresStorageOptions', (options) => postgresStorage(options)],
   memoryStorage: ['MemoryStorageOptions', (options) => memoryStorage(options)],
   checkStore: ['StoreCheckOptions', (options) => checkStore('./none', options)],
   backupStore: ['StoreBackupOptions', (options) => backupStore('./none', './none', options)],
@@ -214,6 +216,7 @@ describe('the page of options', () => {
         'mcp',
         'node-vfs',
         'openai-agents',
+        'postgres',
         'tanstack',
         'tools',
       ].map((name) => `adapters/${name}/index`),

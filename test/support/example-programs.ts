@@ -13,6 +13,7 @@ const notRun: Readonly<Record<string, string>> = {
   'adapters/client/remote-service.ts': 'internal: the package does not export it',
   'engine/facade/call.ts': 'internal: the package does not export it',
   'engine/tree/pins.ts': 'internal: the package does not export it',
+  'adapters/postgres/index.ts': 'needs a server of PostgreSQL, which other tests run',
   'adapters/node-vfs/index.ts': 'needs node:vfs of Node 26, which other tests run',
 }
 

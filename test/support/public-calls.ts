@@ -13,6 +13,7 @@ import type * as mcp from '../../src/adapters/mcp/index.js'
 import type * as mastra from '../../src/adapters/mastra/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
+import type * as postgres from '../../src/adapters/postgres/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tanstack from '../../src/adapters/tanstack/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
@@ -415,6 +416,28 @@ export const openingsCalls: Calls<typeof main> = {
   capabilitiesOf: [],
   formatMatches: [],
   formatNumberedLines: [],
+}
+
+/** Not a plain object, like the pools of `pg`. */
+class Pool {
+  connect(): Promise<never> {
+    return Promise.reject(new Error('no server'))
+  }
+}
+
+const postgresSettings = {
+  schema: 'a',
+  durability: 'full',
+  readConnections: 1,
+  leaseSeconds: 1,
+} as const
+
+export const postgresCalls: Calls<typeof postgres> = {
+  postgresStorage: [
+    [{ connectionString: 'postgres://localhost/a', ...postgresSettings }],
+    [{ client: () => ({}), ...postgresSettings }],
+    [{ pool: new Pool(), ...postgresSettings }],
+  ],
 }
 
 export const levelsCalls: Calls<typeof level> = {

@@ -28,6 +28,7 @@ import {
 } from '../../src/index.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { freshPostgres, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { tarOf } from '../support/raw-archives.js'
 import { serveGit, type GitServer, type GitServerOptions } from '../support/git-server.js'
 
@@ -50,7 +51,7 @@ interface Row {
   readonly provoke: (context: Context) => Promise<unknown>
   /** The expected `details`; functions receive the context. */
   readonly details: Readonly<Record<string, unknown>>
-  readonly needs?: 'git'
+  readonly needs?: 'git' | 'postgres'
 }
 
 const anyText: unknown = expect.any(String)
@@ -611,6 +612,20 @@ const rows: Row[] = [
     details: { outcome: 'unknown' },
   },
   {
+    reason: 'STORE_TAKEN',
+    when: 'another engine took the lease',
+    provoke: async ({ open }) => {
+      const { storage, schema } = await freshPostgres()
+      const engine = await open({ storage })
+      const session = await engine.sessions.create()
+      const server = await sharedPostgres()
+      await server.sql(`UPDATE ${schema}.leases SET owner = NULL, token = token + 1`)
+      await session.files.write({ path: '/a', content: '' })
+    },
+    details: { outcome: 'not-applied' },
+    needs: 'postgres',
+  },
+  {
     reason: 'DATA_LOSS',
     when: 'a file of the store is missing',
     provoke: async ({ open, directory }) => {
@@ -955,21 +970,24 @@ afterEach(async () => {
 
 describe('each reason is thrown by a real failure that changes nothing:', () => {
   for (const { reason, when, provoke, details, needs } of rows) {
-    test.skipIf(needs === 'git' && !hasGit)(`${reason} when ${when}`, async () => {
-      const before = await context.session.manifest()
-      const error = await provoke(context).then(
-        () => undefined,
-        (thrown: unknown) => thrown,
-      )
-      if (!(error instanceof EngineError)) throw error ?? new Error('nothing was thrown')
-      expect({ reason: error.reason, details: { ...error.details } }).toEqual({ reason, details })
-      expect(error.code).toBe(errorRegistry[reason].code)
-      expect(error.status).toBe(StatusCode[error.code])
-      expect(error.name).toBe('EngineError')
-      expect(error.message).not.toBe('')
-      for (const value of Object.values(error.details)) expect(typeof value).toBe('string')
-      expect(await context.session.manifest()).toEqual(before)
-    })
+    test.skipIf((needs === 'git' && !hasGit) || (needs === 'postgres' && !hasPostgres))(
+      `${reason} when ${when}`,
+      async () => {
+        const before = await context.session.manifest()
+        const error = await provoke(context).then(
+          () => undefined,
+          (thrown: unknown) => thrown,
+        )
+        if (!(error instanceof EngineError)) throw error ?? new Error('nothing was thrown')
+        expect({ reason: error.reason, details: { ...error.details } }).toEqual({ reason, details })
+        expect(error.code).toBe(errorRegistry[reason].code)
+        expect(error.status).toBe(StatusCode[error.code])
+        expect(error.name).toBe('EngineError')
+        expect(error.message).not.toBe('')
+        for (const value of Object.values(error.details)) expect(typeof value).toBe('string')
+        expect(await context.session.manifest()).toEqual(before)
+      },
+    )
   }
 
   test('the rows cover every reason of the registry', () => {

@@ -1093,6 +1093,26 @@ async function contents(session: Session): Promise<Record<string, string>> {
   return found
 }
 
+test('a deletion that has begun ends before the engine closes, however slow the storage reads', async () => {
+  const inner = memoryStorage({ durable: true, syncReads: false })
+  const storage: Storage = {
+    open: async () => {
+      const store = await inner.open()
+      const scan = store.scan.bind(store)
+      store.scan = async (range) => {
+        await new Promise((resolve) => setImmediate(resolve))
+        return scan(range)
+      }
+      return store
+    },
+  }
+  const engine = await openEngine({ storage })
+  const [session, other] = [await engine.sessions.create(), await engine.sessions.create()]
+  const deletions = [session.delete(), engine.sessions.delete(other.id)]
+  await engine.close()
+  expect(await Promise.all(deletions)).toEqual([undefined, undefined])
+})
+
 async function list(diff: Diff): Promise<string[]> {
   const changes: Change[] = []
   for await (const change of diff) changes.push(change)

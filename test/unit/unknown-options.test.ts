@@ -11,6 +11,7 @@ import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
+import * as postgres from '../../src/adapters/postgres/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
 import * as mastra from '../../src/adapters/mastra/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
@@ -134,6 +135,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './claude': [claude, calls.claudeCalls],
   './tanstack': [tanstack, calls.tanstackCalls],
   './mastra': [mastra, calls.mastraCalls],
+  './postgres': [postgres, calls.postgresCalls],
   './deepagents': [deepagents, calls.deepagentsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
@@ -196,6 +198,7 @@ describe('in process', () => {
   rejects('forkspace/claude', () => claude, calls.claudeCalls)
   rejects('forkspace/tanstack', () => tanstack, calls.tanstackCalls)
   rejects('forkspace/mastra', () => mastra, calls.mastraCalls)
+  rejects('forkspace/postgres', () => postgres, calls.postgresCalls)
   rejects('forkspace/deepagents', () => deepagents, calls.deepagentsCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)

@@ -4,6 +4,7 @@ import { Context } from './context.js'
 import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed, UsageError } from './failure.js'
 import { flagsOf, type InFlags } from './flags.js'
 import { Output } from './output.js'
+import { requireDirectoryOption } from './postgres-url.js'
 import { printableText } from './printable.js'
 import { parsePlaceOptions, type TargetOptions } from './target.js'
 import { filesVerbs, groups, repeated, verbs, type FilesVerb, type Verb } from './verbs.js'
@@ -81,7 +82,12 @@ class Program {
     return this.command
       .command('serve')
       .description('serve a store over HTTP until SIGINT or SIGTERM')
-      .option('--storage <directory>', "directory of the store, or 'memory'", 'memory')
+      .option(
+        '--storage <place>',
+        "directory of the store, postgres:// URL of a database, or 'memory'",
+        'memory',
+      )
+      .option('--schema <name>', 'schema of a store on PostgreSQL; forkspace by default')
       .option('--host <host>', 'name or address to listen on', '127.0.0.1')
       .option('--port <port>', 'port to listen on; 0 selects a free port', '0')
       .addOption(
@@ -127,6 +133,7 @@ class Program {
       .action(async () => {
         const options = command.opts<VerbOptions>()
         try {
+          for (const given of command.processedArgs) requireDirectoryOption(verb.name, String(given))
           const work = await verb.load()
           this.exitCode = await work(this.#world, command.processedArgs as never, options as never)
         } catch (error) {
@@ -216,4 +223,5 @@ Examples:
 const serveManual = `
 The first line on standard output is 'forkspace listening on <url>'.
 FORKSPACE_TOKEN can contain a token, and FORKSPACE_MASTER_KEY the master key of secrets. Without a key, serve creates
-the file master.key in the directory of the store.`
+the file master.key in the directory of the store. On PostgreSQL it refuses secrets instead.
+PGPASSWORD can contain the password of a database. Process lists show the one in a URL.`

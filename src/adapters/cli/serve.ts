@@ -10,11 +10,13 @@ import { ExitCode, Failure, reasonOf, UsageError } from './failure.js'
 import { cliLimits } from './limits.js'
 import { createLog, type Log } from './log.js'
 import { givenMasterKey, keptMasterKey, type KeySource } from './master-key.js'
+import { isPostgresUrl, shownPostgres } from './postgres-url.js'
 import { lockedFailure } from './target.js'
 import type { World } from './world.js'
 
 export interface ServeOptions {
   readonly storage: string
+  readonly schema?: string
   readonly host: string
   readonly port: string
   readonly token?: readonly string[]
@@ -35,7 +37,9 @@ const tokenBytes = 32
 export async function serveStore(options: ServeOptions, world: World): Promise<number> {
   const { storage, host, log: format } = options
   if (format !== 'json' && format !== 'pretty') throw new UsageError('--log takes json or pretty')
-  if (storage === '') throw new UsageError("--storage takes 'memory' or a directory")
+  if (storage === '') throw new UsageError("--storage takes 'memory', a directory or a postgres:// URL")
+  if (options.schema !== undefined && !isPostgresUrl(storage))
+    throw new UsageError('--schema is for a --storage on PostgreSQL')
   if (host === '') throw new UsageError('--host takes a name or an address')
   const port = parsePort(options.port)
   const { callers, made } = parseGrants(options.token, world.env['FORKSPACE_TOKEN'])
@@ -65,7 +69,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
     const place = format === 'json' ? world.stdout : world.stderr
     place.write(`forkspace token ${made}\n`)
   }
-  log('info', 'serving', { storage: storage === 'memory' ? 'memory' : resolve(storage), port: server.port })
+  log('info', 'serving', { storage: shownStorage(storage), port: server.port })
 
   const signal = await ending
   log('info', 'closing', { signal })
@@ -135,6 +139,7 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
     const secrets = given === undefined ? {} : { secrets: { masterKey: given.key } }
     return { engine: await openEngine({ ...common, ...secrets }), notes: given?.notes ?? [] }
   }
+  if (isPostgresUrl(options.storage)) return openOnPostgres(options, common, given)
   const directory = resolve(options.storage)
   const store = await openStore(directory)
   try {
@@ -145,6 +150,45 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
     await store.close()
     throw error
   }
+}
+
+/** A database is no place for the key of the secrets in it, so no key is created. */
+async function openOnPostgres(
+  { storage: url, schema }: ServeOptions,
+  common: EngineOptions,
+  given: KeySource | undefined,
+): Promise<Opened> {
+  const { postgresStorage } = await loadPostgres()
+  const { openEngine } = await import('../../index.js')
+  const storage = postgresStorage({ connectionString: url, ...(schema !== undefined && { schema }) })
+  const secrets = given === undefined ? {} : { secrets: { masterKey: given.key } }
+  const notes = given?.notes ?? [
+    'there is no master key, so secrets are refused: pass one with --master-key-file or FORKSPACE_MASTER_KEY',
+  ]
+  try {
+    return { engine: await openEngine({ ...common, storage, ...secrets }), notes }
+  } catch (error) {
+    if (reasonOf(error) !== 'STORE_LOCKED') throw error
+    const { expiresInSeconds } = (error as { details: Readonly<Record<string, string>> }).details
+    const advice = `; if it has ended, its lease expires in ${expiresInSeconds} seconds`
+    throw lockedFailure(shownPostgres(url), error, advice)
+  }
+}
+
+/** The package pg is an optional peer dependency. */
+async function loadPostgres() {
+  try {
+    return await import('../postgres/index.js')
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code !== 'ERR_MODULE_NOT_FOUND' || !message.includes("'pg'")) throw error
+    throw new Failure('a store on PostgreSQL needs the package pg: run npm install pg', { cause: error })
+  }
+}
+
+function shownStorage(storage: string): string {
+  if (isPostgresUrl(storage)) return shownPostgres(storage)
+  return storage === 'memory' ? 'memory' : resolve(storage)
 }
 
 async function openStore(directory: string): Promise<Store> {

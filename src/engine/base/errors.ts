@@ -288,16 +288,20 @@ const registry = {
   STORE_LOCKED: {
     code: 'FAILED_PRECONDITION',
     errno: 'EBUSY',
-    meaning: 'The directory is already open, in this process or another one.',
+    meaning: 'The store is already open, in this process or another one.',
   },
   STORE_FORMAT: {
     code: 'FAILED_PRECONDITION',
-    meaning: 'The directory is not a store, or has a format that this version cannot read.',
+    meaning: 'The directory or schema is not a store, or has a format that this version cannot read.',
   },
   STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
   STORE_MOVED: {
     code: 'UNAVAILABLE',
     meaning: 'The directory of the store was moved, removed or replaced while it was open.',
+  },
+  STORE_TAKEN: {
+    code: 'UNAVAILABLE',
+    meaning: 'Another engine took over the store, so this one can write nothing more. Close it.',
   },
   STORE_FAILED: {
     code: 'UNAVAILABLE',

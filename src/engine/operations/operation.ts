@@ -91,6 +91,7 @@ export const commonErrors = [
   'STORE_FAILED',
   'STORE_FULL',
   'STORE_MOVED',
+  'STORE_TAKEN',
   'BUDGET',
   'DATA_LOSS',
   'INTERNAL',

@@ -58,9 +58,12 @@ export class Fence {
     if (this.#failure !== undefined) throw this.rejection()
   }
 
-  /** The error of a commit that was not tried: STORE_FULL, STORE_MOVED or STORE_FAILED. */
+  /** The error of a commit that was not tried: STORE_FULL, STORE_MOVED, STORE_TAKEN or STORE_FAILED. */
   rejection(): EngineError {
     const cause = this.#failure
+    // No later attempt can succeed.
+    if (cause?.reason === 'STORE_TAKEN')
+      return new EngineError('STORE_TAKEN', cause.message, { outcome: 'not-applied' }, { cause })
     const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'
     return new EngineError(
       isKnown ? cause.reason : 'STORE_FAILED',

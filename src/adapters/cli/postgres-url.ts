@@ -1,0 +1,21 @@
+/** Storage on PostgreSQL in options of the command line. A URL may contain a password, so no output repeats it. */
+import { UsageError } from './failure.js'
+
+/** Whether a value of an option is the URL of a PostgreSQL database. */
+export function isPostgresUrl(value: string): boolean {
+  return /^postgres(ql)?:/i.test(value)
+}
+
+/** The server and the database of a URL, without the user, the password and the parameters. */
+export function shownPostgres(url: string): string {
+  const parts = /^postgres(?:ql)?:\/\/(?:[^@]*@)?([^/?#@]*)(\/[^?#@]*)?(?:[?#]|$)/i.exec(url)
+  return parts === null ? 'postgres' : `postgres://${parts[1] ?? ''}${parts[2] ?? ''}`
+}
+
+/** @throws {UsageError} when the value is not a directory but the URL of a database. */
+export function requireDirectoryOption(option: string, value: string): void {
+  if (isPostgresUrl(value))
+    throw new UsageError(
+      `${option} takes a directory; to use a store on PostgreSQL, run forkspace serve --storage <url>, and pass --server`,
+    )
+}

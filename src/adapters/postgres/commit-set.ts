@@ -1,0 +1,212 @@
+import { EngineError, itemAt } from '../../engine/ports.js'
+import type { NewStoredEvent, StoreCommit } from '../../engine/ports.js'
+import { sizeOf } from './arrays.js'
+import { defectError } from './errors.js'
+import { isNodeKey } from './key-ranges.js'
+import { postgresLimits } from './limits.js'
+
+/** An event whose body is text. */
+export interface EncodedEvent {
+  readonly sessionId: string
+  readonly seq: number
+  readonly body: string
+}
+
+/** A commit whose values are text, and whose events are known to continue each other. */
+export interface EncodedCommit {
+  readonly events: readonly EncodedEvent[]
+  /** The first and the last new number of each session. */
+  readonly claims: ReadonlyMap<string, Claim>
+  readonly put: readonly (readonly [key: string, value: string])[]
+  readonly del: readonly string[]
+  readonly blobs: NonNullable<StoreCommit['blobs']>
+  readonly deleteBlobs: readonly string[]
+  readonly replaceEvents: readonly EncodedEvent[]
+  readonly deleteEvents: readonly string[]
+  /** The approximate size of all values. */
+  readonly bytes: number
+}
+
+interface Claim {
+  readonly first: number
+  readonly last: number
+}
+
+/** The approximate size of an entry without its value, in bytes. */
+const entryBytes = 64
+
+/**
+ * Encodes a commit. Returns undefined if two of its events have the same number, because such a commit stores
+ * nothing.
+ *
+ * @throws {EngineError} TOO_LARGE when a value is over its limit.
+ */
+export function encodeCommit(commit: StoreCommit): EncodedCommit | undefined {
+  const { put = [], del = [], blobs = [], deleteBlobs = [], deleteEvents = [] } = commit
+  const events = (commit.events ?? []).map(encodeEvent)
+  const replaceEvents = (commit.replaceEvents ?? []).map(encodeEvent)
+  const claims = claimsOf(events)
+  if (claims === undefined) return undefined
+  let bytes = (del.length + deleteBlobs.length + deleteEvents.length) * entryBytes
+  const values = put.map(([key, value]) => {
+    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    bytes += count(text) + entryBytes
+    return [key, text] as const
+  })
+  for (const { body } of events) bytes += count(body) + entryBytes
+  for (const { body } of replaceEvents) bytes += count(body) + entryBytes
+  for (const blob of blobs) bytes += count(blob.bytes) + entryBytes
+  return { events, claims, put: values, del, blobs, deleteBlobs, replaceEvents, deleteEvents, bytes }
+}
+
+function encodeEvent({ sessionId, seq, body }: NewStoredEvent): EncodedEvent {
+  return { sessionId, seq, body: typeof body === 'string' ? body : JSON.stringify(body) }
+}
+
+/** Undefined if a number occurs twice. */
+function claimsOf(events: readonly EncodedEvent[]): Map<string, Claim> | undefined {
+  const claims = new Map<string, Claim>()
+  for (const { sessionId, seq } of events) {
+    const { first, last } = claims.get(sessionId) ?? { first: seq, last: seq - 1 }
+    if (seq <= last) return undefined
+    if (seq > last + 1) throw gapError(sessionId, seq)
+    claims.set(sessionId, { first, last: seq })
+  }
+  return claims
+}
+
+function count(value: string | Uint8Array): number {
+  if (value.length * 3 <= postgresLimits.valueBytes) return value.length
+  const bytes = sizeOf(value)
+  if (bytes <= postgresLimits.valueBytes) return bytes
+  const limit = String(postgresLimits.valueBytes)
+  const message = `a value has ${bytes} bytes; the store on PostgreSQL takes at most ${limit}. Split it`
+  throw new EngineError('TOO_LARGE', message, { limit, outcome: 'not-applied' })
+}
+
+export function gapError(sessionId: string, seq: number): EngineError {
+  return defectError(
+    `session ${sessionId}: the new event has the number ${seq}, and the one before it does not exist`,
+  )
+}
+
+/**
+ * The effect of several commits, one after the other. For example, a record that the first commit puts and
+ * the second one deletes is only deleted.
+ */
+export class CommitSet {
+  /** The numbers that must be the next ones of their sessions. */
+  readonly claims = new Map<string, Claim>()
+  /** New events, by session and number. */
+  readonly events = new Map<string, Map<number, string>>()
+  /** Stored events with new bodies, by session and number. */
+  readonly replaced = new Map<string, Map<number, string>>()
+  readonly deletedSessions = new Set<string>()
+  /** Values of records; null for deleted ones. */
+  readonly records = new Map<string, string | null>()
+  /** The same for the records of nodes. */
+  readonly nodes = new Map<string, string | null>()
+  /** Contents by their hashes; null for deleted ones. */
+  readonly blobs = new Map<string, Uint8Array | null>()
+  bytes = 0
+
+  /**
+   * Whether this set can also have the effect of the commit. It cannot if that commit depends on the outcome
+   * of an earlier one: if its events do not continue those of the set, only the store knows whether they are
+   * the next ones.
+   */
+  accepts({ events, claims, replaceEvents }: EncodedCommit): boolean {
+    if (events.length > 0)
+      for (const [sessionId, { first }] of claims) {
+        const earlier = this.claims.get(sessionId)
+        if (this.deletedSessions.has(sessionId)) return false
+        if (earlier !== undefined && first !== earlier.last + 1) return false
+      }
+    return !replaceEvents.some(({ sessionId }) => this.deletedSessions.has(sessionId))
+  }
+
+  /** Adds the effect of a commit that comes after the others. */
+  add(commit: EncodedCommit): void {
+    this.bytes += commit.bytes
+    for (const [sessionId, { first, last }] of commit.claims)
+      this.claims.set(sessionId, { first: this.claims.get(sessionId)?.first ?? first, last })
+    for (const { sessionId, seq, body } of commit.events) put(this.events, sessionId, seq, body)
+    for (const { sessionId, seq, body } of commit.replaceEvents) {
+      const isNew = this.events.get(sessionId)?.has(seq) === true
+      put(isNew ? this.events : this.replaced, sessionId, seq, body)
+    }
+    for (const [key, value] of commit.put) this.#recordsWith(key).set(key, value)
+    for (const key of commit.del) this.#recordsWith(key).set(key, null)
+    for (const hash of commit.deleteBlobs) this.blobs.set(hash, null)
+    for (const { hash, bytes } of commit.blobs) this.blobs.set(hash, bytes)
+    for (const sessionId of commit.deleteEvents) {
+      this.events.delete(sessionId)
+      this.replaced.delete(sessionId)
+      this.deletedSessions.add(sessionId)
+    }
+  }
+
+  /**
+   * The same effect in several sets, each of about the given size. They must be stored in this order and in
+   * one transaction.
+   */
+  *split(bytes: number): Generator<CommitSet, void> {
+    let part = new CommitSet()
+    for (const [sessionId, claim] of this.claims) part.claims.set(sessionId, claim)
+    for (const sessionId of this.deletedSessions) part.deletedSessions.add(sessionId)
+    for (const add of this.#entries()) {
+      part.bytes += add(part)
+      if (part.bytes < bytes) continue
+      yield part
+      part = new CommitSet()
+    }
+    yield part
+  }
+
+  /** One function for each entry, which adds it to another set and returns its approximate size. */
+  *#entries(): Generator<(to: CommitSet) => number, void> {
+    for (const name of ['events', 'replaced'] as const) {
+      for (const [sessionId, bodies] of this[name])
+        for (const [seq, body] of bodies)
+          yield (to) => {
+            put(to[name], sessionId, seq, body)
+            return body.length + entryBytes
+          }
+    }
+    for (const name of ['records', 'nodes'] as const) {
+      for (const [key, value] of this[name])
+        yield (to) => {
+          to[name].set(key, value)
+          return (value?.length ?? 0) + entryBytes
+        }
+    }
+    for (const [hash, bytes] of this.blobs)
+      yield (to) => {
+        to.blobs.set(hash, bytes)
+        return (bytes?.byteLength ?? 0) + entryBytes
+      }
+  }
+
+  #recordsWith(key: string): Map<string, string | null> {
+    return isNodeKey(key) ? this.nodes : this.records
+  }
+}
+
+function put(events: Map<string, Map<number, string>>, sessionId: string, seq: number, body: string): void {
+  const bodies = events.get(sessionId)
+  if (bodies === undefined) events.set(sessionId, new Map([[seq, body]]))
+  else bodies.set(seq, body)
+}
+
+/** The set of one commit. */
+export function setOf(commit: EncodedCommit): CommitSet {
+  const set = new CommitSet()
+  set.add(commit)
+  return set
+}
+
+/** The smallest number that a commit claims for one of its sessions, for an error. */
+export function firstClaim({ claims }: EncodedCommit): readonly [sessionId: string, seq: number] {
+  const [sessionId, { first }] = itemAt([...claims], 0)
+  return [sessionId, first]
+}

@@ -1,0 +1,238 @@
+import { createHash } from 'node:crypto'
+import { byteaArray } from './arrays.js'
+import type { CommitSet } from './commit-set.js'
+import type { Row, Statement } from './connections.js'
+
+/** What a statement for a set of commits did. */
+export type CommitStatus =
+  /** Everything is stored. */
+  | 'stored'
+  /** Nothing is stored: an event has a number that is taken. */
+  | 'passed'
+  /** Nothing is stored: the number of an event would leave a gap. */
+  | 'gap'
+  /** Nothing is stored: an event to replace does not exist. */
+  | 'missing'
+  /** Nothing is stored: another engine has the lease. */
+  | 'taken'
+
+/** A part of a statement, with parameters of its own. */
+interface Part {
+  /** A query with conditions, which runs before any change. `p` gives the placeholder of a parameter. */
+  readonly check?: (schema: string, p: Placeholder) => string
+  /** A query that changes rows if the query `ok` has a row. */
+  readonly change?: (schema: string, p: Placeholder) => string
+  /** The parameters; undefined if the set needs no such part. */
+  readonly values: (set: CommitSet) => readonly unknown[] | undefined
+}
+
+type Placeholder = (index: number) => string
+
+/** The part with the numbers that new events must have. */
+const claimed: Part = {
+  check: (schema, p) =>
+    `claimed AS (
+      SELECT bool_or(c.first <= n.last) AS passed, bool_or(c.first > n.last + 1) AS gap
+      FROM unnest(${p(0)}::bytea[], ${p(1)}::bigint[]) AS c(session_id, first), LATERAL (
+        SELECT coalesce(max(e.seq), 0) AS last FROM ${schema}.events e WHERE e.session_id = c.session_id) n)`,
+  values: ({ claims }) =>
+    claims.size === 0
+      ? undefined
+      : [byteaArray([...claims.keys()]), [...claims.values()].map(({ first }) => first)],
+}
+
+/** The part with new bodies of stored events. */
+const replaced: Part = {
+  check: (schema, p) =>
+    `missing AS (
+      SELECT count(*) > 0 AS missing FROM unnest(${p(0)}::bytea[], ${p(1)}::bigint[]) AS r(session_id, seq)
+      WHERE NOT EXISTS (SELECT FROM ${schema}.events e WHERE e.session_id = r.session_id AND e.seq = r.seq))`,
+  change: (schema, p) =>
+    `replaced AS (
+      UPDATE ${schema}.events e SET body = r.body
+      FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bigint[], ${p(2)}::bytea[]) AS r(session_id, seq, body)
+      WHERE e.session_id = r.session_id AND e.seq = r.seq)`,
+  values: ({ replaced }) => eventValues(replaced),
+}
+
+/**
+ * All queries of a statement see the state before it, and no two of its changes touch the same row. So the
+ * order of the changes makes no difference.
+ */
+const parts: readonly Part[] = [
+  claimed,
+  replaced,
+  {
+    change: (schema, p) =>
+      `added AS (
+        INSERT INTO ${schema}.events (session_id, seq, body)
+        SELECT e.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bigint[], ${p(2)}::bytea[]) AS e)`,
+    values: ({ events }) => eventValues(events),
+  },
+  {
+    change: (schema, p) =>
+      `forgotten AS (
+        DELETE FROM ${schema}.events WHERE session_id = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
+    values: ({ deletedSessions }) =>
+      deletedSessions.size === 0 ? undefined : [byteaArray([...deletedSessions])],
+  },
+  ...(['records', 'nodes'] as const).flatMap((table): Part[] => [
+    {
+      change: (schema, p) =>
+        `put_${table} AS (
+          INSERT INTO ${schema}.${table} (key, value)
+          SELECT r.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS r
+          ON CONFLICT (key) DO UPDATE SET value = excluded.value)`,
+      values: (set) => pairs(set[table]),
+    },
+    {
+      change: (schema, p) =>
+        `deleted_${table} AS (
+          DELETE FROM ${schema}.${table} WHERE key = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
+      values: (set) => nulls(set[table], (key) => key),
+    },
+  ]),
+  {
+    change: (schema, p) =>
+      `added_blobs AS (
+        INSERT INTO ${schema}.blobs (hash, bytes)
+        SELECT b.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS b
+        ON CONFLICT (hash) DO NOTHING)`,
+    values: ({ blobs }) => pairs(blobs, hashBytes),
+  },
+  {
+    change: (schema, p) =>
+      `deleted_blobs AS (
+        DELETE FROM ${schema}.blobs WHERE hash = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
+    values: ({ blobs }) => nulls(blobs, hashBytes),
+  },
+]
+
+/** The name of the lease of the engine that may write to a store. */
+export const writerLease = 'writer'
+
+/**
+ * The statements of one schema. A statement has only the parts that its set needs, so there are as many
+ * statements as there are combinations in use; each is prepared once for a connection. A statement with all
+ * parts takes about three times as long for a small commit.
+ */
+export class CommitStatements {
+  readonly #schema: string
+  readonly #texts = new Map<number, { readonly text: string; readonly name: string }>()
+
+  /** `schema` is quoted. */
+  constructor(schema: string) {
+    this.#schema = schema
+  }
+
+  /** One statement that checks the lease and the numbers of events, and stores the set if both are right. */
+  statement(set: CommitSet, token: string): Statement {
+    const values: unknown[] = [token]
+    let mask = 0
+    for (const [index, part] of parts.entries()) {
+      const own = part.values(set)
+      if (own === undefined) continue
+      mask |= 1 << index
+      values.push(...own)
+    }
+    return { ...this.#textOf(mask), values }
+  }
+
+  #textOf(mask: number): { readonly text: string; readonly name: string } {
+    const known = this.#texts.get(mask)
+    if (known !== undefined) return known
+    const text = textOf(this.#schema, mask)
+    const made = { text, name: statementName(text) }
+    this.#texts.set(mask, made)
+    return made
+  }
+}
+
+function textOf(schema: string, mask: number): string {
+  const [checks, changes]: [string[], string[]] = [[], []]
+  const chosen = parts.filter((_, index) => (mask & (1 << index)) !== 0)
+  // The first parameter is the token.
+  let used = 1
+  for (const { check, change } of chosen) {
+    const first = used
+    const placeholder = (index: number): string => {
+      used = Math.max(used, first + index + 1)
+      return `$${first + index + 1}`
+    }
+    if (check !== undefined) checks.push(check(schema, placeholder))
+    if (change !== undefined) changes.push(change(schema, placeholder))
+  }
+  const [hasClaims, hasReplaced] = [chosen.includes(claimed), chosen.includes(replaced)]
+  const conditions = [
+    ...(hasClaims ? ['NOT (SELECT passed OR gap FROM claimed)'] : []),
+    ...(hasReplaced ? ['NOT (SELECT missing FROM missing)'] : []),
+  ]
+  const queries = [
+    // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
+    `lease AS (
+      SELECT FROM ${schema}.leases WHERE name = '${writerLease}' AND token = $1::bigint FOR SHARE)`,
+    ...checks,
+    `ok AS (SELECT FROM lease${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`})`,
+    ...changes,
+  ]
+  const outcome = [
+    'EXISTS (SELECT FROM lease)',
+    ...(hasClaims ? ['(SELECT passed FROM claimed)', '(SELECT gap FROM claimed)'] : ['false', 'false']),
+    hasReplaced ? '(SELECT missing FROM missing)' : 'false',
+  ]
+  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok)`
+}
+
+/** The outcome of a statement, from its row. */
+export function statusOf(row: Row | undefined): CommitStatus {
+  const [owned, passed, gap, missing] = (row ?? []).map((value) => value === 't')
+  if (owned !== true) return 'taken'
+  if (passed === true) return 'passed'
+  if (gap === true) return 'gap'
+  return missing === true ? 'missing' : 'stored'
+}
+
+/** Statements of different schemas may share a connection, so a name depends on the text. */
+export function statementName(text: string): string {
+  return `forkspace_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`
+}
+
+/** The bytes of a hash in hex. */
+export function hashBytes(hash: string): Buffer {
+  return Buffer.from(hash, 'hex')
+}
+
+function eventValues(
+  events: ReadonlyMap<string, ReadonlyMap<number, string>>,
+): readonly unknown[] | undefined {
+  if (events.size === 0) return undefined
+  const [sessionIds, seqs, bodies]: [string[], number[], string[]] = [[], [], []]
+  for (const [sessionId, ofSession] of events)
+    for (const [seq, body] of ofSession) {
+      sessionIds.push(sessionId)
+      seqs.push(seq)
+      bodies.push(body)
+    }
+  return [byteaArray(sessionIds), seqs, byteaArray(bodies)]
+}
+
+function pairs(
+  map: ReadonlyMap<string, string | Uint8Array | null>,
+  keyOf: (key: string) => string | Uint8Array = (key) => key,
+): readonly unknown[] | undefined {
+  const [keys, values]: [(string | Uint8Array)[], (string | Uint8Array)[]] = [[], []]
+  for (const [key, value] of map) {
+    if (value === null) continue
+    keys.push(keyOf(key))
+    values.push(value)
+  }
+  return keys.length === 0 ? undefined : [byteaArray(keys), byteaArray(values)]
+}
+
+function nulls(
+  map: ReadonlyMap<string, string | Uint8Array | null>,
+  keyOf: (key: string) => string | Uint8Array,
+): readonly unknown[] | undefined {
+  const keys = [...map].filter(([, value]) => value === null).map(([key]) => keyOf(key))
+  return keys.length === 0 ? undefined : [byteaArray(keys)]
+}

@@ -1,0 +1,163 @@
+/** Turns errors of PostgreSQL and of connections into errors of the engine. None contains a connection string. */
+import { EngineError } from '../../engine/ports.js'
+
+/** Whether a failed commit may have been stored after all. */
+export type Outcome = 'unknown' | 'not-applied'
+
+export function closedError(): EngineError {
+  return new EngineError('STORE_CLOSED', 'the store is closed')
+}
+
+export function lockedError(details: Readonly<Record<string, string>>): EngineError {
+  const { host = 'unknown', pid = 'unknown', since = 'unknown', expiresInSeconds = '0' } = details
+  return new EngineError(
+    'STORE_LOCKED',
+    `the store is open in process ${pid} on ${host}, since ${since}. Close it there. ` +
+      `If that process has ended, its lease expires in ${expiresInSeconds} seconds: try again then`,
+    details,
+  )
+}
+
+/** The error of an engine whose lease expired and was taken by another one. */
+export function takenError(): EngineError {
+  return new EngineError(
+    'STORE_TAKEN',
+    'another engine took over the store after the lease of this one had expired, and this commit is not stored. ' +
+      'Close this engine, and open the store again where it should be used',
+    { outcome: 'not-applied' },
+  )
+}
+
+export function formatError(message: string, details: Readonly<Record<string, string>> = {}): EngineError {
+  return new EngineError('STORE_FORMAT', message, details)
+}
+
+/** The error of a statement or connection while the store is being opened. */
+export function openError(cause: unknown): EngineError {
+  if (cause instanceof EngineError) return cause
+  return failure(cause, `the store could not be opened${codeOf(cause)}`)
+}
+
+export function writeError(cause: unknown, outcome: Outcome = outcomeOf(cause)): EngineError {
+  if (cause instanceof EngineError) return cause
+  const stored = outcome === 'unknown' ? 'the commit may or may not be stored' : 'the commit is not stored'
+  return failure(cause, `the store could not be written${codeOf(cause)}, and ${stored}`, { outcome })
+}
+
+/** The error of a commit that was not tried, because an earlier one failed. */
+export function fencedError(cause: unknown): EngineError {
+  if (isTaken(cause)) return takenError()
+  const message = `the commit is not stored: an earlier write failed${codeOf(cause)}. Fix the cause and try again: the engine recovers by itself`
+  return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
+}
+
+export function readError(cause: unknown): EngineError {
+  if (cause instanceof EngineError) return cause
+  const code = stateOf(cause)
+  if (code === 'XX001' || code === 'XX002') {
+    const message = `stored data cannot be read (${code}): a file of the PostgreSQL server is damaged. Restore a backup`
+    return new EngineError('DATA_LOSS', message, {}, { cause })
+  }
+  return failure(cause, `the store could not be read${codeOf(cause)}`)
+}
+
+export function recoveryError(cause: unknown): EngineError {
+  if (cause instanceof EngineError) return cause
+  return failure(cause, `the store could not recover${codeOf(cause)}`, { outcome: 'not-applied' })
+}
+
+/** The error for the body of an event that is not a JSON array. */
+export function damagedEvent(sessionId: string, seq: number, options?: ErrorOptions): EngineError {
+  const message = `event ${seq} of session ${sessionId} is damaged. Restore a backup of the database`
+  return new EngineError('DATA_LOSS', message, { sessionId, seq: String(seq) }, options)
+}
+
+export function lostEvent(sessionId: string, seq: number): EngineError {
+  const message = `event ${seq} of session ${sessionId} is missing. Restore a backup of the database`
+  return new EngineError('DATA_LOSS', message, { sessionId, seq: String(seq) })
+}
+
+/** The error for a commit that breaks the contract of a store. */
+export function defectError(what: string): EngineError {
+  return new EngineError('INTERNAL', `${what}. Please report this defect`)
+}
+
+export function isTaken(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === 'STORE_TAKEN'
+}
+
+/** Whether the error is that of an event whose number is taken. */
+export function isUniqueViolation(error: unknown): boolean {
+  return stateOf(error) === '23505'
+}
+
+export function isLockTimeout(error: unknown): boolean {
+  return stateOf(error) === '55P03'
+}
+
+/** Whether the connection may still be used after the error: the server has rejected a single statement. */
+export function keepsConnection(error: unknown): boolean {
+  return stateOf(error) !== undefined && severityOf(error) === 'ERROR'
+}
+
+/**
+ * A statement that ends with an ERROR is rolled back. After any other failure the server may have committed
+ * it: the answer was lost, or the server ended the connection while it waited for a standby.
+ */
+function outcomeOf(error: unknown): Outcome {
+  return keepsConnection(error) ? 'not-applied' : 'unknown'
+}
+
+function failure(cause: unknown, what: string, details: Readonly<Record<string, string>> = {}): EngineError {
+  const code = stateOf(cause)
+  if (code === '53100')
+    return new EngineError(
+      'STORE_FULL',
+      `${what}: the disk of the server is full. Free space and try again`,
+      details,
+      {
+        cause,
+      },
+    )
+  if (code !== undefined && refusals.has(code))
+    return new EngineError('PERMISSION_DENIED', `${what}: ${messageOf(cause)}`, details, { cause })
+  const reason = code === undefined ? unreachable(cause) : messageOf(cause)
+  return new EngineError('STORE_FAILED', `${what}: ${reason}. Fix the cause and try again`, details, {
+    cause,
+  })
+}
+
+/** Refused logins and missing rights. */
+const refusals: ReadonlySet<string> = new Set(['28000', '28P01', '42501', '25006'])
+
+/** Clients may see the message, so it contains neither addresses nor paths. */
+function unreachable(cause: unknown): string {
+  return errorCode(cause) === undefined && /timeout/i.test(messageOf(cause))
+    ? 'the server did not answer in time'
+    : 'there is no connection to the server'
+}
+
+function codeOf(cause: unknown): string {
+  const code = errorCode(cause)
+  return code === undefined ? '' : ` (${code})`
+}
+
+/** The SQLSTATE of an error of the server; undefined for other errors. */
+export function stateOf(error: unknown): string | undefined {
+  const code = errorCode(error)
+  return code !== undefined && severityOf(error) !== undefined ? code : undefined
+}
+
+function severityOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('severity' in error)) return undefined
+  return typeof error.severity === 'string' ? error.severity : undefined
+}
+
+function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

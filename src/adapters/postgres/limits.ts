@@ -1,0 +1,39 @@
+/** Limits of the store on PostgreSQL. Sizes are in bytes unless the name has another unit. */
+export const postgresLimits = {
+  /** Commits that one statement stores together. */
+  groupCommits: 1000,
+  /** A statement takes no further commit above this, approximately. */
+  groupBytes: 8 * 2 ** 20,
+  /** A commit above this is stored by several statements in one transaction. */
+  statementBytes: 16 * 2 ** 20,
+  /** One record, event or blob. A read gets its bytes as hex in one string, whose length Node limits. */
+  valueBytes: 128 * 2 ** 20,
+  /** Default of `readConnections`. */
+  readConnections: 4,
+  /** The largest `readConnections`. */
+  readConnectionsMax: 100,
+  /** Default of `leaseSeconds`, in seconds. */
+  leaseSeconds: 30,
+  /** The smallest `leaseSeconds`, in seconds. */
+  leaseSecondsMin: 1,
+  /** The largest `leaseSeconds`, in seconds. */
+  leaseSecondsMax: 3600,
+  /** A lease is renewed this often in its time. */
+  renewalsPerLease: 3,
+  /** How long a connection may take to open, in milliseconds. */
+  connectMs: 10_000,
+  /** How long a commit may take, in milliseconds. */
+  commitMs: 120_000,
+  /** How long a read may take, in milliseconds. */
+  readMs: 60_000,
+  /** How long a statement waits for a lock of another one, in milliseconds. */
+  lockMs: 10_000,
+  /** How long a transaction may wait for its next statement, in milliseconds. The server then ends the connection. */
+  idleInTransactionMs: 30_000,
+  /** How often a read is tried whose connection is lost. */
+  readAttempts: 2,
+  /** The name of a schema. PostgreSQL cuts longer names. */
+  schemaBytes: 63,
+  /** The oldest supported version of PostgreSQL, as `server_version_num`. */
+  serverVersionMin: 120_000,
+} as const

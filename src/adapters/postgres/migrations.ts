@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto'
+import { run, type PostgresClient } from './connections.js'
+import { formatError } from './errors.js'
+import { postgresLimits } from './limits.js'
+
+/** The tables of a store, and why each version differs from the one before it. The schema is quoted. */
+const migrations: readonly ((schema: string) => readonly string[])[] = [
+  // Version 1. Keys and values are bytes: the order of bytea is the order of bytes, whatever the locale and
+  // the encoding of the database, and a value may have the byte 0. Blobs are not compressed, so that a part of
+  // one can be read alone.
+  (schema) => [
+    `CREATE TABLE ${schema}.records (key bytea PRIMARY KEY, value bytea NOT NULL) WITH (fillfactor = 85)`,
+    `CREATE TABLE ${schema}.nodes (key bytea PRIMARY KEY, value bytea NOT NULL)`,
+    `CREATE TABLE ${schema}.events (
+      session_id bytea NOT NULL, seq bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (session_id, seq)
+    )`,
+    `CREATE TABLE ${schema}.blobs (hash bytea PRIMARY KEY, bytes bytea NOT NULL)`,
+    `ALTER TABLE ${schema}.blobs ALTER COLUMN bytes SET STORAGE EXTERNAL`,
+    `CREATE TABLE ${schema}.leases (
+      name text PRIMARY KEY, owner uuid, host text, pid integer, since timestamptz NOT NULL,
+      token bigint NOT NULL, expires_at timestamptz NOT NULL
+    ) WITH (fillfactor = 50)`,
+  ],
+]
+
+/** The version of the tables that this code reads and writes. */
+export const tableVersion: number = migrations.length
+
+/** The tables with the data of a store. */
+export const dataTables = ['records', 'nodes', 'events', 'blobs'] as const
+
+/**
+ * Creates the schema and its tables, or brings those of an earlier version to this one. Concurrent openers
+ * wait for each other, and each step is done once.
+ *
+ * @throws {EngineError} STORE_FORMAT when a later version wrote the store, or the schema has other tables.
+ */
+export async function migrate(client: PostgresClient, name: string): Promise<void> {
+  const schema = quoted(name)
+  if ((await versionOf(client, name)) === tableVersion) return
+  await perform(client, 'BEGIN')
+  try {
+    await perform(client, 'SELECT pg_advisory_xact_lock($1)', [lockOf(name)])
+    const before = await versionOf(client, name)
+    if (before === 0) await create(client, name)
+    for (const [index, migration] of migrations.entries()) {
+      if (index < before) continue
+      await perform(client, migration(schema).join(';\n'))
+      await perform(client, `INSERT INTO ${schema}.migrations (version) VALUES ($1)`, [index + 1])
+    }
+    await perform(client, 'COMMIT')
+  } catch (error) {
+    await perform(client, 'ROLLBACK').catch(ignore)
+    throw error
+  }
+}
+
+/** The version of the tables; 0 if there are none. */
+async function versionOf(client: PostgresClient, name: string): Promise<number> {
+  const found = await perform(
+    client,
+    `SELECT count(*) FROM pg_catalog.pg_attribute a
+      JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = 'migrations' AND a.attname IN ('version', 'applied_at')`,
+    [name],
+  )
+  if (Number(found[0]?.[0]) < 2) return 0
+  const [row] = await perform(client, `SELECT max(version) FROM ${quoted(name)}.migrations`)
+  const version = Number(row?.[0] ?? 0)
+  if (version > tableVersion)
+    throw formatError(
+      `a later version of forkspace wrote the store in schema ${quoted(name)}: its tables have version ${version}, ` +
+        `and this one supports ${tableVersion}. Nothing was changed. Update forkspace`,
+      { format: String(version), supported: String(tableVersion) },
+    )
+  return version
+}
+
+/** Creates the schema with a table for its version. An existing schema must not have tables of these names. */
+async function create(client: PostgresClient, name: string): Promise<void> {
+  const schema = quoted(name)
+  const taken = await perform(
+    client,
+    `SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = $1 AND c.relname = ANY($2) ORDER BY c.relname`,
+    [name, ['migrations', 'leases', ...dataTables]],
+  )
+  if (taken.length > 0)
+    throw formatError(
+      `the schema ${schema} is no store: it has other tables, such as "${String(taken[0]?.[0])}". Nothing was changed. ` +
+        'Choose a schema of its own for the store',
+    )
+  // CREATE SCHEMA IF NOT EXISTS needs a right on the database even if the schema exists.
+  const exists = await perform(client, 'SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1', [name])
+  if (exists.length === 0) await perform(client, `CREATE SCHEMA ${schema}`)
+  await perform(
+    client,
+    `CREATE TABLE ${schema}.migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  )
+}
+
+function perform(
+  client: PostgresClient,
+  text: string,
+  values: readonly unknown[] = [],
+): ReturnType<typeof run> {
+  return run(client, { text, values }, postgresLimits.commitMs)
+}
+
+/** A name as SQL. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** The number of the advisory lock for a schema: 64 bits of a hash. */
+function lockOf(name: string): string {
+  return createHash('sha256').update(`forkspace schema ${name}`).digest().readBigInt64BE().toString()
+}
+
+function ignore(): void {}

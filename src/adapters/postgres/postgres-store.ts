@@ -1,0 +1,289 @@
+import { limits } from '../../engine/ports.js'
+import type {
+  ByteRange,
+  ScanRange,
+  Store,
+  StoreCommit,
+  StoredBlobSize,
+  StoredEvent,
+} from '../../engine/ports.js'
+import { CommitQueue } from './commit-queue.js'
+import type { CommitSet } from './commit-set.js'
+import {
+  CommitStatements,
+  hashBytes,
+  statementName,
+  statusOf,
+  type CommitStatus,
+} from './commit-statement.js'
+import { run, type Connections, type PostgresClient, type Row } from './connections.js'
+import {
+  closedError,
+  damagedEvent,
+  isTaken,
+  lostEvent,
+  readError,
+  recoveryError,
+  takenError,
+} from './errors.js'
+import { isNodeKey, partsOf } from './key-ranges.js'
+import type { Lease } from './lease.js'
+import { postgresLimits } from './limits.js'
+import { dataTables } from './migrations.js'
+
+export interface PostgresStoreParts {
+  readonly connections: Connections
+  readonly lease: Lease
+  /** Quoted. */
+  readonly schema: string
+}
+
+/** A store in a schema of PostgreSQL, of which this process has the lease. */
+export class PostgresStore implements Store {
+  readonly capabilities = { durable: true, syncReads: false }
+  readonly #connections: Connections
+  readonly #lease: Lease
+  readonly #schema: string
+  readonly #statements: CommitStatements
+  readonly #commits: CommitQueue
+  /** Names of prepared statements for reads, by their texts. */
+  readonly #names = new Map<string, string>()
+  #taken = false
+  #recovering: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+
+  constructor({ connections, lease, schema }: PostgresStoreParts) {
+    this.#connections = connections
+    this.#lease = lease
+    this.#schema = schema
+    this.#statements = new CommitStatements(schema)
+    this.#commits = new CommitQueue((set) => this.#store(set))
+    lease.keep(() => this.#noteTaken())
+  }
+
+  commit(commit: StoreCommit): Promise<boolean> {
+    if (this.#closing !== undefined) return Promise.reject(closedError())
+    return this.#commits.add(commit)
+  }
+
+  async *events(
+    sessionId: string,
+    range: { from: number; to: number },
+  ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
+    const last = Math.min(range.to, Number.MAX_SAFE_INTEGER)
+    for (let first = Math.max(range.from, 1); first <= last;) {
+      const rows = await this.#read(
+        `SELECT seq, encode(body, 'hex') FROM ${this.#schema}.events
+          WHERE session_id = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT ${limits.eventsPerRead}`,
+        [Buffer.from(sessionId), first, last],
+      )
+      const page = rows.map((row) => eventOf(sessionId, row))
+      // An event after a missing one exists, so the missing one did exist.
+      for (const [index, { seq }] of page.entries())
+        if (seq !== first + index) throw lostEvent(sessionId, first + index)
+      if (page.length > 0) yield page
+      if (page.length < limits.eventsPerRead) return
+      first += page.length
+    }
+  }
+
+  async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
+    const [row] = await this.#read(
+      `SELECT seq, encode(body, 'hex') FROM ${this.#schema}.events WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`,
+      [Buffer.from(sessionId)],
+    )
+    return row && eventOf(sessionId, row)
+  }
+
+  async get(key: string): Promise<string | undefined> {
+    const table = isNodeKey(key) ? 'nodes' : 'records'
+    const [row] = await this.#read(
+      `SELECT encode(value, 'hex') FROM ${this.#schema}.${table} WHERE key = $1`,
+      [Buffer.from(key)],
+    )
+    return row && textOf(row[0])
+  }
+
+  async scan({
+    gte,
+    lt,
+    limit,
+    reverse = false,
+  }: ScanRange): Promise<readonly (readonly [string, string])[]> {
+    this.#assertOpen()
+    const found: (readonly [string, string])[] = []
+    const parts = partsOf({ gte, lt })
+    if (reverse) parts.reverse()
+    for (const part of parts) {
+      if (found.length >= limit) break
+      const rows = await this.#read(
+        `SELECT encode(key, 'hex'), encode(value, 'hex') FROM ${this.#schema}.${part.table}
+          WHERE key >= $1 AND key < $2 ORDER BY key${reverse ? ' DESC' : ''} LIMIT $3`,
+        [part.gte, part.lt, Number.isFinite(limit) ? limit - found.length : null],
+      )
+      for (const row of rows) found.push([textOf(row[0]), textOf(row[1])])
+    }
+    return found
+  }
+
+  async blob(hash: string, { offset, length }: ByteRange): Promise<Uint8Array | undefined> {
+    const [row] = await this.#read(
+      `SELECT encode(substring(bytes FROM $2 FOR $3), 'hex') FROM ${this.#schema}.blobs WHERE hash = $1`,
+      // The largest values are far above the size of a blob, and their sum is still an integer of 32 bits.
+      [
+        hashBytes(hash),
+        Math.min(offset, postgresLimits.valueBytes) + 1,
+        Math.min(length, postgresLimits.valueBytes),
+      ],
+    )
+    return row && bytesOf(row[0])
+  }
+
+  async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
+    const rows = await this.#read(
+      `SELECT encode(hash, 'hex'), octet_length(bytes) FROM ${this.#schema}.blobs WHERE hash > $1 ORDER BY hash LIMIT $2`,
+      [hashBytes(after), limit],
+    )
+    return rows.map(([hash, bytes]) => ({ hash: String(hash), bytes: Number(bytes) }))
+  }
+
+  async size(): Promise<number> {
+    const sizes = dataTables.map(
+      (table) => `pg_total_relation_size('${this.#schema.replaceAll("'", "''")}.${table}')`,
+    )
+    const [row] = await this.#read(`SELECT ${sizes.join(' + ')}`, [])
+    return Number(row?.[0])
+  }
+
+  /** Lets the server use the space of deleted rows again, and return it to the system at the end of a table. */
+  async reclaim({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    for (const table of dataTables) {
+      signal?.throwIfAborted()
+      this.#assertOpen()
+      try {
+        await this.#connections.once({ text: `VACUUM ${this.#schema}.${table}` }, postgresLimits.commitMs)
+      } catch (error) {
+        throw this.#asReadError(error)
+      }
+    }
+  }
+
+  recover(): Promise<void> {
+    if (this.#closing !== undefined) return Promise.reject(closedError())
+    if (!this.#commits.failed) return Promise.resolve()
+    this.#recovering ??= this.#recover().finally(() => (this.#recovering = undefined))
+    return this.#recovering
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #recover(): Promise<void> {
+    if (this.#taken) throw takenError()
+    await this.#commits.drain()
+    this.#connections.dropWriter()
+    try {
+      await this.#connections.write((client) => this.#lease.renewToken(client))
+    } catch (error) {
+      if (isTaken(error)) this.#noteTaken()
+      throw recoveryError(error)
+    }
+    this.#commits.resume()
+  }
+
+  /** From now on, this engine can store nothing. */
+  #noteTaken(): void {
+    this.#taken = true
+    this.#commits.fence(takenError())
+  }
+
+  async #close(): Promise<void> {
+    await this.#recovering?.catch(ignore)
+    await this.#commits.drain()
+    await this.#lease.stop()
+    if (!this.#commits.failed)
+      await this.#connections.write((client) => this.#lease.release(client)).catch(ignore)
+    await this.#connections.close()
+  }
+
+  /** Stores a set: with one statement, or with several in one transaction if it is very large. */
+  #store(set: CommitSet): Promise<CommitStatus> {
+    return this.#connections.write(async (client) => {
+      const status =
+        set.bytes <= postgresLimits.statementBytes
+          ? await this.#storeSet(client, set)
+          : await this.#storeParts(client, set)
+      if (status === 'taken') this.#taken = true
+      return status
+    })
+  }
+
+  async #storeSet(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
+    const [row] = await run(
+      client,
+      this.#statements.statement(set, this.#lease.token),
+      postgresLimits.commitMs,
+    )
+    return statusOf(row)
+  }
+
+  async #storeParts(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
+    await run(client, { text: 'BEGIN' }, postgresLimits.commitMs)
+    try {
+      for (const part of set.split(postgresLimits.groupBytes)) {
+        const status = await this.#storeSet(client, part)
+        if (status === 'stored') continue
+        await run(client, { text: 'ROLLBACK' }, postgresLimits.commitMs)
+        return status
+      }
+      await run(client, { text: 'COMMIT' }, postgresLimits.commitMs)
+      return 'stored'
+    } catch (error) {
+      // If this fails too, the connection is lost, and the server rolls back.
+      await run(client, { text: 'ROLLBACK' }, postgresLimits.commitMs).catch(ignore)
+      throw error
+    }
+  }
+
+  async #read(text: string, values: readonly unknown[]): Promise<Row[]> {
+    this.#assertOpen()
+    let name = this.#names.get(text)
+    if (name === undefined) this.#names.set(text, (name = statementName(text)))
+    try {
+      return await this.#connections.read({ text, name, values })
+    } catch (error) {
+      throw this.#asReadError(error)
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw closedError()
+  }
+
+  #asReadError(error: unknown): unknown {
+    return this.#closing === undefined ? readError(error) : closedError()
+  }
+}
+
+function bytesOf(hex: string | null | undefined): Buffer {
+  return Buffer.from(hex ?? '', 'hex')
+}
+
+function textOf(hex: string | null | undefined): string {
+  return bytesOf(hex).toString()
+}
+
+function eventOf(sessionId: string, [number, hex]: Row): StoredEvent {
+  const seq = Number(number)
+  try {
+    const body: unknown = JSON.parse(textOf(hex))
+    if (Array.isArray(body)) return { sessionId, seq, body }
+  } catch (error) {
+    throw damagedEvent(sessionId, seq, { cause: error })
+  }
+  throw damagedEvent(sessionId, seq)
+}
+
+function ignore(): void {}

@@ -1,0 +1,14 @@
+import { describe } from 'vitest'
+import { freshPostgres, hasPostgres } from '../support/postgres.js'
+import { storeSuite } from './store.js'
+
+describe.skipIf(!hasPostgres)('PostgreSQL', () => {
+  storeSuite({
+    name: 'postgres',
+    capabilities: { durable: true, syncReads: false },
+    create: async () => {
+      const { storage } = await freshPostgres()
+      return { storage, cleanup: () => Promise.resolve() }
+    },
+  })
+})

@@ -1,0 +1,206 @@
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { temporaryDirectory } from './temporary-directory.js'
+
+const programs = findPrograms()
+
+/** Whether PostgreSQL is installed. A missing one is an error when FORKSPACE_REQUIRE_ALL is 1. */
+export const hasPostgres = programs !== undefined
+if (!hasPostgres && process.env['FORKSPACE_REQUIRE_ALL'] === '1') throw new Error('PostgreSQL is missing')
+
+/** The port is only a part of the name of the socket. */
+const port = 5432
+const user = 'postgres'
+/** A server that has not answered by then has failed to start. */
+const mostTries = 1000
+
+/** The directory with `initdb` and `postgres`: on the path, or where Debian and others put it. */
+function findPrograms(): string | undefined {
+  const packaged = '/usr/lib/postgresql'
+  const versions = existsSync(packaged) ? readdirSync(packaged).toSorted((a, b) => Number(b) - Number(a)) : []
+  const places = [
+    ...versions.map((version) => join(packaged, version, 'bin')),
+    ...(process.env['PATH'] ?? '').split(':'),
+  ]
+  return places.find((place) => existsSync(join(place, 'initdb')) && existsSync(join(place, 'postgres')))
+}
+
+/** PostgreSQL refuses to run as root, so root runs it as another user. */
+function account(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const [uid, gid] = ['-u', '-g'].map((flag) =>
+    Number(execFileSync('id', [flag, user], { encoding: 'utf8' })),
+  )
+  return { uid: uid!, gid: gid! }
+}
+
+/**
+ * Ends the server when standard input ends, which it also does when this process is killed. Then removes the
+ * directory.
+ */
+const guard = `
+  "$0" "$@" & server=$!
+  cat >/dev/null
+  kill -QUIT "$server" 2>/dev/null
+  wait "$server"
+  rm -rf "$FORKSPACE_POSTGRES"`
+
+/** A PostgreSQL server with its own data, which listens on a Unix socket. */
+export class PostgresServer {
+  /** The directory of the data and the socket. */
+  readonly directory: string
+  #process: ChildProcess | undefined
+
+  static async start(settings: readonly string[] = []): Promise<PostgresServer> {
+    const server = new PostgresServer()
+    await server.start(settings)
+    return server
+  }
+
+  private constructor() {
+    this.directory = mkdtempSync(join(temporaryDirectory(), 'pg-'))
+    const owner = account()
+    if (owner !== undefined) chownSync(this.directory, owner.uid, owner.gid)
+    chmodSync(this.directory, 0o700)
+    const options = [
+      '--no-sync',
+      '--no-instructions',
+      '--auth=trust',
+      `--username=${user}`,
+      '--no-locale',
+      '-E',
+      'UTF8',
+    ]
+    execFileSync(join(programs!, 'initdb'), ['-D', join(this.directory, 'data'), ...options], {
+      stdio: 'ignore',
+      cwd: '/',
+      ...owner,
+    })
+  }
+
+  /** Starts the server again. It recovers first if it was killed. */
+  async start(settings: readonly string[] = []): Promise<void> {
+    const options = [
+      'listen_addresses=',
+      'max_connections=60',
+      'wal_level=minimal',
+      'max_wal_senders=0',
+      'dynamic_shared_memory_type=mmap',
+      ...settings,
+    ]
+    const args = [
+      '-D',
+      join(this.directory, 'data'),
+      '-k',
+      this.directory,
+      ...options.flatMap((option) => ['-c', option]),
+    ]
+    const log = openSync(join(this.directory, 'log'), 'w')
+    const child = spawn('sh', ['-c', guard, join(programs!, 'postgres'), ...args], {
+      stdio: ['pipe', log, log],
+      cwd: '/',
+      env: { ...process.env, FORKSPACE_POSTGRES: this.directory },
+      ...account(),
+    })
+    this.#process = child
+    // An open server does not keep the process of the tests alive.
+    child.unref()
+    ;(child.stdin as unknown as { unref(): void }).unref()
+    closeSync(log)
+    for (let tries = 0; ; tries++) {
+      const client = this.client()
+      client.on('error', () => undefined)
+      try {
+        await client.connect()
+        await client.end()
+        return
+      } catch (cause) {
+        if (tries > mostTries) throw new Error(readFileSync(join(this.directory, 'log'), 'utf8'), { cause })
+        await sleep(20)
+      }
+    }
+  }
+
+  /** The process of the server itself. */
+  get pid(): number {
+    return Number(
+      execFileSync('head', ['-1', join(this.directory, 'data', 'postmaster.pid')], { encoding: 'utf8' }),
+    )
+  }
+
+  /** Kills all processes of the server. What they have not written is lost. */
+  async kill(): Promise<void> {
+    const exited = once(this.#process!, 'exit')
+    this.#process!.ref()
+    // Without the guard, the data is kept.
+    this.#process!.kill('SIGKILL')
+    await exited
+    const { pid } = this
+    const backends = psOf('pid=', '--ppid', pid).split(/\s+/)
+    for (const each of [pid, ...backends.map(Number)]) {
+      try {
+        process.kill(each, 'SIGKILL')
+      } catch {
+        // It has ended by itself.
+      }
+    }
+    // A process without a parent that reads its status may stay as a zombie, whose id the next server would respect.
+    while (/^[^Z]/.test(psOf('stat=', '-p', pid))) await sleep(5)
+    for (const file of [join(this.directory, 'data', 'postmaster.pid'), `${this.socket}.lock`]) rmSync(file)
+  }
+
+  /** Ends the server and removes its data. */
+  async remove(): Promise<void> {
+    const child = this.#process!
+    if (child.exitCode !== null || child.signalCode !== null) {
+      rmSync(this.directory, { recursive: true })
+      return
+    }
+    const exited = once(child, 'exit')
+    child.ref()
+    child.stdin!.end()
+    await exited
+  }
+
+  /** A client that is not connected. */
+  client(): pg.Client {
+    return new pg.Client({ host: this.directory, port, user, database: 'postgres' })
+  }
+
+  get socket(): string {
+    return join(this.directory, `.s.PGSQL.${port}`)
+  }
+
+  get connectionString(): string {
+    return `postgres:///postgres?host=${encodeURIComponent(this.directory)}&port=${port}&user=${user}`
+  }
+
+  /** Runs SQL, and returns its rows. */
+  async sql(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+    const client = this.client()
+    await client.connect()
+    try {
+      return (await client.query<Record<string, unknown>>(text, values)).rows
+    } finally {
+      await client.end()
+    }
+  }
+}
+
+function psOf(column: string, by: string, pid: number): string {
+  return spawnSync('ps', ['-o', column, by, String(pid)], { encoding: 'utf8' }).stdout.trim()
+}

@@ -1,0 +1,295 @@
+/** Lost connections, servers that are killed, and leases that are taken over. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import type { Store } from '../../src/engine/ports.js'
+import { EngineError, openEngine } from '../../src/index.js'
+import { PostgresProxy } from '../support/postgres-proxy.js'
+import { freshSchema, hasPostgres, PostgresServer, sharedPostgres } from '../support/postgres.js'
+
+describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
+  let server: PostgresServer
+  let proxy: PostgresProxy
+  let schema: string
+  const stores = new Set<Store>()
+  const clients = new Set<pg.Client>()
+
+  beforeEach(async () => {
+    server = await sharedPostgres()
+    proxy = await new PostgresProxy(server.socket).listen()
+    schema = freshSchema()
+  })
+  afterEach(async () => {
+    for (const client of clients) await client.end()
+    for (const store of stores) await store.close()
+    stores.clear()
+    clients.clear()
+    await proxy.close()
+  })
+
+  async function open(options: Partial<PostgresStorageOptions> = {}): Promise<Store> {
+    const connectionString = proxy.connectionString
+    const store = await postgresStorage({ connectionString, schema, ...options }).open()
+    stores.add(store)
+    return store
+  }
+
+  /** Another connection to the server, without the proxy. */
+  async function connected(): Promise<pg.Client> {
+    const client = server.client()
+    await client.connect()
+    clients.add(client)
+    return client
+  }
+
+  /** Lets commits of the record `a` wait until the returned function is called. They have the lease by then. */
+  async function blockRecord(): Promise<() => Promise<void>> {
+    const client = await connected()
+    await client.query(`BEGIN; SELECT FROM ${schema}.records WHERE key = 'a' FOR UPDATE`)
+    return async () => {
+      await client.query('COMMIT')
+    }
+  }
+
+  /** Waits until this many statements wait for a lock. */
+  async function waiting(count: number): Promise<void> {
+    const client = await connected()
+    const text = `SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`
+    for (let tries = 0; tries < 2000; tries++) {
+      const { rows } = await client.query<{ count: number }>(text, [`%${schema}%`])
+      if (rows[0]!.count >= count) return
+      await sleep(5)
+    }
+    throw new Error('no statement waits')
+  }
+
+  const put = (key: string, value: string): Parameters<Store['commit']>[0] => ({ put: [[key, value]] })
+
+  test('rejects the commits of a terminated connection, and continues after a recovery', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    const unblock = await blockRecord()
+    const [first, second] = [store.commit(put('a', '2')), settledSoon(store, put('b', '2'))]
+    const failed = failureOf(first)
+    await waiting(1)
+    await server.sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`,
+      [`%"${schema}"%`],
+    )
+    expect(await failed).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'unknown' } })
+    expect(await second).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+    expect(await failureOf(store.commit(put('c', '2')))).toMatchObject({
+      reason: 'STORE_FAILED',
+      details: { outcome: 'not-applied' },
+    })
+    expect(await store.get('a')).toBe('1')
+    await unblock()
+    await store.recover!()
+    expect([await store.get('a'), await store.get('b'), await store.get('c')]).toEqual([
+      '1',
+      undefined,
+      undefined,
+    ])
+    expect(await store.commit(put('a', '3'))).toBe(true)
+    expect(await store.get('a')).toBe('3')
+  })
+
+  test('waits in a recovery for a statement of the lost connection', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    const unblock = await blockRecord()
+    const failed = failureOf(store.commit(put('a', '2')))
+    await waiting(1)
+    proxy.cut()
+    expect(await failed).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'unknown' } })
+    const recovered = store.recover!()
+    await waiting(2)
+    await unblock()
+    await recovered
+    // The statement was stored before the recovery ended, so this read is final.
+    expect(await store.get('a')).toBe('2')
+  })
+
+  test('ignores a statement that reaches the server after the recovery', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    const held = proxy.hold()
+    const failed = failureOf(store.commit({ ...put('a', '2'), del: ['gone'] }))
+    await held
+    const deliver = proxy.cutClients()
+    expect(await failed).toMatchObject({ details: { outcome: 'unknown' } })
+    await store.recover!()
+    expect(await store.get('a')).toBe('1')
+    await deliver()
+    expect(await store.get('a')).toBe('1')
+    expect(await store.commit(put('a', '3'))).toBe(true)
+    expect(await store.get('a')).toBe('3')
+  })
+
+  test('replaces a connection that was lost while nothing was written', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    await server.sql(
+      `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'forkspace'`,
+    )
+    // The end of a connection arrives with the next turns of the event loop.
+    await sleep(50)
+    expect(await store.get('a')).toBe('1')
+    expect(await store.commit(put('a', '2'))).toBe(true)
+  })
+
+  test('loses nothing when the server is killed, and continues after its restart', async () => {
+    const own = await PostgresServer.start()
+    try {
+      const storage = postgresStorage({ connectionString: own.connectionString })
+      const engine = await openEngine({ storage })
+      const session = await engine.sessions.create()
+      const acknowledged = new Set<number>()
+      const failures: unknown[] = []
+      const write = async (n: number): Promise<void> => {
+        try {
+          await session.files.write({ path: `/${n}`, content: `${n}` })
+          acknowledged.add(n)
+        } catch (error) {
+          failures.push(error)
+        }
+      }
+      let n = 0
+      const writers = Array.from({ length: 8 }, async () => {
+        while (failures.length === 0) await write(n++)
+      })
+      while (acknowledged.size < 100) await sleep(5)
+      await own.kill()
+      await Promise.all(writers)
+      expect(failures.length).toBeGreaterThan(0)
+      for (const failure of failures) expect(failure).toMatchObject({ reason: 'STORE_FAILED' })
+      const rejected = await failureOf(session.files.write({ path: '/late', content: '' }))
+      expect(rejected).toMatchObject({ reason: 'STORE_FAILED' })
+      await own.start()
+      const until = Date.now() + 20_000
+      while ((await failureOf(session.files.write({ path: '/resumed', content: '' }))) !== undefined) {
+        expect(Date.now()).toBeLessThan(until)
+        await sleep(20)
+      }
+      for (const each of acknowledged) await session.files.read({ path: `/${each}` })
+      await engine.close()
+      const reopened = await openEngine({ storage })
+      const again = await reopened.sessions.open(session.id)
+      for (const each of acknowledged)
+        expect(Buffer.from(await again.files.read({ path: `/${each}` })).toString()).toBe(`${each}`)
+      expect((await reopened.check()).findings).toEqual([])
+      await reopened.close()
+    } finally {
+      await own.remove()
+    }
+  })
+
+  test('refuses a second engine, and names the first one', async () => {
+    await open({ leaseSeconds: 60 })
+    const refused = await failureOf(open())
+    expect(refused).toMatchObject({
+      reason: 'STORE_LOCKED',
+      details: { pid: String(process.pid), expiresInSeconds: expect.stringMatching(/^\d+$/) as string },
+    })
+    expect(String(refused)).toMatch(
+      /Close it there\. If that process has ended, its lease expires in \d+ seconds/,
+    )
+  })
+
+  test('gives the lease back when it is closed', async () => {
+    const first = await open({ leaseSeconds: 3600 })
+    await first.close()
+    expect(await (await open()).commit(put('a', '1'))).toBe(true)
+  })
+
+  test('renews its lease', async () => {
+    await open({ leaseSeconds: 1 })
+    const before = await expiry()
+    for (let renewals = 0, last = before; renewals < 2;) {
+      const now = await expiry()
+      if (now !== last) renewals++
+      last = now
+      await sleep(20)
+    }
+    expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+  })
+
+  test('lets another engine take an expired lease, and stores nothing more for the former owner', async () => {
+    const first = await open({ leaseSeconds: 60 })
+    await first.commit(put('a', '1'))
+    await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp() - interval '1 second'`)
+    const second = await open({ leaseSeconds: 60 })
+    for (let times = 0; times < 2; times++) {
+      expect(await failureOf(first.commit(put('a', '2')))).toMatchObject({
+        reason: 'STORE_TAKEN',
+        details: { outcome: 'not-applied' },
+      })
+      expect(await failureOf(first.recover!())).toMatchObject({ reason: 'STORE_TAKEN' })
+    }
+    expect(await second.get('a')).toBe('1')
+    expect(await second.commit(put('a', '3'))).toBe(true)
+    await first.close()
+    // The end of the former owner leaves the lease of the new one.
+    expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+    expect(await second.commit(put('a', '4'))).toBe(true)
+  })
+
+  test('makes an engine that takes the lease wait for a commit under way', async () => {
+    const first = await open({ leaseSeconds: 60 })
+    await first.commit(put('a', '1'))
+    const unblock = await blockRecord()
+    const pending = first.commit(put('a', '2'))
+    await waiting(1)
+    const late = failureOf(first.commit(put('a', '3')))
+    const expiring = server.sql(
+      `UPDATE ${schema}.leases SET expires_at = clock_timestamp() - interval '1 second'`,
+    )
+    await waiting(2)
+    await unblock()
+    expect(await pending).toBe(true)
+    await expiring
+    const second = await open()
+    // The second commit came either before the takeover or never.
+    expect(await second.get('a')).toBe((await late) === undefined ? '3' : '2')
+    expect(await failureOf(first.commit(put('a', '4')))).toMatchObject({ reason: 'STORE_TAKEN' })
+  })
+
+  test('tells an engine that its lease was taken', async () => {
+    const storage = postgresStorage({ connectionString: server.connectionString, schema })
+    const engine = await openEngine({ storage })
+    const session = await engine.sessions.create()
+    await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp() - interval '1 second'`)
+    const other = await openEngine({ storage })
+    for (let times = 0; times < 3; times++)
+      expect(await failureOf(session.files.write({ path: '/a', content: '' }))).toMatchObject({
+        reason: 'STORE_TAKEN',
+        details: { outcome: 'not-applied' },
+      })
+    expect(await session.files.list({ path: '/' })).toMatchObject({ entries: [] })
+    await engine.close()
+    await (await other.sessions.open(session.id)).files.write({ path: '/b', content: '' })
+    await other.close()
+  })
+
+  async function expiry(): Promise<string> {
+    const [row] = await server.sql(`SELECT expires_at::text FROM ${schema}.leases`)
+    return String(row!['expires_at'])
+  }
+})
+
+/** The failure of a commit that is made now, so that it waits for the one before it. */
+async function settledSoon(store: Store, commit: Parameters<Store['commit']>[0]): Promise<unknown> {
+  await new Promise((resolve) => setImmediate(resolve))
+  return failureOf(store.commit(commit))
+}
+
+async function failureOf(work: Promise<unknown>): Promise<unknown> {
+  try {
+    await work
+    return undefined
+  } catch (error) {
+    if (error instanceof EngineError) return error
+    throw error
+  }
+}
