@@ -68,10 +68,10 @@ export function hookedDisk(inner: Disk, choose: (call: DiskCall) => DiskEvent | 
         },
       ),
     truncate: (size) => around({ operation: 'truncate', path }, () => file.truncate(size)),
-    sync: () =>
+    sync: (where) =>
       around(
         { operation: 'sync', path },
-        () => file.sync(),
+        () => file.sync(where),
         () => Promise.resolve(file.failSync?.()),
       ),
     close: () => file.close(),

@@ -4,8 +4,11 @@ import { EngineError, type Store, type StoreCommit, type StoredEvent } from '../
 import { blobPool, StoreModel } from './sim-model.js'
 import type { SimStoreOptions } from './sim-run.js'
 
+/** Zeros after the lines, which later lines replace. */
+const spaceBytes = 2048
+
 /** A step that a log can omit, to prove that the simulation detects it. */
-export type Defect = 'sync' | 'directory' | 'tail' | 'fence' | 'rewrite'
+export type Defect = 'sync' | 'directory' | 'tail' | 'fence' | 'rewrite' | 'space'
 
 /** The simplest log that meets the contract of a store: one file with a line per commit, read when it is opened. */
 export async function openPlainLog({ disk, directory }: SimStoreOptions, defect?: Defect): Promise<Store> {
@@ -24,6 +27,8 @@ class PlainLog implements Store {
   #model = new StoreModel()
   #file: DiskFile | undefined
   #size = 0
+  /** The end of the zeros after the lines. */
+  #spaceEnd = 0
   #failed = false
   #queue: Promise<unknown> = Promise.resolve()
 
@@ -114,8 +119,16 @@ class PlainLog implements Store {
   async #append(text: string): Promise<void> {
     const bytes = Buffer.from(`${crc32(text)} ${text}\n`)
     await this.#file!.write(this.#size, [bytes])
-    if (this.#defect !== 'sync') await this.#file!.sync()
-    this.#size += bytes.length
+    const end = this.#size + bytes.length
+    const hadSpace = end <= this.#spaceEnd
+    if (!hadSpace) {
+      await this.#file!.write(end, [Buffer.alloc(spaceBytes)])
+      this.#spaceEnd = end + spaceBytes
+    }
+    // A line in space that was synced before changes no size, but its bytes must be synced too.
+    const omitted = this.#defect === 'sync' || (this.#defect === 'space' && hadSpace)
+    if (!omitted) await this.#file!.sync('here')
+    this.#size = end
   }
 
   async #read(): Promise<StoreModel> {
@@ -135,6 +148,7 @@ class PlainLog implements Store {
     }
     if (this.#defect === 'tail') this.#size = await this.#file.size()
     await this.#file.truncate(this.#size)
+    this.#spaceEnd = 0
     return model
   }
 

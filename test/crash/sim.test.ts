@@ -14,7 +14,7 @@ test(
   },
 )
 
-test.each<Defect>(['sync', 'directory', 'tail', 'fence', 'rewrite'])(
+test.each<Defect>(['sync', 'directory', 'tail', 'fence', 'rewrite', 'space'])(
   'detects a log that omits a step (%s)',
   async (defect) => {
     const open: typeof openPlainLog = (options) => openPlainLog(options, defect)

@@ -7,6 +7,8 @@ export class FaultyDisk implements Disk {
   operations = 0
   /** The size in bytes of each write to a segment. */
   readonly segmentWrites: number[] = []
+  /** Where each sync of a segment waited. */
+  readonly segmentSyncs: string[] = []
   /** A description of each change, by its number. */
   readonly log: string[] = []
   /** The number of the change that fails; `forEver` also fails all later changes, as if the process had died. */
@@ -97,9 +99,10 @@ class FaultyFile implements DiskFile {
     await this.#file.truncate(size)
   }
 
-  async sync(): Promise<void> {
+  async sync(where?: 'here' | 'elsewhere'): Promise<void> {
+    if (this.#path.endsWith('.seg')) this.#disk.segmentSyncs.push(where ?? 'elsewhere')
     if (this.#disk.fails(`sync ${this.#path}`)) throw this.#disk.error()
-    await this.#file.sync()
+    await this.#file.sync(where)
   }
 
   close(): Promise<void> {

@@ -133,7 +133,7 @@ export async function entriesOf(directory: string): Promise<StoredEntry[]> {
   const found: StoredEntry[] = []
   try {
     for (const { file } of files.segments) {
-      const range = { from: segmentHeaderBytes, to: file.end, before: undefined }
+      const range = { from: segmentHeaderBytes, to: file.end, dataEnd: file.end, before: undefined }
       const path = join(directory, 'segments', file.name)
       for await (const { offset, entries } of salvageFrames(file, range, frameSeed(files.storeId)))
         for (const { kind, key, at, length } of entries)

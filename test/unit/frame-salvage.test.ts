@@ -44,7 +44,8 @@ async function fileOf(frames: readonly Uint8Array[]): Promise<{ file: DiskFile; 
 async function salvage(file: DiskFile, to: number): Promise<{ keys: string[]; damages: string[] }> {
   const keys: string[] = []
   const damages: string[] = []
-  for await (const found of salvageFrames(new SegmentFile(1, file, to), { from, to, before }, seed)) {
+  const range = { from, to, dataEnd: to, before }
+  for await (const found of salvageFrames(new SegmentFile(1, file, to), range, seed)) {
     keys.push(...found.entries.map(({ key }) => key))
     damages.push(...found.damages.map(({ offset, message }) => `${offset}: ${message}`))
   }
@@ -113,7 +114,7 @@ test('skips an unreadable sector and finds the frames on both sides', async () =
     readSync: (position, length) => file.readSync(position, length),
     write: (position, pieces) => file.write(position, pieces),
     truncate: (length) => file.truncate(length),
-    sync: () => file.sync(),
+    sync: (where) => file.sync(where),
     close: () => file.close(),
     read(position, length) {
       if (position < bad.to && position + length > bad.from)

@@ -293,7 +293,7 @@ test('a check finds nothing when a reclaim removes the segment that it reads', a
     readSync: (position, length) => file.readSync(position, length),
     write: (position, pieces) => file.write(position, pieces),
     truncate: (size) => file.truncate(size),
-    sync: () => file.sync(),
+    sync: (where) => file.sync(where),
     close: () => file.close(),
   })
   const disk = {
@@ -353,7 +353,7 @@ describe('a damaged region', () => {
     }
     const file = new SegmentFile(1, zeros as DiskFile, size)
     const damages: number[] = []
-    const range = { from: segmentHeaderBytes, to: size, before: undefined }
+    const range = { from: segmentHeaderBytes, to: size, dataEnd: size, before: undefined }
     for await (const found of salvageFrames(file, range, 1))
       damages.push(...found.damages.map(({ offset }) => offset))
     expect(damages).toEqual([segmentHeaderBytes])

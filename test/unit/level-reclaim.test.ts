@@ -47,7 +47,7 @@ class HoldingDisk extends FaultyDisk {
         return file.write(position, pieces)
       },
       truncate: (size) => file.truncate(size),
-      sync: () => file.sync(),
+      sync: (where) => file.sync(where),
       close: () => file.close(),
     }
   }

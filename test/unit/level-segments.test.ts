@@ -11,7 +11,10 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { backupStore, checkStore } from '../../src/adapters/level/index.js'
+import type { StoreCheck } from '../../src/adapters/level/index.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import { encodeCommit } from '../../src/adapters/level/log/commit-frame.js'
 import { readFrame } from '../../src/adapters/level/log/frame.js'
 import {
@@ -24,6 +27,7 @@ import {
   segmentHeaderBytes,
 } from '../../src/adapters/level/log/segment-format.js'
 import { SegmentFile } from '../../src/adapters/level/log/segment-file.js'
+import { FileAsOpened } from '../../src/adapters/level/tools/file-as-opened.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
@@ -32,6 +36,13 @@ import { seed } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 
 const sessions = [sessionId(1), sessionId(2)]
+
+/** The bytes up to the last one that is not zero. The frames of these tests end with such a byte. */
+function withoutSpace(bytes: Buffer): Buffer {
+  let end = bytes.length
+  while (end > 0 && bytes[end - 1] === 0) end--
+  return bytes.subarray(0, end)
+}
 
 let directory: string
 let data: string
@@ -168,11 +179,14 @@ describe('the end of the newest segment', () => {
 
   test('torn at any byte keeps the commits before it', { timeout: 60_000 }, async () => {
     const { image, head } = await killed('full', 3)
-    const whole = (await stat(join(image, 'segments/00000001.seg'))).size
+    const frames = withoutSpace(await readFile(join(image, 'segments/00000001.seg')))
+    const whole = frames.length
     for (let size = whole; size > whole - 110; size -= size > whole - 20 ? 1 : 9) {
-      await use(image)
-      await truncate(head, size)
-      expect([whole - size, await lastCommit()]).toEqual([whole - size, size === whole ? 3 : 2])
+      for (const space of [0, 5000]) {
+        await use(image)
+        await writeFile(head, Buffer.concat([frames.subarray(0, size), Buffer.alloc(space)]))
+        expect([whole - size, await lastCommit()]).toEqual([whole - size, size === whole ? 3 : 2])
+      }
     }
   })
 
@@ -257,7 +271,7 @@ describe('the end of the newest segment', () => {
     const before = disk.log.length
     await store.recover()
     const changes = disk.log.slice(before).filter((what) => what.endsWith(head))
-    expect(changes.map((what) => what.split(' ')[0])).toEqual(['truncate', 'write', 'sync'])
+    expect(changes.map((what) => what.split(' ')[0])).toEqual(['truncate', 'write', 'sync', 'truncate'])
     await store.close()
   })
 
@@ -294,6 +308,214 @@ describe('the end of the newest segment', () => {
     await rm(join(data, 'index'), { recursive: true })
     expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
   })
+})
+
+describe('space after the newest commit', () => {
+  const head = (): string => join(data, 'segments/00000001.seg')
+  const put = (n: number): StoreCommit => ({ put: [[`k${n}`, `value ${n}`]] })
+  const valuesIn = async (path: string, count: number): Promise<(string | undefined)[]> => {
+    const store = await openSmall(path)
+    try {
+      return Array.from({ length: count }, (_, n) => store.getSync(`k${n}`))
+    } finally {
+      await store.close()
+    }
+  }
+  const expected = (count: number): string[] => Array.from({ length: count }, (_, n) => `value ${n}`)
+  /** A copy of the files while the store is open. */
+  async function image(store: Awaited<ReturnType<typeof openSmall>>): Promise<string> {
+    const path = join(directory, `image-${Math.random()}`)
+    await cp(data, path, { recursive: true })
+    await store.close()
+    return path
+  }
+
+  test('is reserved only with full durability, grows with the commits, and is cut off on closing', async () => {
+    const { reservedBytes, reservedBytesMin } = levelLimits
+    const bounds = { relaxed: [0, 0, 0], full: [reservedBytesMin, reservedBytes / 2, reservedBytes] } as const
+    for (const durability of ['relaxed', 'full'] as const) {
+      data = join(directory, durability)
+      const store = await openSmall(data, { durability, segmentBytes: 2 ** 23 })
+      const spaces: number[] = []
+      for (let n = 0; n < 200; n++) {
+        await store.commit({ put: [[`k${n}`, 'x'.repeat(10_000)]] })
+        const bytes = await readFile(head())
+        spaces.push(bytes.length - withoutSpace(bytes).length)
+      }
+      const [first, least, most] = bounds[durability]
+      expect(spaces[0]).toBe(first)
+      expect(Math.max(...spaces)).toBeGreaterThanOrEqual(least)
+      expect(Math.max(...spaces)).toBeLessThanOrEqual(most)
+      await store.close()
+      const bytes = await readFile(head())
+      expect(withoutSpace(bytes).length).toBe(bytes.length)
+    }
+  })
+
+  test('is not reserved by commits that fill it at once, nor past the end of a segment', async () => {
+    const store = await openSmall(data, { durability: 'full', segmentBytes: 2 ** 20, flushBytes: 2 ** 24 })
+    await store.commit({ put: [['large', 'x'.repeat(levelLimits.reservingBytes)]] })
+    const { size } = await stat(head())
+    expect(withoutSpace(await readFile(head())).length).toBe(size)
+    for (let n = 0; n < 110; n++) {
+      await store.commit({ put: [[`k${n}`, 'x'.repeat(10_000)]] })
+      expect((await stat(head())).size).toBeLessThanOrEqual(2 ** 20)
+    }
+    expect(await readdir(join(data, 'segments'))).toContain('00000002.seg')
+    // The first segment is sealed. It ends with its last commit.
+    const sealed = await readFile(head())
+    expect(withoutSpace(sealed).length).toBe(sealed.length)
+    await store.close()
+  })
+
+  test('with any changed bytes is cut off, and commits before it are kept', async () => {
+    const store = await openSmall(data, { durability: 'full', segmentBytes: 2 ** 20, flushEntries: 10_000 })
+    for (let n = 0; n < 5; n++) await store.commit(put(n))
+    const path = await image(store)
+    const segment = join(path, 'segments/00000001.seg')
+    const whole = await readFile(segment)
+    const end = withoutSpace(whole).length
+    for (const at of [end, end + 1, 4096, whole.length - 1]) {
+      const damaged = Buffer.from(whole)
+      damaged[at] = 0x46
+      await writeFile(segment, damaged)
+      const copy = join(directory, `copy-${at}`)
+      await cp(path, copy, { recursive: true })
+      expect(await valuesIn(copy, 5)).toEqual(expected(5))
+      expect((await stat(join(copy, 'segments/00000001.seg'))).size).toBe(end)
+    }
+    const damaged = Buffer.from(whole)
+    damaged[end - 100]! ^= 1
+    await writeFile(segment, damaged)
+    await expect(openSmall(path)).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+  })
+
+  test('that the disk does not have is no failure', async () => {
+    const disk = new FaultyDisk()
+    const store = await openSmall(data, { durability: 'full', disk, segmentBytes: 2 ** 20 })
+    disk.code = 'ENOSPC'
+    // The first change writes the commit, the second one the space.
+    disk.failAt = disk.operations + 2
+    await store.commit(put(0))
+    expect(disk.log.slice(disk.failAt - 2).map((what) => what.split(' ')[0])).toEqual([
+      'write',
+      'write',
+      'truncate',
+      'sync',
+    ])
+    const bytes = await readFile(head())
+    expect(withoutSpace(bytes).length).toBe(bytes.length)
+    const before = disk.operations
+    await store.commit(put(1))
+    expect(disk.operations - before).toBe(2)
+    const path = await image(store)
+    expect(await valuesIn(path, 2)).toEqual(expected(2))
+  })
+
+  test('that cannot be written for another reason fails the commit, and the store recovers', async () => {
+    const disk = new FaultyDisk()
+    const store = await openSmall(data, { durability: 'full', disk, segmentBytes: 2 ** 20 })
+    disk.failAt = disk.operations + 2
+    await expect(store.commit(put(0))).rejects.toMatchObject({ details: { outcome: 'unknown' } })
+    await store.recover()
+    for (let n = 0; n < 3; n++) await store.commit(put(n))
+    await store.close()
+    expect(await valuesIn(data, 3)).toEqual(expected(3))
+  })
+
+  test('is no finding and no note of a check, and part of no backup', async () => {
+    const store = await openSmall(data, { durability: 'full', segmentBytes: 2 ** 20, flushEntries: 10_000 })
+    for (let n = 0; n < 5; n++) await store.commit(put(n))
+    const path = await image(store)
+    const segment = join(path, 'segments/00000001.seg')
+    const whole = await readFile(segment)
+    const end = withoutSpace(whole).length
+    const progress: { readBytes: number; totalBytes: number }[] = []
+    const report = await checkStore(path, { onProgress: (step) => progress.push(step) })
+    expect(fileNotes(report)).toEqual([])
+    expect(progress.at(-1)).toMatchObject({ readBytes: whole.length, totalBytes: whole.length })
+    const copied: { copiedBytes: number; totalBytes: number }[] = []
+    await backupStore(path, join(directory, 'backup'), { onProgress: (step) => copied.push(step) })
+    expect(copied.at(-1)).toEqual({ copiedBytes: end, totalBytes: end })
+    expect(await readFile(join(directory, 'backup/segments/00000001.seg'))).toEqual(whole.subarray(0, end))
+    // A commit that is being written is a note, wherever its writing stopped.
+    const last = whole.lastIndexOf('FKF2')
+    for (const at of [last + 1, last + 50, end - 1]) {
+      const torn = Buffer.from(whole)
+      torn.fill(0, at)
+      await writeFile(segment, torn)
+      expect(fileNotes(await checkStore(path))).toEqual([
+        `segments/00000001.seg: byte ${last}: the file ends with an incomplete commit, which was never acknowledged`,
+      ])
+      await backupStore(path, join(directory, `backup-${at}`))
+      expect(await valuesIn(join(directory, `backup-${at}`), 5)).toEqual([...expected(4), undefined])
+    }
+    // The manifest shows that the commit was there.
+    await writeFile(segment, whole)
+    const synced = await openSmall(path)
+    await synced.close()
+    await writeFile(segment, Buffer.concat([whole.subarray(0, last), Buffer.alloc(5000)]))
+    expect((await checkStore(path)).findings).toContainEqual(
+      expect.objectContaining({ object: 'file segments/00000001.seg' }),
+    )
+  })
+
+  /** What a check says about segments. */
+  const fileNotes = ({ findings, notes }: StoreCheck): string[] =>
+    [...findings.map(({ object, message }) => `${object}: ${message}`), ...notes].filter((text) =>
+      text.includes('.seg'),
+    )
+})
+
+test('a reader of files finds no damage where a store writes into its space meanwhile', async () => {
+  const path = join(directory, 'segment')
+  await writeFile(path, Buffer.concat([Buffer.from('commit 1'), Buffer.alloc(5000)]))
+  const file = await nodeDisk.open(path, 'write')
+  const opened = await FileAsOpened.of(file)
+  expect([await opened.size(), opened.dataEnd]).toEqual([5008, 8])
+  for (const change of [() => file.write(8, [Buffer.from('commit 2')]), () => file.truncate(16)]) {
+    await change()
+    expect(Buffer.from(await opened.read(0, 9000))).toEqual(
+      Buffer.concat([Buffer.from('commit 1'), Buffer.alloc(5000)]),
+    )
+    expect(Buffer.from(await opened.read(2, 4))).toEqual(Buffer.from('mmit'))
+    expect(Buffer.from(await opened.read(10, 4))).toEqual(Buffer.alloc(4))
+  }
+  await file.truncate(4)
+  expect(Buffer.from(await opened.read(0, 9000))).toEqual(Buffer.from('comm'))
+  await file.close()
+})
+
+test('a sync blocks the event loop only if one writer waits and the disk is fast', async () => {
+  const put = (n: number): StoreCommit => ({ put: [[`k${n}`, 'x']] })
+  const disk = new FaultyDisk()
+  const store = await openSmall(data, { durability: 'full', disk, segmentBytes: 2 ** 20 })
+  const clock = vi.spyOn(performance, 'now')
+  const syncs = async (commit: () => Promise<unknown>): Promise<string[]> => {
+    const before = disk.segmentSyncs.length
+    await commit()
+    return disk.segmentSyncs.slice(before)
+  }
+  try {
+    clock.mockReturnValue(1000)
+    await store.commit(put(0))
+    expect(await syncs(() => store.commit(put(1)))).toEqual(['here'])
+    expect(await syncs(() => Promise.all([store.commit(put(2)), store.commit(put(3))]))).toEqual([
+      'elsewhere',
+    ])
+    // The commit before was not alone.
+    expect(await syncs(() => store.commit(put(4)))).toEqual(['elsewhere'])
+    expect(await syncs(() => store.commit(put(5)))).toEqual(['here'])
+    const large = { put: [['large', 'x'.repeat(levelLimits.syncWriteBytes)]] } as const
+    expect(await syncs(() => store.commit(large))).toEqual(['elsewhere'])
+    let now = 2000
+    clock.mockImplementation(() => (now += levelLimits.blockingSyncMs + 1))
+    expect(await syncs(() => store.commit(put(6)))).toEqual(['here'])
+    expect(await syncs(() => store.commit(put(7)))).toEqual(['elsewhere'])
+  } finally {
+    clock.mockRestore()
+    await store.close()
+  }
 })
 
 describe('the index', () => {

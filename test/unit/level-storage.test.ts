@@ -635,6 +635,8 @@ describe('commits', () => {
   test('of one turn share a write, and commits during a write share the next', async () => {
     const { store, disk } = await instrumented('full')
     const put = (key: string): Promise<boolean> => store.commit({ put: [[key, 'x']] })
+    // This one also reserves space, which is another write.
+    await put('first')
     const before = disk.segmentWrites.length
     await Promise.all([put('a'), put('b'), put('c')])
     expect(disk.segmentWrites.length - before).toBe(1)

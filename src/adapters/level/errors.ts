@@ -145,7 +145,7 @@ function systemReason(cause: unknown): ErrorReason {
  * Whether an error means that the disk is full. LevelDB passes on the message of the operating system, but
  * not its code.
  */
-function isFull(error: unknown): boolean {
+export function isFull(error: unknown): boolean {
   const code = errorCode(error)
   if (code === 'ENOSPC' || code === 'EDQUOT') return true
   return /No space left|quota exceeded|not enough space/i.test(messageOf(error))

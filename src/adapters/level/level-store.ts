@@ -190,7 +190,7 @@ export class LevelStore extends IndexedReads implements Store {
     // step.
     if (!this.#commits.failed) {
       if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
-      if (!this.#commits.failed) await log.noteSynced().catch(ignore)
+      if (!this.#commits.failed) await log.finish().catch(ignore)
     }
     await this.#index.flushing?.catch(ignore)
     const { pages } = this.#index

@@ -10,6 +10,17 @@ export const levelLimits = {
   flushesBehind: 2,
   /** The entries of this many flushes are gathered before they go to the pages. */
   flushesPerMerge: 4,
+  /** The most bytes that are reserved at once after the frames of the newest segment. */
+  reservedBytes: 2 ** 20,
+  /** Bytes that are reserved first. */
+  reservedBytesMin: 16 * 1024,
+  /** After a write of more bytes, no space is reserved. The size of the file is a small part of its sync. */
+  reservingBytes: 128 * 1024,
+  /**
+   * If the last sync took at most this long, in milliseconds, a commit that is alone blocks the event loop until the disk
+   * has answered.
+   */
+  blockingSyncMs: 1,
   /** A group takes no further commit above this. One commit is never split. */
   groupBytes: 8 * 2 ** 20,
   /** Memory for a frame whose size is not known. It grows with the frame. */
@@ -81,6 +92,8 @@ export const levelLimits = {
   hostNameLength: 255,
   /** Missing files that an error lists. */
   namedFiles: 10,
+  /** Bytes at the end of a file that are read to see whether they are zeros. */
+  endBytes: 512,
   /** How often a backup reads the manifest again while a store in use starts other segments. */
   manifestLooks: 100,
   /** Bytes of a backup that are written at once. */

@@ -36,7 +36,10 @@ export interface DiskFile {
   /** Writes all pieces, one after the other, or fails. */
   write(position: number, pieces: readonly Uint8Array[]): Promise<void>
   truncate(size: number): Promise<void>
-  /** Makes all writes and truncations so far durable (fdatasync). */
-  sync(): Promise<void>
+  /**
+   * Makes all writes and truncations so far durable (fdatasync). `here` blocks the event loop until the disk has
+   * answered. `elsewhere` waits on another thread. The first takes less time, the second leaves the loop to other work.
+   */
+  sync(where?: 'here' | 'elsewhere'): Promise<void>
   close(): Promise<void>
 }

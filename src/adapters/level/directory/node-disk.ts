@@ -1,4 +1,4 @@
-import { constants, readSync, writeSync, writevSync } from 'node:fs'
+import { constants, fdatasyncSync, readSync, writeSync, writevSync } from 'node:fs'
 import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -110,8 +110,9 @@ class NodeFile implements DiskFile {
     return this.#handle.truncate(size)
   }
 
-  sync(): Promise<void> {
-    return this.#handle.datasync()
+  async sync(where: 'here' | 'elsewhere' = 'elsewhere'): Promise<void> {
+    if (where === 'here') fdatasyncSync(this.#handle.fd)
+    else await this.#handle.datasync()
   }
 
   close(): Promise<void> {

@@ -89,7 +89,7 @@ async function copyAll(
       frame = new FrameBuilder(levelLimits.migratedBytes)
     }
     await log.append([frame])
-    await log.noteSynced()
+    await log.finish()
   } finally {
     await segments.close()
   }

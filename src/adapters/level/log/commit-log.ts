@@ -50,6 +50,10 @@ export class CommitLog {
    * it could not write some bytes.
    */
   #syncing: Promise<void> = Promise.resolve()
+  /** How long the last sync took. */
+  #syncMs = Infinity
+  /** Whether the last group had only one commit. */
+  #isAlone = false
   #checkedAt = -Infinity
   /** Whether no other callback of the event loop has run since the last check of the place. */
   #isCheckedTurn = false
@@ -84,7 +88,10 @@ export class CommitLog {
     }
     this.#checkPlaceIfDue()
     await head.file.write(head.end, pieces)
-    if (this.#options.sync) await this.#syncHead()
+    if (this.#options.sync) {
+      if (bytes <= levelLimits.reservingBytes) await head.reserve(offset, this.#options.segmentBytes)
+      await this.#syncHead(this.#mayBlock(frames.length, bytes) ? 'here' : 'elsewhere')
+    }
     // The directory may have moved during the write. Then the next opener would not find these frames, so
     // they must not be acknowledged.
     this.#checkPlaceIfDue()
@@ -99,13 +106,14 @@ export class CommitLog {
     if (place.commit <= this.#syncedTo) return
     // Earlier segments were synced before the head began.
     const now = this.place
-    await this.#syncHead()
+    await this.#syncHead('elsewhere')
     this.#noteSynced(now)
   }
 
   /** Syncs the head and continues in a new segment. */
   async rotate(): Promise<void> {
     await this.sync(this.place)
+    await this.#segments.head.trim()
     await this.#segments.rotate(this.place)
     const { head } = this.#segments
     this.place = { ...this.place, segment: head.segment, offset: head.end }
@@ -121,7 +129,7 @@ export class CommitLog {
   async recover(verified: IndexPlace): Promise<void> {
     this.#checkPlace()
     const { head, seed } = this.#segments
-    await head.file.truncate(head.end)
+    await head.trim()
     // An index without entries has a place with the commit number 0. Then no frames were verified.
     const known = verified.segment === head.segment && verified.commit > 0
     const first = known ? verified : this.#firstOfHead()
@@ -137,11 +145,12 @@ export class CommitLog {
 
   /**
    * Syncs all frames and records the newest commit in the manifest. The next opening then notices if it is
-   * missing.
+   * missing. Then it removes the reserved space.
    */
-  async noteSynced(): Promise<void> {
+  async finish(): Promise<void> {
     await this.sync(this.place)
     await this.#segments.noteSynced(this.#syncedTo)
+    await this.#segments.head.trim()
   }
 
   /**
@@ -167,9 +176,22 @@ export class CommitLog {
     this.#isCheckedTurn = false
   }
 
-  async #syncHead(): Promise<void> {
-    this.#syncing = this.#syncing.then(() => this.#segments.head.file.sync())
+  /**
+   * Whether the sync of a group may block the event loop: only if a single writer waits, so that no other commit could
+   * join the next group meanwhile, and the disk is fast.
+   */
+  #mayBlock(commits: number, bytes: number): boolean {
+    const wasAlone = this.#isAlone
+    this.#isAlone = commits === 1
+    if (!wasAlone || !this.#isAlone || bytes > levelLimits.syncWriteBytes) return false
+    return this.#syncMs <= levelLimits.blockingSyncMs
+  }
+
+  async #syncHead(where: 'here' | 'elsewhere'): Promise<void> {
+    const start = performance.now()
+    this.#syncing = this.#syncing.then(() => this.#segments.head.file.sync(where))
     await this.#syncing
+    this.#syncMs = performance.now() - start
   }
 
   #firstOfHead(): IndexPlace {

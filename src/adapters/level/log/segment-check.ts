@@ -40,9 +40,11 @@ export async function* checkSegments(
       yield fileFinding('damaged', name, `byte ${size}: the file has ${size} bytes instead of ${end}`)
     if (decodeSegmentHeader(header) === undefined)
       yield fileFinding('damaged', name, 'byte 0: the header is damaged')
+    const to = Math.min(size, end)
     const range = {
       from: segmentHeaderBytes,
-      to: Math.min(size, end),
+      to,
+      dataEnd: to,
       before: { commit: firstCommit - 1, chain },
     }
     for await (const { damages } of salvageFrames(file, range, segments.seed)) {

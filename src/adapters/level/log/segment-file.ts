@@ -1,5 +1,6 @@
 import type { DiskFile } from '../directory/disk.js'
-import { damagedSegment } from '../errors.js'
+import { damagedSegment, isFull } from '../errors.js'
+import { levelLimits } from '../limits.js'
 import { asBuffer } from './segment-format.js'
 
 /** An open segment. */
@@ -9,6 +10,10 @@ export class SegmentFile {
   readonly file: DiskFile
   /** The offset at which the written frames end. */
   end: number
+  /** The offset at which the frames ended when space was reserved first. */
+  #firstReserved: number | undefined
+  /** Frames up to this offset need no further reserved space. */
+  #reservedTo = 0
   #readers = 0
   #removed = false
 
@@ -32,6 +37,34 @@ export class SegmentFile {
       this.#readers--
       if (this.#removed && this.#readers === 0) await this.file.close()
     }
+  }
+
+  /**
+   * Reserves space after the frames, which end at `end`, by writing zeros. Frames that replace zeros are synced faster
+   * than frames that make the file longer, because the disk need not store its new size. The first space is small. Later
+   * ones are as large as what was appended since. None extends past `limit`. If the disk has no room for it, nothing is
+   * reserved.
+   */
+  async reserve(end: number, limit: number): Promise<void> {
+    if (end <= this.#reservedTo) return
+    this.#firstReserved ??= end
+    const wanted = Math.max(end - this.#firstReserved, levelLimits.reservedBytesMin)
+    const bytes = Math.min(wanted, levelLimits.reservedBytes, limit - end)
+    if (bytes <= 0) return
+    // This holds after a failure too. Otherwise, each commit on a full disk would try again.
+    this.#reservedTo = end + bytes
+    try {
+      await this.file.write(end, [new Uint8Array(bytes)])
+    } catch (error) {
+      if (!isFull(error)) throw error
+      await this.file.truncate(end)
+    }
+  }
+
+  /** Cuts off everything after the frames. */
+  async trim(): Promise<void> {
+    this.#reservedTo = 0
+    await this.file.truncate(this.end)
   }
 
   /** Closes the file as soon as no reader uses it. */

@@ -12,7 +12,14 @@ import type { Manifest, SealedSegment } from '../directory/manifest.js'
 import { markerName, writeMarker } from '../directory/marker.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { segmentName } from '../log/segment-file.js'
-import { encodeSegmentHeader, frameSeed, segmentHeaderBytes } from '../log/segment-format.js'
+import type { SegmentFile } from '../log/segment-file.js'
+import {
+  encodeSegmentHeader,
+  frameHeaderBytes,
+  frameSeed,
+  readFrameHeader,
+  segmentHeaderBytes,
+} from '../log/segment-format.js'
 import { StoredFiles } from './stored-files.js'
 import type { StoredSegment } from './stored-files.js'
 
@@ -180,19 +187,22 @@ async function copyStore(
   const { segments, storeId } = files
   const manifest = present(files.manifest, 'the manifest of the store')
   const directory = join(target, segmentsName)
-  const totalBytes = files.bytes
+  let totalBytes = files.bytes
   let copiedBytes = 0
   const step = (bytes: number): void => {
     signal?.throwIfAborted()
     copiedBytes += bytes
     onProgress?.({ copiedBytes, totalBytes })
   }
+  const skip = (bytes: number): void => {
+    totalBytes -= bytes
+  }
   await makeOnce(directory)
   try {
     let commit = 0
     for (const segment of segments) {
       const sealed = manifest.sealed.find((one) => one.segment === segment.file.segment)
-      commit = await copySegment(disk, segment, { directory, sealed, manifest }, step)
+      commit = await copySegment(disk, segment, { directory, sealed, manifest }, { step, skip })
     }
     await disk.syncDirectory(directory)
     await writeManifest(disk, target, { ...manifest, syncedTo: commit })
@@ -205,16 +215,23 @@ async function copyStore(
   }
 }
 
+interface Progress {
+  /** Called when bytes were copied. */
+  readonly step: (bytes: number) => void
+  /** Called with bytes that are not copied, because they follow the last commit of a segment. */
+  readonly skip: (bytes: number) => void
+}
+
 /** Copies all intact frames and returns the number of the last one. */
 async function copySegment(
   disk: Disk,
-  { file, header }: StoredSegment,
+  { file, dataEnd, header }: StoredSegment,
   target: {
     readonly directory: string
     readonly sealed: SealedSegment | undefined
     readonly manifest: Manifest
   },
-  step: (bytes: number) => void,
+  { step, skip }: Progress,
 ): Promise<number> {
   const { sealed, manifest } = target
   const to = Math.min(file.end, sealed?.bytes ?? file.end)
@@ -242,19 +259,32 @@ async function copySegment(
       bytes += frame.length
       if (bytes >= levelLimits.backupBytes) await write()
     }
-    const rest = { from: scanner.at, to }
     // The newest segment may end with an incomplete commit, but no frame may follow it.
+    const isCut = await isCutFrame(file, { at: scanner.at, dataEnd }, seed)
+    const rest = { from: isCut ? scanner.at + 1 : scanner.at, to }
     const isWhole =
       sealed === undefined
         ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
         : scanner.at === to && scanner.commit === sealed.commit && scanner.chain === sealed.chain
     if (!isWhole) throw damagedSegment(file.name, scanner.at)
+    skip(file.end - scanner.at)
     await write()
     await copy.sync()
     return scanner.commit
   } finally {
     await copy.close()
   }
+}
+
+/** Whether a frame begins at `at`, with zeros in place of its end. */
+async function isCutFrame(
+  file: SegmentFile,
+  { at, dataEnd }: { readonly at: number; readonly dataEnd: number },
+  seed: number,
+): Promise<boolean> {
+  if (at + frameHeaderBytes > file.end) return false
+  const header = readFrameHeader(await file.read(at, frameHeaderBytes), 0, seed)
+  return header !== undefined && at + frameHeaderBytes + header.bodyBytes > dataEnd
 }
 
 /** Removes the written files. */

@@ -50,6 +50,8 @@ export interface Salvaged {
 export interface SalvageRange {
   readonly from: number
   readonly to: number
+  /** All bytes from here on are zeros. */
+  readonly dataEnd: number
   /** The number and the checksum of the last frame before the range. Undefined if they are unknown. */
   readonly before: { readonly commit: number; readonly chain: number } | undefined
 }
@@ -63,7 +65,7 @@ export interface SalvageRange {
  */
 export async function* salvageFrames(
   file: SegmentFile,
-  { from, to, before }: SalvageRange,
+  { from, to, dataEnd, before }: SalvageRange,
   seed: number,
 ): AsyncGenerator<Salvaged, void> {
   const reader = new WindowReader(file, to)
@@ -97,7 +99,15 @@ export async function* salvageFrames(
       damages.push({ offset: at, message: `commits before ${header.commit} are missing`, toEnd: false })
     const whole = readFrame(bytes, 0, header)
     const entries = whole ?? salvageEntries(bytes, header, at, damages)
-    yield { offset: at, header, end, entries, damages }
+    // The commit was being written into reserved space, so zeros follow instead of its end.
+    const isCut = whole === undefined && end > dataEnd
+    yield {
+      offset: at,
+      header,
+      end,
+      entries,
+      damages: isCut ? damages.map((damage) => ({ ...damage, toEnd: true })) : damages,
+    }
     commit = header.commit
     chain = header.checksum
     at = end

@@ -64,9 +64,8 @@ export async function salvageStore(
         signal?.throwIfAborted()
         const tail = frame.damages.find(({ toEnd }) => toEnd)
         if (tail !== undefined && isHead && (manifest?.syncedTo ?? 0) <= commit) {
-          notes.push(
-            `${name}: byte ${tail.offset}: the file ends with an incomplete commit, which was never acknowledged`,
-          )
+          // Otherwise, only reserved space follows.
+          if (frame.offset < segment.dataEnd) notes.push(incompleteCommit(name, frame.offset))
           break
         }
         for (const damage of frame.damages) {
@@ -89,6 +88,7 @@ export async function salvageStore(
       if (commit < needed && !known)
         findings.push(fileFinding('damaged', name, `byte ${range.to}: commits up to ${needed} are missing`))
       readBytes += file.end
+      onProgress?.(readBytes, totalBytes)
     }
     await flush(index)
     const { findings: ofIndex, notes: notesOfIndex } = await checkClosedIndex(files.disk, files.directory)
@@ -105,6 +105,10 @@ function flush(index: LiveIndex): Promise<void> {
   return index.flush({ sync: true, mergeEntries: 0, hasSegment: () => true }, () => Promise.resolve())
 }
 
+function incompleteCommit(name: string, offset: number): string {
+  return `${name}: byte ${offset}: the file ends with an incomplete commit, which was never acknowledged`
+}
+
 function damageFinding(name: string, { offset, message }: Damage): StoreFinding {
   return fileFinding('damaged', name, `byte ${offset}: ${message}`)
 }
@@ -117,7 +121,7 @@ function neededCommit({ file: { segment } }: StoredSegment, manifest: Manifest |
 }
 
 function rangeOf(
-  { file, header }: StoredSegment,
+  { file, dataEnd, header }: StoredSegment,
   manifest: Manifest | undefined,
 ): { range: SalvageRange; isHead: boolean; sizeFinding: string | undefined } {
   const sealed = manifest?.sealed.find(({ segment }) => segment === file.segment)
@@ -128,7 +132,7 @@ function rangeOf(
       ? undefined
       : `byte ${to}: the file has ${file.end} bytes instead of ${sealed.bytes}`
   return {
-    range: { from: segmentHeaderBytes, to, before },
+    range: { from: segmentHeaderBytes, to, dataEnd, before },
     isHead: sealed === undefined,
     sizeFinding,
   }

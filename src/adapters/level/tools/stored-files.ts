@@ -5,6 +5,7 @@ import type { Disk } from '../directory/disk.js'
 import { errorCode } from '../errors.js'
 import { openDirectory, unguardedDirectory } from '../directory/open-directory.js'
 import type { OpenDirectory } from '../directory/open-directory.js'
+import { FileAsOpened } from './file-as-opened.js'
 import { manifestName, readManifest, segmentsName } from '../directory/manifest.js'
 import type { Manifest } from '../directory/manifest.js'
 import { markerName, readMarker } from '../directory/marker.js'
@@ -18,6 +19,8 @@ import type { SegmentHeader } from '../log/segment-format.js'
 /** A segment as it was when it was opened. */
 export interface StoredSegment {
   readonly file: SegmentFile
+  /** All bytes from here on are zeros. They are reserved space, or belong to the last commit. */
+  readonly dataEnd: number
   /** Undefined when it is damaged. */
   readonly header: SegmentHeader | undefined
 }
@@ -201,8 +204,10 @@ async function openSegments(
 async function openSegment(disk: Disk, directory: string, segment: number): Promise<StoredSegment> {
   const opened = await disk.open(join(directory, segmentsName, segmentName(segment)), 'read')
   try {
-    const file = new SegmentFile(segment, opened, await opened.size())
-    return { file, header: decodeSegmentHeader(await opened.read(0, segmentHeaderBytes)) }
+    const asOpened = await FileAsOpened.of(opened)
+    const file = new SegmentFile(segment, asOpened, await asOpened.size())
+    const header = decodeSegmentHeader(await asOpened.read(0, segmentHeaderBytes))
+    return { file, dataEnd: asOpened.dataEnd, header }
   } catch (error) {
     await opened.close()
     throw error
