@@ -159,7 +159,9 @@ export interface SessionServices {
 /** Hides a session, drops its locks in memory, and removes its secrets from the store. */
 export function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
   // The records of secrets are deleted after the session. `close()` waits for both.
-  return beforeClose(core, endWithSecrets(core, services, sessionId))
+  const ended = endWithSecrets(core, services, sessionId)
+  beforeClose(core, ended)
+  return ended
 }
 
 async function endWithSecrets(core: Core, services: SessionServices, sessionId: string): Promise<void> {

@@ -124,17 +124,16 @@ export function inBackground(core: Core, work: Promise<void>): void {
   const logged = work.catch((error: unknown) => {
     core.log('warn', 'a background task failed', { error: messageOf(error) })
   })
-  void beforeClose(core, logged)
+  beforeClose(core, logged)
 }
 
-/** Makes `close()` wait for work that its caller awaits too. Returns the work. */
-export function beforeClose<T>(core: Core, work: Promise<T>): Promise<T> {
+/** Makes `close()` wait for work whose error its caller handles. */
+export function beforeClose(core: Core, work: Promise<unknown>): void {
   const ended = (): void => {
     core.background.delete(settled)
   }
   const settled = work.then(ended, ended)
   core.background.add(settled)
-  return work
 }
 
 /** The error SESSION_NOT_FOUND, or INVALID_ARGUMENT if the id is not a string. */
