@@ -156,10 +156,14 @@ export class CommitLog {
   /**
    * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn, which
    * is one callback of the event loop with its microtasks. Code that waited for the move of the directory runs in another
-   * callback.
+   * callback. Where each write is synced, each is checked, because the check costs little beside the sync.
    */
   #checkPlaceIfDue(): void {
-    if (!this.#isCheckedTurn || performance.now() - this.#checkedAt > levelLimits.placeHoldsMs)
+    if (
+      this.#options.sync ||
+      !this.#isCheckedTurn ||
+      performance.now() - this.#checkedAt > levelLimits.placeHoldsMs
+    )
       this.#checkPlace()
   }
 
