@@ -127,6 +127,18 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await store.get('a')).toBe('3')
   })
 
+  test('stores nothing for an owner that a crash of the server forgot, even if the next one has the same token', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    await server.sql(
+      `UPDATE ${schema}.leases SET owner = NULL, token = token - 1, expires_at = clock_timestamp()`,
+    )
+    const next = await open()
+    expect(await next.commit(put('a', '2'))).toBe(true)
+    expect(await failureOf(store.commit(put('a', '3')))).toMatchObject({ reason: 'STORE_TAKEN' })
+    expect(await next.get('a')).toBe('2')
+  })
+
   test('replaces a connection that was lost while nothing was written', async () => {
     const store = await open()
     await store.commit(put('a', '1'))

@@ -108,6 +108,16 @@ const parts: readonly Part[] = [
   },
 ]
 
+/** What a statement must prove about the lease. */
+export interface LeaseClaim {
+  /**
+   * The engine. With `synchronous_commit = off`, a crash of the server can lose the newest owner and its token, so the next
+   * owner may get the same token.
+   */
+  readonly owner: string
+  readonly token: string
+}
+
 /** The name of the lease of the engine that may write to a store. */
 export const writerLease = 'writer'
 
@@ -126,8 +136,8 @@ export class CommitStatements {
   }
 
   /** One statement that checks the lease and the numbers of events, and stores the set if both are right. */
-  statement(set: CommitSet, token: string): Statement {
-    const values: unknown[] = [token]
+  statement(set: CommitSet, { owner, token }: LeaseClaim): Statement {
+    const values: unknown[] = [token, owner]
     let mask = 0
     for (const [index, part] of parts.entries()) {
       const own = part.values(set)
@@ -151,8 +161,8 @@ export class CommitStatements {
 function textOf(schema: string, mask: number): string {
   const [checks, changes]: [string[], string[]] = [[], []]
   const chosen = parts.filter((_, index) => (mask & (1 << index)) !== 0)
-  // The first parameter is the token.
-  let used = 1
+  // The first two parameters are the token and the owner.
+  let used = 2
   for (const { check, change } of chosen) {
     const first = used
     const placeholder = (index: number): string => {
@@ -170,7 +180,8 @@ function textOf(schema: string, mask: number): string {
   const queries = [
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
     `lease AS (
-      SELECT FROM ${schema}.leases WHERE name = '${writerLease}' AND token = $1::bigint FOR SHARE)`,
+      SELECT FROM ${schema}.leases
+      WHERE name = '${writerLease}' AND token = $1::bigint AND owner = $2 FOR SHARE)`,
     ...checks,
     `ok AS (SELECT FROM lease${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`})`,
     ...changes,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
-import { writerLease } from './commit-statement.js'
+import { writerLease, type LeaseClaim } from './commit-statement.js'
 import { isLockTimeout, lockedError, takenError } from './errors.js'
 import { postgresLimits } from './limits.js'
 
@@ -28,9 +28,9 @@ export class Lease {
     this.#seconds = seconds
   }
 
-  /** The number that statements of this owner must carry. */
-  get token(): string {
-    return this.#token
+  /** What the statements of this owner must carry. */
+  get claim(): LeaseClaim {
+    return { owner: this.#owner, token: this.#token }
   }
 
   /**

@@ -223,7 +223,7 @@ export class PostgresStore implements Store {
   async #storeSet(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
     const [row] = await run(
       client,
-      this.#statements.statement(set, this.#lease.token),
+      this.#statements.statement(set, this.#lease.claim),
       postgresLimits.commitMs,
     )
     return statusOf(row)
