@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Contender } from './contender.js'
+import { renderChart } from './chart.js'
 import { parseReport, slower } from './compare.js'
 import { allContenders } from './find-contender.js'
 import { describe, race, type RaceOptions } from './race.js'
@@ -26,7 +27,9 @@ export const peersUsage = `npm run bench -- peers [scenario]... [options]
   --compare FILE      exit with 1 if a ratio to the limit is higher than in FILE
   --tolerance T       for --compare: 1.15 by default
   --markdown FILE     write the tables as Markdown
-  --svg FILE          write bar charts of the ratios to the limits`
+  --svg FILE          write bar charts of the ratios to the limits
+  --chart FILE        write one chart of the ratios of forkspace to its best peers
+  --from FILE         write these files from the figures of --save, and measure nothing`
 
 const options = {
   contenders: { type: 'string' },
@@ -41,6 +44,8 @@ const options = {
   tolerance: { type: 'string' },
   markdown: { type: 'string' },
   svg: { type: 'string' },
+  chart: { type: 'string' },
+  from: { type: 'string' },
 } as const
 
 interface Settings {
@@ -49,6 +54,8 @@ interface Settings {
   readonly race: Omit<RaceOptions, 'directory'>
   readonly outputs: readonly { readonly file: string; readonly render: (report: Report) => string }[]
   readonly baseline: Report | undefined
+  /** Figures of an earlier run, in place of new ones. */
+  readonly saved: Report | undefined
   readonly tolerance: number
 }
 
@@ -75,6 +82,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     [values.save, json],
     [values.markdown, renderMarkdown],
     [values.svg, renderSvg],
+    [values.chart, renderChart],
   ] as const
   if (values.tolerance !== undefined && values.compare === undefined)
     throw new Error('--tolerance needs --compare')
@@ -83,16 +91,20 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     contenders: choose(await allContenders(module), values.contenders),
     race: { plan, budgetMs: values.quick ? 400 : 4000, ...(module !== undefined && { module }) },
     outputs: outputs.flatMap(([file, render]) => (file === undefined ? [] : [{ file, render }])),
-    baseline:
-      values.compare === undefined
-        ? undefined
-        : parseReport(readFileSync(values.compare, 'utf8'), values.compare),
+    baseline: reportIn(values.compare),
+    saved: reportIn(values.from),
     tolerance,
   }
 }
 
 /** Runs the scenarios, prints their tables and writes the files. Returns the exit code. */
 export async function runPeers(settings: Settings): Promise<number> {
+  const report = settings.saved ?? (await newReport(settings))
+  for (const { file, render } of settings.outputs) await writeFile(file, render(report))
+  return settings.baseline === undefined ? 0 : printSlower(report, settings.baseline, settings.tolerance)
+}
+
+async function newReport(settings: Settings): Promise<Report> {
   const directory = await mkdtemp(join(tmpdir(), 'forkspace-peers-'))
   const { type } = statfsSync(directory)
   if (type === inMemory)
@@ -101,9 +113,7 @@ export async function runPeers(settings: Settings): Promise<number> {
     )
   try {
     const race = { ...settings.race, directory }
-    const report = { node: process.version, tables: await measure(settings, race) }
-    for (const { file, render } of settings.outputs) await writeFile(file, render(report))
-    return settings.baseline === undefined ? 0 : printSlower(report, settings.baseline, settings.tolerance)
+    return { node: process.version, tables: await measure(settings, race) }
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
@@ -129,6 +139,10 @@ function printSlower(report: Report, baseline: Report, tolerance: number): numbe
   if (lines.length === 0) console.log(`No row is slower than ${tolerance} times the baseline.`)
   else console.log(`Slower than ${tolerance} times the baseline:\n${lines.join('\n')}`)
   return lines.length === 0 ? 0 : 1
+}
+
+function reportIn(file: string | undefined): Report | undefined {
+  return file === undefined ? undefined : parseReport(readFileSync(file, 'utf8'), file)
 }
 
 function named(names: readonly string[], name: string): boolean {

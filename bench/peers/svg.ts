@@ -65,7 +65,8 @@ function drawBar({ contender, family, guarantee, toLimit, notes }: Row, top: num
   ].join('\n')
 }
 
-function escaped(text: string): string {
+/** Text for SVG. */
+export function escaped(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')

@@ -46,6 +46,10 @@ describe('npm run bench -- peers', () => {
     }
     expect(tagsOf(await readFile(svg, 'utf8'))).toContain('rect')
     expect(await readFile(markdown, 'utf8')).toMatch(/^\| forkspace memory \| memory \|/m)
+
+    const chart = join(bench.directory, 'chart.svg')
+    expect(await bench.run('peers', '--from', json, '--chart', chart)).toMatchObject({ code: 0, stdout: '' })
+    expect(tagsOf(await readFile(chart, 'utf8'))).toContain('circle')
   })
 
   it('compares ratios to the limits with an earlier run', { timeout: 600_000 }, async () => {
