@@ -409,6 +409,45 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
+  describe('graphs', () => {
+    test('show a session with its ancestors, forks and merges', async () => {
+      const main = await sessionOf({ '/a.txt': 'one\n' })
+      await output(['put', '-', `${main}:b`], '1')
+      await output(['put', '-', `${main}:c`], '1')
+      const attempt = await output(['session', 'fork', main])
+      await output(['put', '-', `${attempt}:d`], '1')
+      await output(['checkpoint', attempt, 'tried'])
+      await output(['put', '-', `${main}:e`], '1')
+      await output(['merge', attempt, main])
+      const shown = await output(['log', '--graph', attempt])
+      expect(shown.replaceAll(/\d{4}-\S+Z {2}(local {2})?/g, '')).toBe(
+        [
+          `*  merge ${attempt}`,
+          '|\\',
+          '* |  change /e',
+          '| *  checkpoint tried',
+          '| *  change /d',
+          `| *  fork ${attempt}`,
+          '|/',
+          '*  2 changes',
+          `*  session ${main}`,
+        ].join('\n'),
+      )
+      expect(await output(['log', '--graph', main])).toBe(shown)
+      const points = (await lines(['log', '--graph', main])) as { sessionId: string; count: number }[]
+      expect(points.map(({ sessionId, count }) => [sessionId === main, count])).toEqual([
+        [true, 1],
+        [true, 1],
+        [false, 1],
+        [false, 1],
+        [false, 1],
+        [true, 2],
+        [true, 1],
+      ])
+      expect(await run(['log', main, '--graph', '--path', '/b'])).toMatchObject({ code: 2 })
+    })
+  })
+
   describe('merges', () => {
     test('list changes, and conflicts until they are resolved', async () => {
       const base = { '/a.txt': 'one\n', '/b.txt': 'one\n', '/c.txt': 'one\n', '/old': '' }

@@ -16,6 +16,10 @@ export const cliLimits = {
   titleLength: 40,
   /** Size of the file that `resolve --content` reads, in one piece. */
   resolvedBytes: 64 * 1024 * 1024,
+  /** Sessions in the graph of `log --graph`. */
+  graphSessions: 1000,
+  /** Events of all sessions of that graph. */
+  graphEvents: 100_000,
   /** Ids with the same beginning that an error lists. */
   shownIds: 20,
 } as const

@@ -127,15 +127,16 @@ export async function showCommits(
 
 /**
  * Prints the event log, oldest first: time, principal (not with a server), operation, details. With a path, prints
- * its changes, newest first.
+ * its changes, newest first. With `graph`, prints the graph of related sessions.
  */
 export async function showLog(
   context: Context,
   [prefix]: [string],
-  { path }: { readonly path?: string },
+  { path, graph = false }: { readonly path?: string; readonly graph?: boolean },
 ): Promise<void> {
   const { out } = context
   const session = await context.session(prefix)
+  if (graph) return (await import('./graph-verbs.js')).showGraph(context, session)
   if (path !== undefined) return (await import('./history-verbs.js')).showPathLog(context, session, path)
   for (let pageToken = ''; ;) {
     const page = await session.events.list({ pageToken })

@@ -325,7 +325,12 @@ export const verbs: readonly Verb[] = [
     does: 'list the events of a session, oldest first',
     load: async () => (await sessionVerbs()).showLog,
     takes: { '<session>': 'id, or the beginning of it' },
-    options: [option('--path <path>', 'list the changes of one path, newest first, through renames')],
+    options: [
+      option('--graph', 'draw the session with its ancestors and all of their forks, newest first'),
+      option('--path <path>', 'list the changes of one path, newest first, through renames').conflicts(
+        'graph',
+      ),
+    ],
   },
   {
     name: 'checkpoint',
