@@ -125,7 +125,7 @@ async function compile(directory: string): Promise<string> {
     absWorkingDir: root,
     entryPoints: globSync(
       parts.map((part) => `${part}/**/*.ts`),
-      { cwd: root, ignore: '**/*.test.ts' },
+      { cwd: root, ignore: ['**/*.test.ts', '**/node_modules/**'] },
     ),
     outdir: directory,
     outbase: root,
