@@ -74,7 +74,8 @@ function markOf(index: number, rows: readonly Row[]): Mark[] {
   const [guarantee, label] = classes[index]!
   // The rows are sorted, the cheapest first.
   const own = rows.find((row) => row.family === 'forkspace' && row.guarantee === guarantee)
-  if (own?.toPeer === undefined) return []
+  // A cost of zero, below the steps of the clock, has no place on a logarithmic axis.
+  if (own?.toPeer === undefined || own.toPeer <= 0) return []
   const peer = rows.find(
     (row) =>
       row.family !== 'forkspace' &&
