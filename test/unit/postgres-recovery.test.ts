@@ -1,6 +1,6 @@
 /** Lost connections, servers that are killed, and leases that are taken over. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import type { Store } from '../../src/engine/ports.js'
@@ -217,14 +217,33 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
 
   test('renews its lease', async () => {
     await open({ leaseSeconds: 1 })
-    const before = await expiry()
-    for (let renewals = 0, last = before; renewals < 2;) {
-      const now = await expiry()
-      if (now !== last) renewals++
-      last = now
-      await sleep(20)
-    }
+    await renewals()
     expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+  })
+
+  test('renews its lease on a server whose transactions are read-only by default', async () => {
+    const setting = encodeURIComponent('-c default_transaction_read_only=on')
+    const store = await open({
+      connectionString: `${server.connectionString}&options=${setting}`,
+      leaseSeconds: 1,
+    })
+    await renewals()
+    expect(await store.commit(put('a', '1'))).toBe(true)
+  })
+
+  test('renews its lease, and closes, while the caller uses all other connections of its pool', async () => {
+    const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
+    const store = await postgresStorage({ pool, schema, leaseSeconds: 1 }).open()
+    stores.add(store)
+    const used = await pool.connect()
+    try {
+      await renewals()
+      expect(await store.commit(put('a', '1'))).toBe(true)
+      await store.close()
+    } finally {
+      used.release()
+    }
+    await pool.end()
   })
 
   test('lets another engine take an expired lease, and stores nothing more for the former owner', async () => {
@@ -283,6 +302,16 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await (await other.sessions.open(session.id)).files.write({ path: '/b', content: '' })
     await other.close()
   })
+
+  /** Waits for two renewals of the lease. */
+  async function renewals(): Promise<void> {
+    for (let count = 0, last = await expiry(); count < 2;) {
+      const now = await expiry()
+      if (now !== last) count++
+      last = now
+      await sleep(20)
+    }
+  }
 
   async function expiry(): Promise<string> {
     const [row] = await server.sql(`SELECT expires_at::text FROM ${schema}.leases`)
