@@ -215,6 +215,14 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await (await open()).commit(put('a', '1'))).toBe(true)
   })
 
+  test('gives the lease back when it is closed after a failed commit', async () => {
+    const store = await open({ leaseSeconds: 3600 })
+    await server.sql(`ALTER TABLE ${schema}.records ADD CONSTRAINT c CHECK (key <> 'a')`)
+    expect(await failureOf(store.commit(put('a', '1')))).toMatchObject({ reason: 'STORE_FAILED' })
+    await store.close()
+    expect(await (await open()).commit(put('b', '1'))).toBe(true)
+  })
+
   test('renews its lease', async () => {
     await open({ leaseSeconds: 1 })
     await renewals()

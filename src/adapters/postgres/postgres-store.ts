@@ -203,8 +203,9 @@ export class PostgresStore implements Store {
     await this.#recovering?.catch(ignore)
     await this.#commits.drain()
     await this.#lease.stop()
-    if (!this.#commits.failed)
-      await this.#connections.write((client) => this.#lease.release(client)).catch(ignore)
+    // After a failed commit, only a new connection shows that the lost statement has ended.
+    if (this.#commits.failed) this.#connections.dropWriter()
+    if (!this.#taken) await this.#connections.write((client) => this.#lease.release(client)).catch(ignore)
     await this.#connections.close()
   }
 
