@@ -223,6 +223,35 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await (await open()).commit(put('b', '1'))).toBe(true)
   })
 
+  test('reads sessions again when a crash of the server lost operations with relaxed durability', async () => {
+    const own = await PostgresServer.start(['wal_writer_delay=10000'])
+    try {
+      const storage = postgresStorage({ connectionString: own.connectionString, durability: 'relaxed' })
+      const engine = await openEngine({ storage })
+      const session = await engine.sessions.create()
+      await session.files.write({ path: '/kept', content: 'kept' })
+      await own.sql('CHECKPOINT')
+      await session.files.write({ path: '/lost', content: 'lost' })
+      await own.kill()
+      await own.start()
+      const until = Date.now() + 20_000
+      let fork = await session.fork().catch(ignore)
+      while (fork === undefined) {
+        expect(Date.now()).toBeLessThan(until)
+        await sleep(20)
+        fork = await session.fork().catch(ignore)
+      }
+      const { entries } = await session.files.list({ path: '/' })
+      expect((await fork.files.list({ path: '/' })).entries.length).toBe(entries.length)
+      expect(entries.map(({ name }) => name)).toContain('kept')
+      await session.files.write({ path: '/after', content: 'after' })
+      expect((await engine.check()).findings).toEqual([])
+      await engine.close()
+    } finally {
+      await own.remove()
+    }
+  })
+
   test('renews its lease', async () => {
     await open({ leaseSeconds: 1 })
     await renewals()
@@ -341,4 +370,8 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
     if (error instanceof EngineError) return error
     throw error
   }
+}
+
+function ignore(): undefined {
+  return undefined
 }

@@ -81,6 +81,7 @@ export class Connections {
   readonly #setUp: Statement
   readonly #end: () => Promise<void>
   #writer: PostgresClient | undefined
+  #onLost: () => void = ignore
   /** The end of the newest call of `write`. */
   #written: Promise<unknown> = Promise.resolve()
 
@@ -89,6 +90,11 @@ export class Connections {
     this.#pool = pool
     this.#setUp = setUp
     this.#end = end
+  }
+
+  /** Sets a callback for the end of a connection for commits, whatever its cause. */
+  onLost(listener: () => void): void {
+    this.#onLost = listener
   }
 
   /**
@@ -121,6 +127,7 @@ export class Connections {
     if (writer === undefined) return
     // Later errors of the closed connection concern nobody.
     writer.release(true)
+    this.#onLost()
   }
 
   /** Runs a statement that changes nothing. Repeats it if the connection is lost. */
