@@ -2,6 +2,7 @@ import { connect } from '../../src/adapters/client/index.js'
 import { afterEach, describe, expect, test } from 'vitest'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { runHere, serveHere } from '../support/command-here.js'
+import { shownPostgres } from '../../src/adapters/cli/postgres-url.js'
 import type { Served } from '../support/command.js'
 
 const password = 'hunter2-not-in-output'
@@ -86,4 +87,13 @@ describe('the URL of a database', () => {
     expect(failed.code).toBe(code)
     expect(failed.stderr + failed.stdout).not.toContain(password)
   })
+})
+
+test.each([
+  ['postgres://app:one@two@db.example.org:5433/app', 'postgres://db.example.org:5433/app'],
+  ['postgresql://db.example.org/app?user=app&password=one@two', 'postgres://db.example.org/app'],
+  ['postgres:///app?host=/run&password=one@two#@three', 'postgres:///app'],
+  ['postgres://app:one@two@/app', 'postgres'],
+])('shows the server and the database of %s alone', (url, shown) => {
+  expect(shownPostgres(url)).toBe(shown)
 })

@@ -1,6 +1,6 @@
 /** Lost connections, servers that are killed, and leases that are taken over. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import type { Store } from '../../src/engine/ports.js'
@@ -215,16 +215,72 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await (await open()).commit(put('a', '1'))).toBe(true)
   })
 
+  test('gives the lease back when it is closed after a failed commit', async () => {
+    const store = await open({ leaseSeconds: 3600 })
+    await server.sql(`ALTER TABLE ${schema}.records ADD CONSTRAINT c CHECK (key <> 'a')`)
+    expect(await failureOf(store.commit(put('a', '1')))).toMatchObject({ reason: 'STORE_FAILED' })
+    await store.close()
+    expect(await (await open()).commit(put('b', '1'))).toBe(true)
+  })
+
+  test('reads sessions again when a crash of the server lost operations with relaxed durability', async () => {
+    const own = await PostgresServer.start(['wal_writer_delay=10000'])
+    try {
+      const storage = postgresStorage({ connectionString: own.connectionString, durability: 'relaxed' })
+      const engine = await openEngine({ storage })
+      const session = await engine.sessions.create()
+      await session.files.write({ path: '/kept', content: 'kept' })
+      await own.sql('CHECKPOINT')
+      await session.files.write({ path: '/lost', content: 'lost' })
+      await own.kill()
+      await own.start()
+      const until = Date.now() + 20_000
+      let fork = await session.fork().catch(ignore)
+      while (fork === undefined) {
+        expect(Date.now()).toBeLessThan(until)
+        await sleep(20)
+        fork = await session.fork().catch(ignore)
+      }
+      const { entries } = await session.files.list({ path: '/' })
+      expect((await fork.files.list({ path: '/' })).entries.length).toBe(entries.length)
+      expect(entries.map(({ name }) => name)).toContain('kept')
+      await session.files.write({ path: '/after', content: 'after' })
+      expect((await engine.check()).findings).toEqual([])
+      await engine.close()
+    } finally {
+      await own.remove()
+    }
+  })
+
   test('renews its lease', async () => {
     await open({ leaseSeconds: 1 })
-    const before = await expiry()
-    for (let renewals = 0, last = before; renewals < 2;) {
-      const now = await expiry()
-      if (now !== last) renewals++
-      last = now
-      await sleep(20)
-    }
+    await renewals()
     expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+  })
+
+  test('renews its lease on a server whose transactions are read-only by default', async () => {
+    const setting = encodeURIComponent('-c default_transaction_read_only=on')
+    const store = await open({
+      connectionString: `${server.connectionString}&options=${setting}`,
+      leaseSeconds: 1,
+    })
+    await renewals()
+    expect(await store.commit(put('a', '1'))).toBe(true)
+  })
+
+  test('renews its lease, and closes, while the caller uses all other connections of its pool', async () => {
+    const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
+    const store = await postgresStorage({ pool, schema, leaseSeconds: 1 }).open()
+    stores.add(store)
+    const used = await pool.connect()
+    try {
+      await renewals()
+      expect(await store.commit(put('a', '1'))).toBe(true)
+      await store.close()
+    } finally {
+      used.release()
+    }
+    await pool.end()
   })
 
   test('lets another engine take an expired lease, and stores nothing more for the former owner', async () => {
@@ -284,6 +340,16 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await other.close()
   })
 
+  /** Waits for two renewals of the lease. */
+  async function renewals(): Promise<void> {
+    for (let count = 0, last = await expiry(); count < 2;) {
+      const now = await expiry()
+      if (now !== last) count++
+      last = now
+      await sleep(20)
+    }
+  }
+
   async function expiry(): Promise<string> {
     const [row] = await server.sql(`SELECT expires_at::text FROM ${schema}.leases`)
     return String(row!['expires_at'])
@@ -304,4 +370,8 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
     if (error instanceof EngineError) return error
     throw error
   }
+}
+
+function ignore(): undefined {
+  return undefined
 }

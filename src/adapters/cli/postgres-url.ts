@@ -8,8 +8,10 @@ export function isPostgresUrl(value: string): boolean {
 
 /** The server and the database of a URL, without the user, the password and the parameters. */
 export function shownPostgres(url: string): string {
-  const parts = /^postgres(?:ql)?:\/\/(?:[^@]*@)?([^/?#@]*)(\/[^?#@]*)?(?:[?#]|$)/i.exec(url)
-  return parts === null ? 'postgres' : `postgres://${parts[1] ?? ''}${parts[2] ?? ''}`
+  // Only the parser finds the end of a password with an @, which may also be a parameter.
+  if (!URL.canParse(url)) return 'postgres'
+  const { host, pathname } = new URL(url)
+  return `postgres://${host}${pathname}`
 }
 
 /** @throws {UsageError} when the value is not a directory but the URL of a database. */

@@ -81,6 +81,9 @@ export class Connections {
   readonly #setUp: Statement
   readonly #end: () => Promise<void>
   #writer: PostgresClient | undefined
+  #onLost: () => void = ignore
+  /** The end of the newest call of `write`. */
+  #written: Promise<unknown> = Promise.resolve()
 
   /** `setUp` runs first on each connection for commits. `end` closes the pool, if this store made it. */
   constructor(pool: PostgresPool, setUp: Statement, end: () => Promise<void>) {
@@ -89,11 +92,22 @@ export class Connections {
     this.#end = end
   }
 
+  /** Sets a callback for the end of a connection for commits, whatever its cause. */
+  onLost(listener: () => void): void {
+    this.#onLost = listener
+  }
+
   /**
-   * Runs work on the connection for commits. Opens it if there is none. If the work fails in a way that may
-   * have broken the connection, the next call opens another one. Only one call may run at a time.
+   * Runs work on the connection for commits, after the work of earlier calls. Opens the connection if there is
+   * none. If the work fails in a way that may have broken the connection, the next call opens another one.
    */
-  async write<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  write<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    const done = this.#written.then(() => this.#write(work))
+    this.#written = done.catch(ignore)
+    return done
+  }
+
+  async #write<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = this.#writer ?? (await this.#openWriter())
     setRef(client, true)
     try {
@@ -113,6 +127,7 @@ export class Connections {
     if (writer === undefined) return
     // Later errors of the closed connection concern nobody.
     writer.release(true)
+    this.#onLost()
   }
 
   /** Runs a statement that changes nothing. Repeats it if the connection is lost. */

@@ -47,8 +47,14 @@ export function writeError(cause: unknown, outcome: Outcome = outcomeOf(cause)):
 /** The error of a commit that was not tried, because an earlier one failed. */
 export function fencedError(cause: unknown): EngineError {
   if (isTaken(cause)) return takenError()
-  const message = `the commit is not stored: an earlier write failed${codeOf(cause)}. Fix the cause and try again: the engine recovers by itself`
+  const earlier = cause instanceof EngineError ? `an earlier write failed${codeOf(cause)}` : messageOf(cause)
+  const message = `the commit is not stored: ${earlier}. Fix the cause and try again: the engine recovers by itself`
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
+}
+
+/** The cause of a fence with relaxed durability, when the connection was lost between two commits. */
+export function lostError(): Error {
+  return new Error('the connection was lost, and a crash of the server may have lost the newest operations')
 }
 
 export function readError(cause: unknown): EngineError {

@@ -71,7 +71,10 @@ export class Lease {
     this.#token = String(renewed[0])
   }
 
-  /** Renews the lease from now on. `onLost` is called when another engine has it. */
+  /**
+   * Renews the lease from now on, on the connection for commits: connections for reads may all be in use, or
+   * their settings may forbid it. `onLost` is called when another engine has the lease.
+   */
   keep(onLost: () => void): void {
     this.#onLost = onLost
     const ms = (this.#seconds * 1000) / postgresLimits.renewalsPerLease
@@ -98,11 +101,14 @@ export class Lease {
 
   async #renew(): Promise<void> {
     try {
-      const renewed = await this.#connections.once({
-        text: `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)
-          WHERE name = $1 AND owner = $2 RETURNING 1`,
-        values: [writerLease, this.#owner, this.#seconds],
-      })
+      const renewed = await this.#connections.write((client) =>
+        this.#perform(
+          client,
+          `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)
+            WHERE name = $1 AND owner = $2 RETURNING 1`,
+          [writerLease, this.#owner, this.#seconds],
+        ),
+      )
       if (renewed.length > 0) return
     } catch {
       // The lease is lost only if another engine takes it. The next renewal, or a commit, finds that out.

@@ -26,7 +26,7 @@ export async function openPostgresStore(
       await migrate(client, schema)
       await lease.take(client)
     })
-    return new PostgresStore({ connections, lease, schema: quoted(schema) })
+    return new PostgresStore({ connections, lease, schema: quoted(schema), durability })
   } catch (error) {
     await connections.close().catch(ignore)
     throw openError(error)

@@ -21,6 +21,7 @@ import {
   closedError,
   damagedEvent,
   isTaken,
+  lostError,
   lostEvent,
   readError,
   recoveryError,
@@ -36,6 +37,7 @@ export interface PostgresStoreParts {
   readonly lease: Lease
   /** Quoted. */
   readonly schema: string
+  readonly durability: 'full' | 'relaxed'
 }
 
 /** A store in a schema of PostgreSQL, of which this process has the lease. */
@@ -52,12 +54,14 @@ export class PostgresStore implements Store {
   #recovering: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
-  constructor({ connections, lease, schema }: PostgresStoreParts) {
+  constructor({ connections, lease, schema, durability }: PostgresStoreParts) {
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema
     this.#statements = new CommitStatements(schema)
     this.#commits = new CommitQueue((set) => this.#store(set))
+    // The server may have crashed, and have lost operations that the engine still has in memory.
+    if (durability === 'relaxed') connections.onLost(() => this.#commits.fence(lostError()))
     lease.keep(() => this.#noteTaken())
   }
 
@@ -203,8 +207,9 @@ export class PostgresStore implements Store {
     await this.#recovering?.catch(ignore)
     await this.#commits.drain()
     await this.#lease.stop()
-    if (!this.#commits.failed)
-      await this.#connections.write((client) => this.#lease.release(client)).catch(ignore)
+    // After a failed commit, only a new connection shows that the lost statement has ended.
+    if (this.#commits.failed) this.#connections.dropWriter()
+    if (!this.#taken) await this.#connections.write((client) => this.#lease.release(client)).catch(ignore)
     await this.#connections.close()
   }
 
