@@ -111,6 +111,33 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await store.get('a')).toBe('2')
   })
 
+  test('recovers although the result of an earlier recovery was lost', async () => {
+    const store = await open()
+    await store.commit(put('a', '1'))
+    const unblock = await blockRecord()
+    const failed = failureOf(store.commit(put('a', '2')))
+    await waiting(1)
+    proxy.cut()
+    await failed
+    await unblock()
+    await server.sql(`UPDATE ${schema}.leases SET token = token + 1`)
+    await store.recover!()
+    expect(await store.commit(put('a', '3'))).toBe(true)
+    expect(await store.get('a')).toBe('3')
+  })
+
+  test('does not take a violated index that somebody added for an event of another engine', async () => {
+    const store = await open()
+    await server.sql(`CREATE UNIQUE INDEX ON ${schema}.records (value)`)
+    await store.commit(put('a', '1'))
+    expect(await failureOf(store.commit(put('b', '1')))).toMatchObject({
+      reason: 'STORE_FAILED',
+      details: { outcome: 'not-applied' },
+    })
+    await store.recover!()
+    expect(await store.get('b')).toBe(undefined)
+  })
+
   test('ignores a statement that reaches the server after the recovery', async () => {
     const store = await open()
     await store.commit(put('a', '1'))

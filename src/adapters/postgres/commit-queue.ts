@@ -1,7 +1,7 @@
 import { nextTurn, type EngineError, type StoreCommit } from '../../engine/ports.js'
 import { CommitSet, encodeCommit, firstClaim, gapError, setOf, type EncodedCommit } from './commit-set.js'
 import type { CommitStatus } from './commit-statement.js'
-import { defectError, fencedError, isUniqueViolation, takenError, writeError } from './errors.js'
+import { defectError, fencedError, isEventTaken, takenError, writeError } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 const nextMicrotask = Promise.resolve()
@@ -106,7 +106,7 @@ export class CommitQueue {
       status = await this.#store(set)
     } catch (error) {
       // Another engine added the event while the statement ran.
-      if (!isUniqueViolation(error)) throw error
+      if (!isEventTaken(error)) throw error
       status = 'passed'
     }
     if (status === 'taken') throw takenError()

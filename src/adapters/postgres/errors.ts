@@ -93,8 +93,9 @@ export function isTaken(error: unknown): boolean {
 }
 
 /** Whether the error is that of an event whose number is taken. */
-export function isUniqueViolation(error: unknown): boolean {
-  return stateOf(error) === '23505'
+/** Whether another engine has stored an event with the same number. */
+export function isEventTaken(error: unknown): boolean {
+  return stateOf(error) === '23505' && error instanceof Error && Reflect.get(error, 'table') === 'events'
 }
 
 export function isLockTimeout(error: unknown): boolean {

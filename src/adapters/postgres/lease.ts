@@ -60,15 +60,28 @@ export class Lease {
    * @throws {EngineError} STORE_TAKEN when another engine has the lease.
    */
   async renewToken(client: PostgresClient): Promise<void> {
-    const [renewed] = await this.#perform(
-      client,
-      `UPDATE ${this.#schema}.leases
-        SET token = token + 1, expires_at = clock_timestamp() + make_interval(secs => $3)
-        WHERE name = $1 AND owner = $2 RETURNING token`,
-      [writerLease, this.#owner, this.#seconds],
-    )
-    if (renewed === undefined) throw takenError()
-    this.#token = String(renewed[0])
+    // The token is compared, so this statement changes nothing if it arrives after a later recovery.
+    for (let token = this.#token; ;) {
+      const [renewed] = await this.#perform(
+        client,
+        `UPDATE ${this.#schema}.leases
+          SET token = token + 1, expires_at = clock_timestamp() + make_interval(secs => $3)
+          WHERE name = $1 AND owner = $2 AND token = $4::bigint RETURNING token`,
+        [writerLease, this.#owner, this.#seconds, token],
+      )
+      if (renewed !== undefined) {
+        this.#token = String(renewed[0])
+        return
+      }
+      // An earlier recovery, whose result was lost, has incremented the token.
+      const [current] = await this.#perform(
+        client,
+        `SELECT token FROM ${this.#schema}.leases WHERE name = $1 AND owner = $2`,
+        [writerLease, this.#owner],
+      )
+      if (current === undefined || String(current[0]) === token) throw takenError()
+      token = String(current[0])
+    }
   }
 
   /**

@@ -21,6 +21,7 @@ import {
   closedError,
   damagedEvent,
   isTaken,
+  keepsConnection,
   lostError,
   lostEvent,
   readError,
@@ -246,8 +247,9 @@ export class PostgresStore implements Store {
       await run(client, { text: 'COMMIT' }, postgresLimits.commitMs)
       return 'stored'
     } catch (error) {
-      // If this fails too, the connection is lost, and the server rolls back.
-      await run(client, { text: 'ROLLBACK' }, postgresLimits.commitMs).catch(ignore)
+      // If the connection is lost, the server rolls back by itself.
+      if (keepsConnection(error))
+        await run(client, { text: 'ROLLBACK' }, postgresLimits.commitMs).catch(ignore)
       throw error
     }
   }
