@@ -12,7 +12,7 @@ import { timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
 const writers = 64
-/** What waits for the disk at each write too: the least that this takes, and a database. */
+/** Contenders that also wait for the disk at each write: the limit, and a database. */
 const otherLogs = ['limit: pwrite and fdatasync', 'better-sqlite3 WAL, FULL']
 
 /** The cost of one acknowledged operation on disk, compared with one raw put. */
@@ -57,7 +57,7 @@ async function* atDurability(context: Context, durability: Durability): AsyncGen
   if (durability === 'full') for (const name of otherLogs) yield* besideLog(context, engine, name)
 }
 
-/** Single writes, and those of many writers, beside the same writes to another log on the same disk. */
+/** Single writes, and those of many writers, compared with the same writes to another log on the same disk. */
 async function* besideLog(context: Context, engine: Engine, name: string): AsyncGenerator<Row> {
   const directory = join(context.directory, name.replaceAll(/\W+/g, '-'))
   await mkdir(directory)

@@ -142,7 +142,7 @@ export class PostgresServer {
     )
   }
 
-  /** Kills all processes of the server. What they have not written is lost. */
+  /** Kills all processes of the server. Unwritten data is lost. */
   async kill(): Promise<void> {
     const exited = once(this.#process!, 'exit')
     this.#process!.ref()

@@ -95,7 +95,8 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await store.get('a')).toBe('3')
   })
 
-  test('waits in a recovery for a statement of the lost connection', async () => {
+  /** A store whose connection was lost during a commit of `a`. Its statement still waits on the server. */
+  async function cutInCommit(): Promise<{ store: Store; unblock: () => Promise<void> }> {
     const store = await open()
     await store.commit(put('a', '1'))
     const unblock = await blockRecord()
@@ -103,6 +104,11 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await waiting(1)
     proxy.cut()
     expect(await failed).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'unknown' } })
+    return { store, unblock }
+  }
+
+  test('waits in a recovery for a statement of the lost connection', async () => {
+    const { store, unblock } = await cutInCommit()
     const recovered = store.recover!()
     await waiting(2)
     await unblock()
@@ -112,13 +118,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
   })
 
   test('recovers although the result of an earlier recovery was lost', async () => {
-    const store = await open()
-    await store.commit(put('a', '1'))
-    const unblock = await blockRecord()
-    const failed = failureOf(store.commit(put('a', '2')))
-    await waiting(1)
-    proxy.cut()
-    await failed
+    const { store, unblock } = await cutInCommit()
     await unblock()
     await server.sql(`UPDATE ${schema}.leases SET token = token + 1`)
     await store.recover!()
@@ -126,7 +126,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await store.get('a')).toBe('3')
   })
 
-  test('does not take a violated index that somebody added for an event of another engine', async () => {
+  test('reports a violation of an added index as a failed write', async () => {
     const store = await open()
     await server.sql(`CREATE UNIQUE INDEX ON ${schema}.records (value)`)
     await store.commit(put('a', '1'))

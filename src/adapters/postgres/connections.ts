@@ -125,7 +125,7 @@ export class Connections {
     const writer = this.#writer
     this.#writer = undefined
     if (writer === undefined) return
-    // Later errors of the closed connection concern nobody.
+    // Later errors of the closed connection are ignored.
     writer.release(true)
     this.#onLost()
   }

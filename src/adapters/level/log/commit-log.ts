@@ -156,7 +156,7 @@ export class CommitLog {
   /**
    * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn, which
    * is one callback of the event loop with its microtasks. Code that waited for the move of the directory runs in another
-   * callback. Where each write is synced, each is checked, because the check costs little beside the sync.
+   * callback. With a sync for each write, each write is checked, because a check costs little compared with a sync.
    */
   #checkPlaceIfDue(): void {
     if (

@@ -42,7 +42,7 @@ export class SegmentFile {
   /**
    * Reserves space after the frames, which end at `end`, by writing zeros. Frames that replace zeros are synced faster
    * than frames that make the file longer, because the disk need not store its new size. The first space is small. Later
-   * ones are as large as what was appended since. None extends past `limit`. If the disk has no room for it, nothing is
+   * ones are as large as the data appended since. None extends past `limit`. If the disk has no room for it, nothing is
    * reserved.
    */
   async reserve(end: number, limit: number): Promise<void> {
