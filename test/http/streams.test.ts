@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createHttpHandler } from '../../src/adapters/http/index.js'
 import { openEngine, type Session } from '../../src/index.js'
+import { letGo } from '../support/garbage.js'
 import { caller, openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
 
 interface Item {
@@ -19,8 +20,11 @@ class Lines {
   readonly #decoder = new TextDecoder()
   #text = ''
   pieces = 0
+  readonly request: Request | undefined
 
-  constructor(body: ReadableStream<Uint8Array>) {
+  /** The signal of a garbage-collected request aborts nothing, so `request` stays referenced. */
+  constructor(body: ReadableStream<Uint8Array>, request?: Request) {
+    this.request = request
     this.#reader = body.getReader()
   }
 
@@ -86,13 +90,14 @@ describe.each(entryPoints)('through %s:', (_entryPoint, send) => {
     init: RequestInit = {},
   ): Promise<Lines> {
     const url = `${server.url}/v1/sessions/${session.id}/bus${query}`
-    const response = await send(server, new Request(url, { headers: { authorization }, ...init }))
+    const request = new Request(url, { headers: { authorization }, ...init })
+    const response = await send(server, request)
     expect([
       response.status,
       response.headers.get('content-type'),
       response.headers.get('cache-control'),
     ]).toEqual([200, 'application/x-ndjson', 'no-store'])
-    return new Lines(response.body!)
+    return new Lines(response.body!, request)
   }
 
   /** Resolves when the session has this many subscribers. */
@@ -287,6 +292,23 @@ describe.each(entryPoints)('through %s:', (_entryPoint, send) => {
     }
     await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'late' } })
   })
+})
+
+test('a stream of the fetch handler ends when a request aborts that nobody else references', async () => {
+  await using server = await openServer()
+  const session = await server.session()
+  const abort = new AbortController()
+  const url = `${server.url}/v1/sessions/${session.id}/bus`
+  const { body } = await server.handler.fetch(
+    new Request(url, { headers: { authorization }, signal: abort.signal }),
+  )
+  const lines = new Lines(body!)
+  const next = lines.next()
+  for (let index = 0; index < 3; index++) await letGo()
+  expect(await countOf(session)).toBe(1)
+  abort.abort()
+  await next
+  expect(await countOf(session)).toBe(0)
 })
 
 test('a client that never reads holds little memory and is disconnected', async () => {

@@ -1,10 +1,9 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
 import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
 import { PageIndex } from '../../src/adapters/level/index/page-index.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
+import { collectGarbage } from '../support/garbage.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
 /** Keys with a long common prefix: a page holds several hundred of them. */
@@ -12,9 +11,6 @@ const entries = 160_000
 const perFlush = 80_000
 /** With decoded pages in its cache the index would take 24 MB here. */
 const mostBytes = 8 * 2 ** 20
-
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
 
 function heapUsed(): number {
   collectGarbage()

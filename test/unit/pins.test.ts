@@ -1,24 +1,11 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import type { WrittenSince } from '../../src/engine/storage/recent-writes.js'
 import { Pins } from '../../src/engine/tree/pins.js'
 import { memoryStorage } from '../../src/index.js'
+import { letGo } from '../support/garbage.js'
 import { blobOf } from '../support/level-world.js'
 
-setFlagsFromString('--expose-gc')
-const collectGarbage = runInNewContext('gc') as () => void
-
 const durable = (): Pins => new Pins({ durable: true, sessionTrees: () => [] })
-
-/** Makes the garbage collector release unreachable objects. */
-async function letGo(): Promise<void> {
-  // A weak reference keeps its object until the end of the turn in which it was created or read.
-  await nextTurn()
-  collectGarbage()
-  await nextTurn()
-}
 
 describe('a pin whose owner was garbage collected', () => {
   test('pins no states of a session', async () => {

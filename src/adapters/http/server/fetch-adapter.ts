@@ -2,12 +2,20 @@ import { isStream } from './responses.js'
 import type { HttpResponse, ResponseStream, HttpRequest } from './http-messages.js'
 import type { Handler } from './handler.js'
 
+/**
+ * The request of each streamed response. A stream ends when the signal of its request aborts, but the signal of a
+ * garbage-collected request never does.
+ */
+const requestOf = new WeakMap<ReadableStream, Request>()
+
 /** Handles a request of the Fetch API. */
 export async function handleFetch(handler: Handler, request: Request): Promise<Response> {
   const httpResponse = await handler.handle(toHttpRequest(request))
   // The Fetch API does not report when the response has been sent.
   httpResponse.sent?.()
-  return new Response(bodyOf(httpResponse, handler.limits.stalledStreamMs), {
+  const body = bodyOf(httpResponse, handler.limits.stalledStreamMs)
+  if (body instanceof ReadableStream) requestOf.set(body, request)
+  return new Response(body, {
     status: httpResponse.status,
     // A null body has no length, so the header must give it.
     headers: httpResponse.headersOnly
