@@ -338,7 +338,7 @@ export const limits = {
    */
   memoryHistoryBytes: 64 * 2 ** 20,
   /** Events between two kept roots of that history. A read of a state replays at most as many. */
-  historyRootEvents: 256,
+  historyRootEvents: 1000,
   /** Effects between two kept roots of that history. */
   historyRootEffects: 1000,
   /** The changes between two kept roots take at most `memoryHistoryBytes` divided by this. */

@@ -168,6 +168,8 @@ export class StagedContent extends StagedBlobs {
 
 /** A copy of a caller's bytes as blobs of one block each, the last one shorter. */
 export function cutIntoBlobs(bytes: Uint8Array): BlobRef[] {
+  // An array that grows takes 130 bytes more than one made whole.
+  if (bytes.byteLength > 0 && bytes.byteLength <= limits.blockBytes) return [BlobRef.of(copyBytes(bytes))]
   const blobs: BlobRef[] = []
   for (let offset = 0; offset < bytes.byteLength; offset += limits.blockBytes) {
     const length = Math.min(limits.blockBytes, bytes.byteLength - offset)

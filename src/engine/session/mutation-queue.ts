@@ -4,7 +4,7 @@ import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { BlobRef } from '../cas/blob.js'
 import { keys } from '../storage/keys.js'
-import type { StoreCommit } from '../storage/store.js'
+import { storedAtOnce, type StoreCommit } from '../storage/store.js'
 import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { apply } from './apply.js'
@@ -290,14 +290,26 @@ export function commitRecords(
  *
  * @throws {EngineError} STORE_FAILED when the commit was not stored.
  */
-export async function acknowledged(
+export function acknowledged(
+  core: Core,
+  live: LiveSession,
+  pending: Promise<boolean>,
+  blobs?: readonly BlobRef[],
+): Promise<void> {
+  live.revive?.()
+  // Memory is the only copy then, so there is nothing to drop, to snapshot or to evict.
+  return pending === storedAtOnce ? done : whenStored(core, live, pending, blobs)
+}
+
+const done = Promise.resolve()
+
+async function whenStored(
   core: Core,
   live: LiveSession,
   pending: Promise<boolean>,
   blobs?: readonly BlobRef[],
 ): Promise<void> {
   let stored: boolean
-  live.revive?.()
   live.pending++
   try {
     stored = await pending

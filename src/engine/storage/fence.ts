@@ -3,7 +3,7 @@ import { EngineError, messageOf } from '../base/errors.js'
 import { limits } from '../base/limits.js'
 import type { Log } from '../base/log.js'
 import { nextTurn } from '../base/cooperative.js'
-import type { Store } from './store.js'
+import { storedAtOnce, type Store } from './store.js'
 import { wrapped } from './wrapped-store.js'
 
 /**
@@ -75,7 +75,7 @@ export class Fence {
 
   /** Passes on the result of a commit. Turns any failure into an EngineError. */
   watch(pending: Promise<boolean>): Promise<boolean> {
-    return pending.catch(this.#fail)
+    return pending === storedAtOnce ? pending : pending.catch(this.#fail)
   }
 
   readonly #fail = (cause: unknown): never => {

@@ -5,16 +5,17 @@ import { parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
 import { compareUtf8 } from '../base/order.js'
-import type {
-  ByteRange,
-  ScanRange,
-  Storage,
-  Store,
-  StoreCapabilities,
-  NewStoredEvent,
-  StoreCommit,
-  StoredBlobSize,
-  StoredEvent,
+import {
+  storedAtOnce,
+  type ByteRange,
+  type ScanRange,
+  type Storage,
+  type Store,
+  type StoreCapabilities,
+  type NewStoredEvent,
+  type StoreCommit,
+  type StoredBlobSize,
+  type StoredEvent,
 } from './store.js'
 
 /** Options of {@link memoryStorage}. */
@@ -96,9 +97,8 @@ class MemoryStore implements Store {
       const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
       if (replaceEvents !== undefined) this.#replace(replaceEvents)
-      if (events !== undefined) for (const [i, event] of events.entries()) this.#append(event, bodies?.[i])
-      if (put !== undefined)
-        for (const [i, [key, value]] of put.entries()) this.#put(key, values?.[i] ?? value)
+      events?.forEach((event, i) => this.#append(event, bodies?.[i]))
+      put?.forEach(([key, value], i) => this.#put(key, values?.[i] ?? value))
     } catch (error) {
       return Promise.reject(error)
     }
@@ -109,7 +109,7 @@ class MemoryStore implements Store {
     if (deleteEvents !== undefined) for (const sessionId of deleteEvents) this.#data.events.delete(sessionId)
     // A loop that only awaits resolved promises would never let timers and sockets run.
     if (++this.#acknowledged % limits.acknowledgementsPerTurn === 0) return (this.#delayed = nextTurn())
-    return stored
+    return this.capabilities.durable ? stored : storedAtOnce
   }
 
   #put(key: string, value: string | object): void {

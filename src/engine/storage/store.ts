@@ -1,4 +1,10 @@
 /**
+ * The result of a commit that took effect during the call, on a store that is not durable. Nothing waits for it, so
+ * callers that receive this promise need not either.
+ */
+export const storedAtOnce: Promise<boolean> = Promise.resolve(true)
+
+/**
  * The contract of a store.
  *
  * Keys and record values are strings. Every store orders keys by the bytes of their UTF-8 form. A blob is a

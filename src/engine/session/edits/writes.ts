@@ -98,8 +98,9 @@ export function planWrite(
   const single = onlyItem(blobs) ?? 0
   let redo: Redo[]
   if (file === undefined) {
-    redo = makeParents(core, at, request.path, options.parents)
-    redo.push(['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single])
+    const made = makeParents(core, at, request.path, options.parents)
+    const effect: Redo = ['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single]
+    redo = made.length === 0 ? [effect] : [...made, effect]
   } else {
     redo = [['o', path, single]]
     if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
