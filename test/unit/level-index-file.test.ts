@@ -1,5 +1,5 @@
 import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
@@ -109,6 +109,34 @@ test('reports no damage in a rewritten index', async () => {
   const file = await nodeDisk.open(path, 'read')
   onTestFinished(() => file.close())
   expect(await file.size()).toBeLessThan(size)
+  expect(await damageIn(file)).toEqual([])
+})
+
+test('closing rewrites a file of many batches, and keeps the old file if that fails', async () => {
+  const { path } = await makeIndex()
+  const fill = async (disk: Disk): Promise<void> => {
+    const index = await openIndexFile(disk, dirname(path), { reset: false })
+    for (let n = 0; n < 70; n++) await index.batch(operationsOf(n % 10), { sync: false })
+    await index.close()
+  }
+  const failing: Disk = {
+    ...nodeDisk,
+    rename: () => Promise.reject(new Error('the disk is broken')),
+  }
+  const valueOf = async (): Promise<string> => {
+    const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+    const value = String(index.getSync('root'))
+    await index.close()
+    return value
+  }
+  await fill(failing)
+  const grown = await sizeOf(path)
+  expect(await readdir(dirname(path))).toEqual(['pages'])
+  await fill(nodeDisk)
+  expect(await sizeOf(path)).toBeLessThan(grown / 10)
+  expect(await valueOf()).toBe('9'.repeat(60))
+  const file = await nodeDisk.open(path, 'read')
+  onTestFinished(() => file.close())
   expect(await damageIn(file)).toEqual([])
 })
 

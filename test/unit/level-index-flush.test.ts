@@ -1,17 +1,24 @@
 import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type {
   IndexDamage,
   IndexDatabase,
   IndexOperation,
 } from '../../src/adapters/level/index/index-database.js'
+import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import { LiveIndex } from '../../src/adapters/level/index/live-index.js'
 import { memoryIndex } from '../../src/adapters/level/index/memory-index.js'
 import { PageIndex } from '../../src/adapters/level/index/page-index.js'
 import { encodeRoot, encodeTail } from '../../src/adapters/level/index/index-root.js'
 import { Memtable } from '../../src/adapters/level/index/memtable.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
+import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
+import { temporaryDirectory } from '../support/temporary-directory.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
 const place = { segment: 1, offset: 64, commit: 0, chain: 0 }
@@ -124,6 +131,41 @@ test('a flush interrupted between batches keeps the old index intact, and the ne
     await flush(next)
     expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([3000]))
     expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
+  }
+})
+
+test('small flushes go to the pages once 32 of them have been stored', async () => {
+  const db = memoryIndex()
+  const index = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+  const options = { sync: false, mergeEntries: count, hasSegment: () => true }
+  const stored: number[] = []
+  for (const [i, key] of keys.slice(0, 70).entries()) {
+    apply(index, 1000 * (i + 1), [key])
+    await index.flush(options, () => Promise.resolve())
+    stored.push(index.pages.tail.deltas.length)
+  }
+  expect(Math.max(...stored)).toBe(32)
+  const loaded = PageIndex.load(db)!
+  expect(loaded.tail.deltas.length).toBeLessThan(32)
+  const places = keys.slice(0, 70).map((key) => new LiveIndex(loaded, place).get(key)?.offset)
+  expect(places).toEqual(places.map((_, i) => 1000 * (i + 1)))
+})
+
+test('a store that closes leaves few entries outside of the pages', async () => {
+  const directory = await mkdtemp(join(temporaryDirectory(), 'level-index-flush-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  for (const [entries, left] of [
+    [levelLimits.openedEntries * 2, 0],
+    [10, 10],
+  ] as const) {
+    const store = await openLevelStore(directory, { durability: 'relaxed' })
+    await store.commit({
+      put: Array.from({ length: entries }, (_, i): [string, string] => [`k${entries}-${i}`, 'x']),
+    })
+    await store.close()
+    const db = await openIndexFile(nodeDisk, join(directory, 'index'), { reset: false })
+    expect(PageIndex.load(db)?.deltas.size).toBe(left)
+    await db.close()
   }
 })
 

@@ -189,7 +189,8 @@ export class LevelStore extends IndexedReads implements Store {
     // A failed step is no loss. Acknowledged commits are in the segments, and the next opening repeats the
     // step.
     if (!this.#commits.failed) {
-      if (this.#index.waiting > 0 && !this.#indexDamaged) await this.#flush(false).catch(ignore)
+      if (this.#index.waiting > 0 && !this.#indexDamaged)
+        await this.#flush(false, levelLimits.openedEntries).catch(ignore)
       if (!this.#commits.failed) await log.finish().catch(ignore)
     }
     await this.#index.flushing?.catch(ignore)
@@ -278,10 +279,12 @@ export class LevelStore extends IndexedReads implements Store {
    * Flushes the index. If the index turns out to be damaged, it is rebuilt. If anything else fails, the store
    * accepts no commits until it has recovered.
    */
-  async #flush(sync: boolean): Promise<void> {
+  async #flush(
+    sync: boolean,
+    mergeEntries = this.#parts.flushEntries * levelLimits.flushesPerMerge,
+  ): Promise<void> {
     if (this.#indexDamaged) throw damagedIndex()
-    const { segments, log, flushEntries } = this.#parts
-    const mergeEntries = flushEntries * levelLimits.flushesPerMerge
+    const { segments, log } = this.#parts
     const hasSegment = (segment: number): boolean => segments.has(segment)
     try {
       await this.#index.flush({ sync, mergeEntries, hasSegment }, (place) => log.sync(place))

@@ -10,6 +10,14 @@ export const levelLimits = {
   flushesBehind: 2,
   /** The entries of this many flushes are gathered before they go to the pages. */
   flushesPerMerge: 4,
+  /** A store that closes leaves fewer entries than this outside of the pages, because each opening decodes them. */
+  openedEntries: 1024,
+  /** The entries outside of the pages go to the pages once as many flushes have stored them. */
+  deltas: 32,
+  /** A file of the index with more batches is rewritten on closing, because each opening reads all their tables. */
+  openedBatches: 64,
+  /** The file of a larger index is not rewritten on closing, because that would take long. */
+  closedBytes: 4 * 2 ** 20,
   /** The most bytes that are reserved at once after the frames of the newest segment. */
   reservedBytes: 2 ** 20,
   /** Bytes that are reserved first. */

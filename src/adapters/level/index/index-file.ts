@@ -68,6 +68,7 @@ interface OpenFile {
   readonly seed: number
   readonly values: ReadonlyMap<string, Stored>
   readonly end: number
+  readonly batches: number
 }
 
 class IndexFile implements IndexDatabase {
@@ -77,19 +78,21 @@ class IndexFile implements IndexDatabase {
   #seed: number
   #values: Map<string, Stored>
   #end: number
+  #batches: number
   /** Whether the file may have bytes that were not synced. */
   #unsynced = true
   /** The bytes of all values that are needed. */
   #needed = 0
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(disk: Disk, path: string, { file, seed, values, end }: OpenFile) {
+  constructor(disk: Disk, path: string, { file, seed, values, end, batches }: OpenFile) {
     this.#disk = disk
     this.#path = path
     this.#file = file
     this.#seed = seed
     this.#values = new Map(values)
     this.#end = end
+    this.#batches = batches
     for (const { length } of values.values()) this.#needed += length
   }
 
@@ -112,6 +115,7 @@ class IndexFile implements IndexDatabase {
       if (sync) await this.#sync(file)
       for (const [key, value] of batch.operations) this.#set(key, value)
       this.#end = batch.end
+      this.#batches++
     })
   }
 
@@ -141,6 +145,8 @@ class IndexFile implements IndexDatabase {
   /** Syncs the file first, so that no power cut damages the index of a store that was closed. */
   close(): Promise<void> {
     return this.#inTurn(async () => {
+      const isSlow = this.#batches > levelLimits.openedBatches && this.#needed <= levelLimits.closedBytes
+      if (isSlow && this.#file !== undefined) await this.#rewrite().catch(() => undefined)
       const file = this.#file
       this.#file = undefined
       try {
@@ -184,6 +190,7 @@ class IndexFile implements IndexDatabase {
       const seed = await writeHeader(file)
       const values = new Map<string, Stored>()
       let end = headerBytes
+      let batches = 0
       let operations: IndexOperation[] = []
       let bytes = 0
       const write = async (): Promise<void> => {
@@ -191,6 +198,7 @@ class IndexFile implements IndexDatabase {
         await file.write(end, batch.pieces)
         for (const [key, value] of batch.operations) values.set(key, present(value, 'the place of a value'))
         end = batch.end
+        batches++
         operations = []
         bytes = 0
       }
@@ -209,6 +217,7 @@ class IndexFile implements IndexDatabase {
       this.#seed = seed
       this.#values = values
       this.#end = end
+      this.#batches = batches
       this.#unsynced = false
     } catch (error) {
       await file.close()
@@ -225,7 +234,7 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
   const seed = readHeader(file, size)
   if (seed === undefined) {
     await file.truncate(0)
-    return { file, seed: await writeHeader(file), values: new Map(), end: headerBytes }
+    return { file, seed: await writeHeader(file), values: new Map(), end: headerBytes, batches: 0 }
   }
   const batches = [...readBatches(file, size, seed)]
   // Each value has its own checksum, which is verified when it is read. So only batches at the end are
@@ -244,7 +253,7 @@ async function readIndexFile(file: DiskFile): Promise<OpenFile> {
       else values.set(key, value)
     }
   }
-  return { file, seed, values, end }
+  return { file, seed, values, end, batches: batches.length }
 }
 
 /** The written part of an open index: the checksum of its header, and the end of its last batch. */

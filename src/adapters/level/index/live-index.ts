@@ -4,6 +4,7 @@ import { flushIndex } from './index-flush.js'
 import type { IndexPlace } from './index-root.js'
 import { Memtable, sessionOf } from './memtable.js'
 import type { Place } from './memtable.js'
+import { levelLimits } from '../limits.js'
 import type { PageIndex } from './page-index.js'
 import { entryKind } from '../log/segment-format.js'
 
@@ -165,7 +166,8 @@ export class LiveIndex {
     this.unflushedBytes = 0
     await ready(place)
     const size = pages.deltas.size + entries.size
-    const merged = options.sync || !pages.hasRoot || size >= options.mergeEntries
+    const isDue = size >= options.mergeEntries || pages.tail.deltas.length >= levelLimits.deltas
+    const merged = options.sync || !pages.hasRoot || isDue
     if (!merged) await pages.storeDelta(entries, place)
     // Now the deltas have these entries too, so reads find no difference.
     pages.deltas.add(entries)
