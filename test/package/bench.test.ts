@@ -23,6 +23,7 @@ describe('npm run bench', () => {
     [['nothing'], 'no group or scenario nothing'],
     [['smoke', '--n', 'many'], '--n takes whole numbers'],
     [['--unknown'], "Unknown option '--unknown'"],
+    [['smoke', 'peers'], 'peers runs alone'],
   ])('rejects %j in one line', async (args, message) => {
     const failed: unknown = await run(process.execPath, [join(directory, 'bench/run.js'), ...args]).catch(
       (error: unknown) => error,
