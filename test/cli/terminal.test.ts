@@ -31,7 +31,14 @@ afterAll(() => rm(directory, { recursive: true }))
 async function onTerminal(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
   const { PATH = '', TMPDIR = '/tmp' } = process.env
   const { stdout } = await promisify(execFile)('python3', ['-c', pty, execPath, commandFile, ...args], {
-    env: { PATH, TMPDIR, TERM: 'xterm-256color', FORKSPACE_STORE: join(directory, 'store'), ...env },
+    env: {
+      PATH,
+      TMPDIR,
+      TERM: 'xterm-256color',
+      PAGER: '',
+      FORKSPACE_STORE: join(directory, 'store'),
+      ...env,
+    },
   })
   return stdout.replaceAll('\r\n', '\n')
 }
@@ -46,6 +53,28 @@ describe.runIf(platform !== 'win32')('on a terminal', () => {
 
   test('diff has colours', async () => {
     expect(await onTerminal(['diff', session])).toBe('\u001b[33mM /a.txt\u001b[39m\n')
+  })
+
+  test('diff, log and blame show their output in the pager of FORKSPACE_PAGER or PAGER', async () => {
+    const shown = { NO_COLOR: '1', FORKSPACE_PAGER: 'sed "s/^/| /"', PAGER: 'false' }
+    expect(await onTerminal(['diff', session], shown)).toBe('| M /a.txt\n')
+    expect(await onTerminal(['log', session], shown)).toMatch(/^(\| \S+Z .*\n){2}$/)
+    expect(await onTerminal(['log', '--graph', session], { NO_COLOR: '1', PAGER: 'wc -l' })).toMatch(
+      /^\s*2\n$/,
+    )
+    expect(await onTerminal(['blame', session, '/a.txt'], shown)).toMatch(/^\| 1 .*\n$/)
+  })
+
+  test('the output comes without a pager if there is none, and with --json', async () => {
+    const plain = { NO_COLOR: '1' }
+    for (const PAGER of ['', 'cat', '/no/such/program'])
+      expect(await onTerminal(['diff', session], { ...plain, PAGER })).toBe('M /a.txt\n')
+    const json = await onTerminal(['diff', session, '--json'], { ...plain, PAGER: 'wc -l' })
+    expect(JSON.parse(json)).toMatchObject({ path: '/a.txt' })
+  })
+
+  test('a reader who leaves the pager early ends the command', async () => {
+    expect(await onTerminal(['diff', session, '--patch'], { PAGER: 'true' })).toBe('')
   })
 })
 

@@ -107,6 +107,24 @@ describe('npm run bench -- peers', () => {
     expect(tagsOf(await readFile(chart, 'utf8'))).toContain('circle')
   })
 
+  it('shows wrong answers beside the figures', { timeout: 600_000 }, async () => {
+    const module = join(bench.directory, 'wrong.mjs')
+    await writeFile(module, wrongContenders)
+    const json = join(bench.directory, 'wrong.json')
+    const chosen = ['--with', module, '--contenders', 'keeper,loser,sharer,forgetter']
+    const { code, stdout } = await bench.run('peers', 'write', 'fork', ...tiny, ...chosen, '--json', json)
+    expect(code).toBe(0)
+    const [write, fork] = (await bench.report(json)).tables
+    const notes = (rows: readonly Row[], name: string): readonly string[] =>
+      rows.find(({ contender }) => contender === name)!.notes
+    expect(notes(write!.rows, 'keeper')).toEqual(["wrong: keeps the caller's buffer"])
+    expect(notes(write!.rows, 'loser')).toEqual(['wrong: 13 of 20 files differ'])
+    expect(notes(write!.rows, 'forgetter').join()).toMatch(/wrong: lost \d+ of \d+ after kill -9/)
+    expect(notes(write!.rows, 'limit: Map')).toEqual([])
+    expect(notes(fork!.rows, 'sharer')).toContain('wrong: a parent sees a write of its fork')
+    expect(stdout).toMatch(/^keeper .* wrong: keeps the caller's buffer$/m)
+  })
+
   it('compares ratios to the limits with an earlier run', { timeout: 600_000 }, async () => {
     const before = join(bench.directory, 'before.json')
     const stat = ['stat', ...tiny, '--contenders', 'memfs']
@@ -148,24 +166,6 @@ function tagsOf(xml: string): string[] {
   parser.on('opentag', ({ name }) => tags.push(name))
   parser.on('error', (error) => {
     throw error
-
-    it('shows wrong answers beside the figures', { timeout: 600_000 }, async () => {
-      const module = join(bench.directory, 'wrong.mjs')
-      await writeFile(module, wrongContenders)
-      const json = join(bench.directory, 'wrong.json')
-      const chosen = ['--with', module, '--contenders', 'keeper,loser,sharer,forgetter']
-      const { code, stdout } = await bench.run('peers', 'write', 'fork', ...tiny, ...chosen, '--json', json)
-      expect(code).toBe(0)
-      const [write, fork] = (await bench.report(json)).tables
-      const notes = (rows: readonly Row[], name: string): readonly string[] =>
-        rows.find(({ contender }) => contender === name)!.notes
-      expect(notes(write!.rows, 'keeper')).toEqual(["wrong: keeps the caller's buffer"])
-      expect(notes(write!.rows, 'loser')).toEqual(['wrong: 13 of 20 files differ'])
-      expect(notes(write!.rows, 'forgetter').join()).toMatch(/wrong: lost \d+ of \d+ after kill -9/)
-      expect(notes(write!.rows, 'limit: Map')).toEqual([])
-      expect(notes(fork!.rows, 'sharer')).toContain('wrong: a parent sees a write of its fork')
-      expect(stdout).toMatch(/^keeper .* wrong: keeps the caller's buffer$/m)
-    })
   })
   parser.write(xml).close()
   return tags

@@ -35,9 +35,11 @@ export async function showDiff(
   const to = other !== undefined ? { sessionId: other } : toLabel === undefined ? now : await state(toLabel)
   if (patch || stat) {
     const { printPatch, printStats } = await import('./patch.js')
+    await context.out.page()
     return patch ? printPatch(context, { from, to }) : printStats(context, { from, to })
   }
   const { out } = context
+  await out.page()
   for await (const change of (await context.workspaces()).diff({ from, to }))
     await out.line(
       () => out.paint(change.change, `${letters[change.change]} ${printableName(change.path)}`),

@@ -93,6 +93,7 @@ export async function showBlame(
   const session = await context.session(prefix)
   const state = at === undefined ? {} : { at: await parseState(session, at) }
   const { ranges } = await session.blame({ path, ...state })
+  await context.out.page()
   await context.out.table(
     ranges.map((range) => ({
       cells: [

@@ -1,8 +1,12 @@
+import type { Writable } from 'node:stream'
 import { paint, wantsColour, type Style } from './colour.js'
 import { OutputClosed } from './failure.js'
 import { cliLimits } from './limits.js'
+import { startPager, type Pager } from './pager.js'
 import { asJson } from './printable.js'
 import type { World } from './world.js'
+
+function ignore(): void {}
 
 /**
  * The standard output of a command. It buffers lines. If the reader closes the pipe, as `head` does, the next
@@ -12,21 +16,54 @@ export class Output {
   readonly json: boolean
   /** Whether the output goes to a terminal, which interprets control characters. */
   readonly isTerminal: boolean
-  readonly #stream: NodeJS.WriteStream
+  readonly #world: Pick<World, 'stdout' | 'env' | 'on' | 'removeListener'>
+  #stream: Writable
+  #pager: Pager | undefined
   readonly #hasColour: boolean
   #text = ''
   #closed = false
   #failure: Error | undefined
 
-  constructor({ stdout: stream, env }: Pick<World, 'stdout' | 'env'>, options: { readonly json: boolean }) {
+  constructor(
+    world: Pick<World, 'stdout' | 'env' | 'on' | 'removeListener'>,
+    options: { readonly json: boolean },
+  ) {
+    const { stdout, env } = world
     this.json = options.json
-    this.isTerminal = stream.isTTY
-    this.#stream = stream
-    this.#hasColour = !options.json && wantsColour(stream, env)
+    this.isTerminal = stdout.isTTY
+    this.#world = world
+    this.#stream = stdout
+    this.#hasColour = !options.json && wantsColour(stdout, env)
+    this.#watch(stdout)
+  }
+
+  #watch(stream: Writable): void {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED') this.#closed = true
       else this.#failure ??= error
     })
+  }
+
+  /** Shows the output that follows in a pager, if there is a terminal. Call {@link end} after the last line. */
+  async page(): Promise<void> {
+    if (this.json) return
+    this.#pager = await startPager(this.#world)
+    if (this.#pager === undefined) return
+    // An interrupt is for the pager, which runs in the foreground.
+    this.#world.on('SIGINT', ignore)
+    this.#stream = this.#pager.input
+    this.#watch(this.#stream)
+  }
+
+  /** Ends the output: waits until the reader of a pager has left it. */
+  async end(): Promise<void> {
+    const pager = this.#pager
+    if (pager === undefined) return
+    this.#pager = undefined
+    pager.input.end()
+    await pager.ended
+    this.#world.removeListener('SIGINT', ignore)
+    this.#stream = this.#world.stdout
   }
 
   /** Returns the text in the colour of the style, if the output has colours. */

@@ -200,6 +200,7 @@ async function runVerb(world: World, command: Command, load: Verb['load'], serve
       return code ?? ExitCode.ok
     } finally {
       await context?.close()
+      await out.end()
     }
   } catch (error) {
     return report(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))

@@ -136,6 +136,7 @@ export async function showLog(
 ): Promise<void> {
   const { out } = context
   const session = await context.session(prefix)
+  await out.page()
   if (graph) return (await import('./graph-verbs.js')).showGraph(context, session)
   if (path !== undefined) return (await import('./history-verbs.js')).showPathLog(context, session, path)
   for (let pageToken = ''; ;) {
