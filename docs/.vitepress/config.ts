@@ -69,6 +69,7 @@ export default defineConfig({
             'merge',
             'commits',
             'exports',
+            'mounts',
           ),
         },
         { text: 'Collaboration', items: pages('locks', 'bus', 'review', 'cache', 'health', 'secrets') },
