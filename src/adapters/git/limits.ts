@@ -71,6 +71,8 @@ export const gitLimits = {
   refNameBytes: 4096,
   packs: 10_000,
   objectDirectories: 64,
+  /** Content of a packet of `side-band-64k`. */
+  bandBytes: 65_515,
   errorBodyBytes: 64 * 1024,
   remoteMessageChars: 4096,
   branchNameBytes: 1024,
