@@ -46,7 +46,8 @@ export function capabilitiesV2(format: ObjectFormat): Buffer {
 
 const capabilities: Readonly<Record<Service, readonly string[]>> = {
   'git-upload-pack': ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow', 'deepen-relative'],
-  'git-receive-pack': ['report-status', 'side-band-64k', 'ofs-delta', 'quiet'],
+  // Deletions are refused, with a reason that the client shows.
+  'git-receive-pack': ['report-status', 'delete-refs', 'side-band-64k', 'ofs-delta', 'quiet'],
 }
 
 /** The list of refs of version 0, for pushes, and for clients that fetch without version 2. */

@@ -142,10 +142,10 @@ export class GitRequests implements PathHandler {
     const upload = this.#uploadOf(httpRequest, slot)
     const body = bodyOf(httpRequest, 'git-upload-pack', upload, gitServerLimits.fetchRequestBytes)
     if (!isVersion2(httpRequest)) {
-      const request = await readRequestV0(body, format)
+      const request = await readingAll(body, () => readRequestV0(body, format))
       return request === undefined ? result(new Uint8Array(0)) : this.#stream(call, request, answerV0)
     }
-    const request = await readRequestV2(body, format)
+    const request = await readingAll(body, () => readRequestV2(body, format))
     if (request.command === 'none') return result(new Uint8Array(0))
     if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
     return this.#stream(call, request, answerV2)
@@ -183,16 +183,28 @@ export class GitRequests implements PathHandler {
     const upload = this.#uploadOf(httpRequest, slot)
     const maxBytes = gitLimits.packBytes + gitServerLimits.commandBytes
     const body = bodyOf(httpRequest, 'git-receive-pack', upload, maxBytes)
-    const request = await readPushRequest(body, formatOfHead(head))
-    if (request === undefined) return gitResponse('git-receive-pack-result', new Uint8Array(0))
-    const { report, error } = await receive(repository, request, signal)
-    if (error !== undefined && isDefect(error)) this.report(error)
-    return gitResponse('git-receive-pack-result', report)
+    return readingAll(body, async () => {
+      const request = await readPushRequest(body, formatOfHead(head))
+      if (request === undefined) return gitResponse('git-receive-pack-result', new Uint8Array(0))
+      const { report, error } = await receive(repository, request, signal)
+      if (error !== undefined && isDefect(error)) this.report(error)
+      return gitResponse('git-receive-pack-result', report)
+    })
   }
 
   #uploadOf(httpRequest: HttpRequest, slot: Slot): Upload {
     const { stalledUploadMs: stalledMs } = this.limits
     return new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
+  }
+}
+
+/** Ends the body after work on it, so that the server can skip the rest. */
+async function readingAll<T>(body: AsyncGenerator<unknown, void>, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } finally {
+    // Not awaited, because it waits for a read that an abort has left.
+    body.return().catch(() => undefined)
   }
 }
 
