@@ -139,7 +139,7 @@ export class GitRequests implements PathHandler {
     const { httpRequest, repository, slot } = call
     const signal = httpRequest.signal()
     const format = formatOfHead(await repository.served(signal))
-    const upload = this.#uploadOf(httpRequest, slot)
+    const upload = this.#uploadOf(httpRequest, slot, contentBytes.out)
     const body = bodyOf(httpRequest, 'git-upload-pack', upload, gitServerLimits.fetchRequestBytes)
     if (!isVersion2(httpRequest)) {
       const request = await readingAll(body, () => readRequestV0(body, format))
@@ -180,7 +180,7 @@ export class GitRequests implements PathHandler {
   async #receive({ httpRequest, repository, slot }: Call): Promise<HttpResponse> {
     const signal = httpRequest.signal()
     const head = await repository.checkPush(signal)
-    const upload = this.#uploadOf(httpRequest, slot)
+    const upload = this.#uploadOf(httpRequest, slot, contentBytes.in)
     const maxBytes = gitLimits.packBytes + gitServerLimits.commandBytes
     const body = bodyOf(httpRequest, 'git-receive-pack', upload, maxBytes)
     return readingAll(body, async () => {
@@ -192,9 +192,9 @@ export class GitRequests implements PathHandler {
     })
   }
 
-  #uploadOf(httpRequest: HttpRequest, slot: Slot): Upload {
+  #uploadOf(httpRequest: HttpRequest, slot: Slot, bytes: number): Upload {
     const { stalledUploadMs: stalledMs } = this.limits
-    return new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
+    return new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(bytes) })
   }
 }
 

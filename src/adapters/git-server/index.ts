@@ -46,8 +46,8 @@ const optionsShape = new Shape<GitHandlerOptions>({
 export function gitHandler(engine: Engine, options: GitHandlerOptions): GitHandler {
   const { push = false, ...rest } = optionsShape.read(options, 'options')
   if (typeof push !== 'boolean') throw invalid('push', `must be true or false; it is ${given(push)}`)
+  const inner = new GitRequests(engine, rest, push)
   if (typeof engine?.as !== 'function')
     throw invalid('engine', `must be an engine that openEngine returned; it is ${given(engine)}`)
-  const inner = new GitRequests(engine, rest, push)
   return register<GitHandler>({ fetch: (request) => handleFetch(inner, request) }, inner)
 }

@@ -22,6 +22,8 @@ export const servedCommitKind = new RecordKind<ServedCommit>({
   name: 'served commit',
   prefix: keyPrefixes.servedCommit,
   scope: 'session',
+  // After a repair that lost events, its number may mean another state.
+  isDerived: true,
   bundle: { absent: 'a commit is one of the repository that it was made in' },
   checks: { commitId: isText, seq: isCount, base: isText, root: isOptional(isRoot) },
   references: ({ root }, _key, to) => {
