@@ -3,7 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { capabilitiesOf, openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import {
+  capabilitiesOf,
+  memoryStorage,
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type Session,
+} from '../../src/index.js'
 import { hasGit } from '../support/git-repository.js'
 import { GitWorld, runGit } from '../support/git-world.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
@@ -201,5 +208,35 @@ describe.skipIf(!hasGit)('a served session', () => {
       expect(await runGit(directory, ['-c', header, 'ls-remote', url, 'HEAD'])).toMatchObject({ code: 0 })
       expect(await runGit(directory, ['ls-remote', url, 'HEAD'])).toMatchObject({ code: 128 })
     })
+  })
+
+  test('is served from a store that reads asynchronously', async () => {
+    const storage = memoryStorage({ durable: true, syncReads: false })
+    let id = ''
+    let head = ''
+    await within(
+      async (engine, world) => {
+        const session = await engine.sessions.create({ files })
+        const clone = await world.clone(session)
+        head = await clone.commit({ 'a.txt': 'pushed\n', 'deep/er/new.txt': 'new\n' })
+        await clone.git('push', '--quiet')
+        id = session.id
+      },
+      { storage },
+    )
+    await within(
+      async (engine, world) => {
+        const clone = await world.clone({ id })
+        expect(await clone.head()).toBe(head)
+        const pushed = await clone.commit({ 'src/b.txt': null, 'deep/er/new.txt': 'changed\n' })
+        await clone.git('push', '--quiet')
+        const session = await engine.sessions.open(id)
+        expect(await session.fs.promises.readFile('/deep/er/new.txt', 'utf8')).toBe('changed\n')
+        await session.files.write({ path: '/src/c.txt', content: 'three\n', createParents: true })
+        await clone.git('pull', '--quiet', '--ff-only')
+        expect(await clone.head('HEAD~1')).toBe(pushed)
+      },
+      { storage },
+    )
   })
 })

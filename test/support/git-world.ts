@@ -36,7 +36,10 @@ export class GitClone {
   }
 
   /** Writes files, and commits everything. Null removes a file. */
-  async commit(files: Readonly<Record<string, string | null>>, message = 'a commit'): Promise<string> {
+  async commit(
+    files: Readonly<Record<string, string | Uint8Array | null>>,
+    message = 'a commit',
+  ): Promise<string> {
     for (const [name, content] of Object.entries(files)) {
       const path = join(this.path, name)
       if (content === null) rmSync(path)

@@ -1,7 +1,7 @@
 import { openRepository, type SessionRepository } from '../../engine/contract.js'
 import { EngineError, TimeSlice } from '../../engine/ports.js'
 import type { Engine, EngineScope } from '../../engine/index.js'
-import { gitLimits } from '../git/parts.js'
+import { createEntryCache, gitLimits } from '../git/parts.js'
 import {
   callerOfBasic,
   checkSingle,
@@ -48,6 +48,7 @@ export class GitRequests implements PathHandler {
   readonly #push: boolean
   readonly #scopes: Scopes
   readonly #shared: Shared
+  readonly #cache = createEntryCache()
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
 
@@ -108,7 +109,10 @@ export class GitRequests implements PathHandler {
     try {
       const repository = await openRepository(scope, route.sessionId)
       const httpResponse = await this.#answer({ httpRequest, scope, repository, slot }, route)
-      if (typeof httpResponse.body === 'string' || httpResponse.body instanceof Uint8Array) slot.release()
+      if (httpResponse.body instanceof Uint8Array) {
+        scope.usage.sent(httpResponse.length)
+        slot.release()
+      }
       return httpResponse
     } catch (error) {
       slot.release()
@@ -158,7 +162,10 @@ export class GitRequests implements PathHandler {
   ): Promise<HttpResponse> {
     let pieces: AsyncGenerator<Buffer, void>
     try {
-      pieces = answer(await prepareFetch(repository, request, httpRequest.signal()), request)
+      pieces = answer(
+        await prepareFetch(repository, request, { signal: httpRequest.signal(), cache: this.#cache }),
+        request,
+      )
     } catch (error) {
       // The client shows the text of this packet, but not that of a failed request.
       if (isDefect(error)) throw error

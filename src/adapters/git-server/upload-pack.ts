@@ -9,6 +9,7 @@ import {
   newObjects,
   packet,
   streamPack,
+  type EntryCache,
 } from '../git/parts.js'
 import { checkpointPrefix, checkpointRefs, formatOfHead, servedRef } from './advertisement.js'
 import { CommitGraph, planFetch, type FetchPlan } from './fetch-plan.js'
@@ -49,12 +50,13 @@ interface PlannedFetch {
   readonly graph: CommitGraph
   readonly plan: FetchPlan
   readonly slice: TimeSlice
+  readonly cache: EntryCache
 }
 
 export async function prepareFetch(
   repository: SessionRepository,
   request: FetchRequest,
-  signal: AbortSignal,
+  { signal, cache }: { readonly signal: AbortSignal; readonly cache: EntryCache },
 ): Promise<PlannedFetch> {
   const head = await repository.served(signal)
   const slice = new TimeSlice(performance, signal)
@@ -70,7 +72,7 @@ export async function prepareFetch(
     throw new EngineError('GIT_REF_NOT_FOUND', `the session has no commit ${first}; fetch again`, {
       objectId: first,
     })
-  return { repository, head, graph, plan: await planFetch(graph, request), slice }
+  return { repository, head, graph, plan: await planFetch(graph, request), slice, cache }
 }
 
 /** The answer to `fetch` in version 2. */
@@ -122,8 +124,8 @@ function shallowLines({ shallow, unshallow }: FetchPlan): Buffer {
 
 async function* packOf(fetch: PlannedFetch): AsyncGenerator<Buffer, void> {
   const oids = await objectsOf(fetch)
-  const { repository, head, slice } = fetch
-  yield* streamPack({ objects: repository.objects, oids, format: formatOfHead(head), slice })
+  const { repository, head, slice, cache } = fetch
+  yield* streamPack({ objects: repository.objects, oids, format: formatOfHead(head), slice, cache })
 }
 
 /** The ids of all objects of the sent commits, without those that the client has at the same path. */

@@ -4,6 +4,7 @@ import { createDeflate } from 'node:zlib'
 import { EngineError, type OpenGitObject, type TimeSlice } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { emptyTreeId, type ObjectFormat } from '../objects/object-id.js'
+import { ByteCache } from './byte-cache.js'
 import { compress, entryHeader, packHeader } from './build-pack.js'
 import { gather } from './inflate.js'
 
@@ -13,6 +14,14 @@ export interface StreamedPack {
   readonly oids: ReadonlySet<string>
   readonly format: ObjectFormat
   readonly slice: TimeSlice
+  readonly cache: EntryCache
+}
+
+/** Entries of earlier packs, with their headers, by the ids of their objects. */
+export type EntryCache = ByteCache<string, Buffer>
+
+export function createEntryCache(): EntryCache {
+  return new ByteCache(gitLimits.entryCacheBytes)
 }
 
 /**
@@ -25,6 +34,7 @@ export async function* streamPack({
   oids,
   format,
   slice,
+  cache,
 }: StreamedPack): AsyncGenerator<Buffer, void> {
   const hash = createHash(format)
   const hashed = (bytes: Buffer): Buffer => {
@@ -33,14 +43,21 @@ export async function* streamPack({
   }
   yield hashed(packHeader(oids.size))
   for (const oid of oids) {
-    const object = (await objects.open(oid)) ?? emptyTree(oid, format)
-    const { type, size } = object
-    yield hashed(entryHeader(type, size))
-    if (size > gitLimits.streamedBlobBytes) {
-      const deflated = pipeline(object.pieces(), createDeflate(), () => undefined)
-      for await (const piece of deflated) yield hashed(piece as Buffer)
+    const known = cache.get(oid)
+    if (known !== undefined) {
+      yield hashed(known)
     } else {
-      yield hashed(await compress(await gather(object.pieces(), size)))
+      const object = (await objects.open(oid)) ?? emptyTree(oid, format)
+      const header = entryHeader(object.type, object.size)
+      if (object.size > gitLimits.streamedBlobBytes) {
+        yield hashed(header)
+        const deflated = pipeline(object.pieces(), createDeflate(), () => undefined)
+        for await (const piece of deflated) yield hashed(piece as Buffer)
+      } else {
+        const entry = Buffer.concat([header, await compress(await gather(object.pieces(), object.size))])
+        if (entry.length <= gitLimits.cachedEntryBytes) cache.set(oid, entry, entry.length)
+        yield hashed(entry)
+      }
     }
     if (slice.over) await slice.next()
   }
