@@ -36,7 +36,7 @@ export const gitServer: Scenario = {
           () => 'fetch',
         )
         for (const [name, { peakBytes }] of Object.entries(servers))
-          yield singleRow(`peak memory, ${size} files, ${name}`, 'bytes', peakBytes)
+          yield singleRow(`memory of serving, ${size} files, ${name}`, 'bytes', peakBytes)
       } finally {
         for (const server of Object.values(servers)) await server.end()
       }
@@ -83,7 +83,7 @@ class Server {
   static async start(side: ServingSide, files: number, parent: string): Promise<Server> {
     const directory = await mkdtemp(join(parent, 'server-'))
     const script = new URL('../support/git-server-worker.js', import.meta.url)
-    const server = new Server(fork(script, { execArgv: [] }), directory)
+    const server = new Server(fork(script, { execArgv: ['--expose-gc'] }), directory)
     server.#url = (await server.#do({ step: 'serve', side, files, directory })).url
     return server
   }

@@ -1,5 +1,5 @@
 /** Serves a repository of generated files, as a session or by `git http-backend`, and reports what that took. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openEngine } from 'forkspace'
 import { gitHandler } from 'forkspace/git'
@@ -28,7 +28,7 @@ export type ServingStep =
 export interface ServingFigures {
   readonly url: string
   readonly cpuMs: number
-  /** The peak memory of the process, and of the largest process of git. */
+  /** The memory that serving has added to that of the process at its peak, or the peak of the largest process of git. */
   readonly peakBytes: number
 }
 
@@ -90,8 +90,7 @@ function peakOfGit(): number {
   let peak = 0
   const visit = (pid: string): void => {
     try {
-      const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-      peak = Math.max(peak, Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024)
+      peak = Math.max(peak, memoryOf(pid).peak)
       for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' '))
         if (child !== '') visit(child)
     } catch {
@@ -106,6 +105,7 @@ function peakOfGit(): number {
 let side: Side
 let used = 0
 let peak = 0
+let start = 0
 
 async function take(step: ServingStep): Promise<ServingFigures> {
   if (step.step === 'serve') {
@@ -114,8 +114,23 @@ async function take(step: ServingStep): Promise<ServingFigures> {
   } else if (step.step === 'change') await side.change(step.count)
   const before = used
   used = cpuMs()
-  const peakBytes = peak > 0 ? peak : process.resourceUsage().maxRSS * 1024
+  if (step.step === 'serve') start = resetPeak()
+  const peakBytes = peak > 0 ? peak : memoryOf('self').peak - start
   return { url: side.url, cpuMs: used - before, peakBytes }
+}
+
+/** Forgets the peak so far, which is that of creating the files. Returns the memory that they take. */
+function resetPeak(): number {
+  globalThis.gc?.()
+  writeFileSync('/proc/self/clear_refs', '5')
+  return memoryOf('self').now
+}
+
+function memoryOf(pid: string): { readonly now: number; readonly peak: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const [, peakKb = 0] = /^VmHWM:\s+(\d+) kB/m.exec(status) ?? []
+  const [, nowKb = 0] = /^VmRSS:\s+(\d+) kB/m.exec(status) ?? []
+  return { now: Number(nowKb) * 1024, peak: Number(peakKb) * 1024 }
 }
 
 process.on('message', (step: ServingStep) => {

@@ -469,7 +469,10 @@ describe.skipIf(!hasGit)('the repositories', () => {
 
   test('are absent without --git', async () => {
     const [cloned] = await clone([], false)
-    expect(cloned).toMatchObject({ code: 128, stderr: expect.stringMatching(/Authentication failed/) as string })
+    expect(cloned).toMatchObject({
+      code: 128,
+      stderr: expect.stringMatching(/Authentication failed/) as string,
+    })
   })
 
   test('are cloned with --git, and refuse pushes', async () => {

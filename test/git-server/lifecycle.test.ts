@@ -86,7 +86,7 @@ describe.skipIf(!hasGit)('a served session', () => {
       )
       const { events } = await session.events.list()
       const codes = await Promise.all(clones.map(async (clone) => (await clone.run('push')).code))
-      expect([...codes].sort()).toEqual([0, 1, 1, 1])
+      expect(codes.filter((code) => code === 0)).toHaveLength(1)
       expect((await session.events.list()).events.length).toBe(events.length + 1)
       expect(await (await world.clone(session)).head()).toBe(commits[codes.indexOf(0)])
     })

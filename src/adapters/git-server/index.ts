@@ -1,21 +1,20 @@
 import { given, invalid, Shape, type Engine } from '../../engine/index.js'
-import { handleFetch, register, type HttpHandlerOptions } from '../http/parts.js'
+import { handleFetch, register, type FetchHandler, type HttpHandlerOptions } from '../http/parts.js'
 import { GitRequests } from './handler.js'
 
 /** Options of {@link gitHandler}. */
 export interface GitHandlerOptions extends Pick<
   HttpHandlerOptions,
-  'prefix' | 'authenticate' | 'allowedHosts' | 'allowedOrigins' | 'limits' | 'log'
+  'prefix' | 'allowedHosts' | 'allowedOrigins' | 'limits' | 'log'
 > {
+  /** Returns the caller to whom a token belongs, as for `createHttpHandler`. */
+  readonly authenticate: HttpHandlerOptions['authenticate']
   /** Whether clients may push to sessions; false by default. */
   readonly push?: boolean
 }
 
 /** Serves the sessions of an engine as git repositories, in any server. */
-export interface GitHandler {
-  /** Never rejects. */
-  readonly fetch: (request: Request) => Promise<Response>
-}
+export interface GitHandler extends FetchHandler {}
 
 const optionsShape = new Shape<GitHandlerOptions>({
   prefix: true,

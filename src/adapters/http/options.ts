@@ -1,5 +1,6 @@
 import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
 import type { Authenticate } from './server/authenticate.js'
+import type { FetchHandler } from './server/request-handler.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
 /** Options of {@link createHttpHandler}. */
@@ -20,7 +21,7 @@ export interface HttpHandlerOptions {
   /** Origins of web pages that may send requests, such as `https://app.example`; none by default. */
   readonly allowedOrigins?: readonly string[]
   /** Serves the sessions as git repositories too: the result of `gitHandler` of `forkspace/git`. Absent by default. */
-  readonly git?: { readonly fetch: (request: Request) => Promise<Response> }
+  readonly git?: FetchHandler
   /** Limits of this handler; {@link HttpLimits} lists the defaults. */
   readonly limits?: Partial<HttpLimits>
   /** Receives defects. Clients see only `INTERNAL`, without details. By default, defects are dropped. */

@@ -41,10 +41,13 @@ export async function* streamPack({
     hash.update(bytes)
     return bytes
   }
+  // A pack that is larger than the cache would replace all of it, and find nothing the next time.
+  let cacheable = gitLimits.entryCacheBytes / 2
   yield hashed(packHeader(oids.size))
   for (const oid of oids) {
     const known = cache.get(oid)
     if (known !== undefined) {
+      cacheable -= known.length
       yield hashed(known)
     } else {
       const object = (await objects.open(oid)) ?? emptyTree(oid, format)
@@ -55,7 +58,10 @@ export async function* streamPack({
         for await (const piece of deflated) yield hashed(piece as Buffer)
       } else {
         const entry = Buffer.concat([header, await compress(await gather(object.pieces(), object.size))])
-        if (entry.length <= gitLimits.cachedEntryBytes) cache.set(oid, entry, entry.length)
+        if (entry.length <= gitLimits.cachedEntryBytes && entry.length <= cacheable) {
+          cache.set(oid, entry, entry.length)
+          cacheable -= entry.length
+        }
         yield hashed(entry)
       }
     }

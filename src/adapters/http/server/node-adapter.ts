@@ -4,8 +4,7 @@ import type { Socket } from 'node:net'
 import { errorResponse, isStream } from './responses.js'
 import type { HttpResponse, ResponseStream } from './http-messages.js'
 import { HttpError } from '../http-error.js'
-import type { HttpHandler } from './http-handler.js'
-import { innerOf, type RequestHandler } from './request-handler.js'
+import { innerOf, type FetchHandler, type RequestHandler } from './request-handler.js'
 import { lingering, pieceBytes } from '../limits.js'
 import { NodeRequest } from './node-request.js'
 
@@ -17,7 +16,7 @@ import { NodeRequest } from './node-request.js'
  * createServer(toNodeHandler(handler)).listen(8080, '127.0.0.1')
  */
 export function toNodeHandler(
-  handler: Pick<HttpHandler, 'fetch'>,
+  handler: FetchHandler,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const inner = innerOf(handler)
   return (incoming, outgoing) => handleNode(inner, new NodeRequest(incoming, outgoing, { goOn: false }))

@@ -16,8 +16,9 @@ export interface PathHandler extends RequestHandler {
   serves(path: string): boolean
 }
 
-/** The public form of a handler. */
-interface FetchHandler {
+/** A handler in the form that servers of the Fetch API take. */
+export interface FetchHandler {
+  /** Never rejects. */
   readonly fetch: (request: Request) => Promise<Response>
 }
 

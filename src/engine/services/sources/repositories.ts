@@ -48,11 +48,14 @@ interface State {
   readonly root: Dir
 }
 
-/** A push whose objects are stored. */
-interface ReadPush {
-  /** The state that the client saw, and its commit. */
+/** The state that a client saw, and its commit. */
+interface Seen {
   readonly state: State
   readonly served: Served | undefined
+}
+
+/** A push whose objects are stored. */
+interface ReadPush extends Seen {
   readonly after: Dir
   readonly commitId: string
 }
@@ -131,10 +134,11 @@ export class Repositories {
    */
   push(core: Core, { id }: LiveSession, push: RepositoryPush): Promise<void> {
     return this.#within('push', push.signal, async (signal) => {
-      const state = await this.#newest(core, id)
-      using _ = core.pins.pin({ roots: [state.root], writesSince: 'now' })
+      using writes = core.pins.pin({ writesSince: 'now' })
+      void writes
+      const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal))
+      using _ = pin
       checkNoConflicts(state.live)
-      const served = await this.#mutex.run(id, () => this.#serve(core, state, signal))
       const head = headOf(served)
       if (head.commitId !== push.expected) throw moved(push.expected, head.commitId)
       const { objects, writer } = this.#writableObjects(core)
@@ -148,6 +152,18 @@ export class Repositories {
       signal.throwIfAborted()
       await this.#mutex.run(id, () => this.#apply(core, { state, served, after, commitId: push.commitId }))
     })
+  }
+
+  /** The newest state with its commit, pinned for a push. */
+  async #seen(core: Core, id: string, signal: AbortSignal): Promise<Seen & { readonly pin: Disposable }> {
+    const state = await this.#newest(core, id)
+    const pin = core.pins.pin({ roots: [state.root] })
+    try {
+      return { state, served: await this.#serve(core, state, signal), pin }
+    } catch (error) {
+      pin[Symbol.dispose]()
+      throw error
+    }
   }
 
   async #apply(core: Core, { state, served, after, commitId }: ReadPush): Promise<void> {
