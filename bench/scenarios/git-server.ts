@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { gitEnvironment, hasGit } from '../../test/support/git-repository.js'
 import type { ServingFigures, ServingSide, ServingStep } from '../support/git-server-worker.js'
 import { race, type Contestant } from '../support/measure.js'
-import { singleRow, timingRow } from '../support/rows.js'
+import { differenceRow, timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
 const cloneSizes = [200, 2500, 15_000]
@@ -36,7 +36,7 @@ export const gitServer: Scenario = {
           () => 'fetch',
         )
         for (const [name, { peakBytes }] of Object.entries(servers))
-          yield singleRow(`memory of serving, ${size} files, ${name}`, 'bytes', peakBytes)
+          yield differenceRow(`memory of serving, ${size} files, ${name}`, 'bytes', peakBytes)
       } finally {
         for (const server of Object.values(servers)) await server.end()
       }
