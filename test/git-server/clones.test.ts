@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Engine, Session } from '../../src/index.js'
 import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { isLong } from '../support/seed.js'
 import { randomBytes } from '../support/random-bytes.js'
 import { GitClone, GitWorld, runGit } from '../support/git-world.js'
 
@@ -15,6 +16,8 @@ beforeAll(async () => {
 afterAll(() => both.close())
 
 describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at) => {
+  /** These do not depend on the store, and each starts dozens of processes. */
+  const once = test.skipIf(at === 0 && !isLong)
   let engine: Engine
   let world: GitWorld
   beforeAll(async () => {
@@ -66,7 +69,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(pushed)
   })
 
-  test('rejects a push by a client that has not seen the newest state', async () => {
+  once('rejects a push by a client that has not seen the newest state', async () => {
     const session = await create()
     const [early, late] = [await world.clone(session), await world.clone(session)]
     await early.commit({ 'early.txt': 'early\n' }, 'early')
@@ -85,7 +88,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await early.log()).slice(0, 2)).toEqual(['late', 'early'])
   })
 
-  test('rejects a push when the session has changed since the fetch', async () => {
+  once('rejects a push when the session has changed since the fetch', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await clone.commit({ 'a.txt': 'theirs\n' })
@@ -95,7 +98,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(Buffer.from(await session.files.read({ path: '/a.txt' })).toString()).toBe('ours\n')
   })
 
-  test('accepts a push after an event that changes no files', async () => {
+  once('accepts a push after an event that changes no files', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await session.checkpoint({ checkpointLabel: 'one' })
@@ -104,7 +107,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(pushed)
   })
 
-  test('stays a fast-forward through undo, restore and merge', async () => {
+  once('stays a fast-forward through undo, restore and merge', async () => {
     const session = await create()
     const clone = await world.clone(session)
     const fork = await session.fork()
@@ -126,7 +129,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('fsck', '--strict')).toBe('')
   })
 
-  test('keeps attributes that git does not have', async () => {
+  once('keeps attributes that git does not have', async () => {
     const session = await create()
     await session.files.setAttributes({ path: '/a.txt', mode: 0o640 })
     await session.files.setXattr({ path: '/a.txt', name: 'user.note', value: Buffer.from('kept') })
@@ -145,7 +148,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.head('origin/main')).toBe(await clone.head())
   })
 
-  test('takes symlinks, large files, and removals of directories', async () => {
+  once('takes symlinks, large files, and removals of directories', async () => {
     const session = await create()
     const clone = await world.clone(session)
     // It does not compress, so git sends the push in pieces, after a first request without one.
@@ -177,33 +180,31 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await session.fs.promises.readdir('/')).toEqual(['first.txt'])
   })
 
-  test.each(['protocol.version=0', 'protocol.version=1', 'protocol.version=2'])(
-    'is cloned shallow, deepened and completed, with %s',
-    async (version) => {
-      const session = await create()
-      await world.clone(session)
-      for (const round of [1, 2, 3, 4]) {
-        await session.files.write({ path: '/a.txt', content: `round ${round}\n` })
-        await world.clone(session, '--depth=1')
-      }
-      const clone = await world.clone(session, version, '--depth=1')
-      const count = async (): Promise<number> => (await clone.log()).length
-      expect(await count()).toBe(1)
-      await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
-      expect(await count()).toBe(3)
-      await session.files.write({ path: '/late.txt', content: 'late\n' })
-      await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
-      expect(await count()).toBe(4)
-      await clone.git('-c', version, 'fetch', '--quiet', '--unshallow')
-      expect(await count()).toBe(6)
-      expect(await clone.git('fsck', '--strict')).toBe('')
-      const pushed = await clone.commit({ 'late.txt': 'pushed\n' })
-      await clone.git('push', '--quiet')
-      expect(await (await world.clone(session, version)).head()).toBe(pushed)
-    },
-  )
+  const versions = ['protocol.version=0', ...(isLong ? ['protocol.version=1'] : []), 'protocol.version=2']
+  once.each(versions)('is cloned shallow, deepened and completed, with %s', async (version) => {
+    const session = await create()
+    await world.serve(session)
+    for (const round of [1, 2, 3, 4]) {
+      await session.files.write({ path: '/a.txt', content: `round ${round}\n` })
+      await world.serve(session)
+    }
+    const clone = await world.clone(session, version, '--depth=1')
+    const count = async (): Promise<number> => (await clone.log()).length
+    expect(await count()).toBe(1)
+    await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
+    expect(await count()).toBe(3)
+    await session.files.write({ path: '/late.txt', content: 'late\n' })
+    await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
+    expect(await count()).toBe(4)
+    await clone.git('-c', version, 'fetch', '--quiet', '--unshallow')
+    expect(await count()).toBe(6)
+    expect(await clone.git('fsck', '--strict')).toBe('')
+    const pushed = await clone.commit({ 'late.txt': 'pushed\n' })
+    await clone.git('push', '--quiet')
+    expect(await (await world.clone(session, version)).head()).toBe(pushed)
+  })
 
-  test('takes a push from a shallow clone', async () => {
+  once('takes a push from a shallow clone', async () => {
     const session = await create()
     await world.clone(session)
     await session.files.write({ path: '/a.txt', content: 'later\n' })
@@ -230,7 +231,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('ls-remote', 'origin', 'refs/checkpoints/*')).toBe(listed)
   })
 
-  test('refuses other branches, deletions and tags', async () => {
+  once('refuses other branches, deletions and tags', async () => {
     const session = await create()
     const clone = await world.clone(session)
     const head = await clone.head()
@@ -242,7 +243,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(head)
   })
 
-  test.each([
+  once.each([
     ['a submodule', '160000', 'module', '1234567890123456789012345678901234567890', /module is a submodule/],
     ['the name .git', '100644', '.GIT', '', /unsafe name.*\.GIT/],
     ['a name that is not UTF-8', '100644', Buffer.from([0x61, 0xff]), '', /must be UTF-8/],
@@ -260,7 +261,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await session.events.list()).events).toEqual(events)
   })
 
-  test('is gone after its deletion', async () => {
+  once('is gone after its deletion', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await session.delete()
@@ -288,7 +289,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       return { repository, session, base, sourceId }
     }
 
-    test('starts from the imported commit, as a shallow one', async () => {
+    once('starts from the imported commit, as a shallow one', async () => {
       const { session, base } = await upstream()
       const clone = await world.clone(session)
       expect(await clone.head()).toBe(base)
@@ -301,7 +302,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await (await world.clone(session)).head()).toBe(pushed)
     })
 
-    test('is a remote of a full clone of the source', async () => {
+    once('is a remote of a full clone of the source', async () => {
       const { repository, session } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const path = join(both.directory, `full-${at}`)
@@ -320,7 +321,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await session.fs.promises.readdir('/src')).toContain('four.txt')
     })
 
-    test('has the commits of the session, which are those of the source', async () => {
+    once('has the commits of the session, which are those of the source', async () => {
       const { repository, session } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const { commitId } = await session.commit({ message: 'own', gitBranch: { branchName: 'work' } })
@@ -335,7 +336,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await clone.git('fsck', '--strict')).toBe('')
     })
 
-    test('stays a fast-forward after a rebase onto a newer revision', async () => {
+    once('stays a fast-forward after a rebase onto a newer revision', async () => {
       const { repository, session, sourceId } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const clone = await world.clone(session)

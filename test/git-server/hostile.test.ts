@@ -242,7 +242,7 @@ describe('a fetch', () => {
     ],
     [
       'that is too long',
-      gzipSync(`${line('command=fetch')}0001${line(`have ${other}`).repeat(200_000)}0000`),
+      gzipSync(`${line('command=fetch')}0001${line(`have ${other}`).repeat(180_000)}0000`),
       413,
       /BODY_TOO_LARGE/,
       { 'content-encoding': 'gzip' },
@@ -528,6 +528,9 @@ describe('a push', () => {
     'many large blobs of little',
     'one huge blob in a small pack',
     'very deep trees',
+    'many large results of small deltas',
+    'a result that doubles with each delta',
+    'many small results of one large base',
   ]
   const packs = Object.entries(hostilePacks).filter(([name]) => isLong || !slow.includes(name))
   test.each(packs)('of %s is rejected', async (_name, make) => {

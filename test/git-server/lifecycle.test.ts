@@ -13,6 +13,7 @@ import {
 } from '../../src/index.js'
 import { hasGit } from '../support/git-repository.js'
 import { GitWorld, runGit } from '../support/git-world.js'
+import { isLong } from '../support/seed.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
 
 describe.skipIf(!hasGit)('a served session', () => {
@@ -80,7 +81,7 @@ describe.skipIf(!hasGit)('a served session', () => {
   test('takes one of several pushes at once', async () => {
     await within(async (engine, world) => {
       const session = await engine.sessions.create({ files })
-      const clones = await Promise.all([1, 2, 3, 4].map(() => world.clone(session)))
+      const clones = await Promise.all([1, 2, 3].map(() => world.clone(session)))
       const commits = await Promise.all(
         clones.map((clone, at) => clone.commit({ [`${at}.txt`]: 'pushed\n' }, `push ${at}`)),
       )
@@ -95,15 +96,16 @@ describe.skipIf(!hasGit)('a served session', () => {
   test('has one history for clients that fetch while it changes', async () => {
     await within(async (engine, world) => {
       const session = await engine.sessions.create({ files })
-      const clones = await Promise.all([1, 2, 3].map(() => world.clone(session)))
+      const clones = await Promise.all([1, 2].map(() => world.clone(session)))
       const write = async (): Promise<void> => {
         for (let round = 0; round < 30; round++)
           await session.files.write({ path: `/${round % 5}.txt`, content: `round ${round}\n` })
       }
       const fetch = async (at: number): Promise<void> => {
-        for (let round = 0; round < 5; round++) await clones[at]!.git('pull', '--quiet', '--ff-only')
+        for (let round = 0; round < (isLong ? 20 : 3); round++)
+          await clones[at]!.git('pull', '--quiet', '--ff-only')
       }
-      await Promise.all([write(), fetch(0), fetch(1), fetch(2)])
+      await Promise.all([write(), fetch(0), fetch(1)])
       for (const clone of clones) await clone.git('pull', '--quiet', '--ff-only')
       const heads = new Set(await Promise.all(clones.map((clone) => clone.head())))
       expect(heads.size).toBe(1)

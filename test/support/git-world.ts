@@ -116,6 +116,14 @@ export class GitWorld implements AsyncDisposable {
     return `${this.url.replace('://', `://git:${token}@`)}/sessions/${id}.git`
   }
 
+  /** Makes the newest state a commit, as the start of a fetch does. */
+  async serve({ id }: Pick<Session, 'id'>): Promise<void> {
+    const response = await fetch(`${this.url}/sessions/${id}.git/info/refs?service=git-upload-pack`, {
+      headers: { authorization: `Bearer ${gitToken}` },
+    })
+    if (!response.ok) throw new Error(await response.text())
+  }
+
   async clone(session: Pick<Session, 'id'>, ...options: readonly string[]): Promise<GitClone> {
     const path = join(this.directory, `clone-${this.#clones++}`)
     const settings = options.filter((option) => option.startsWith('protocol.')).flatMap((one) => ['-c', one])
