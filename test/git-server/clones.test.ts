@@ -16,8 +16,8 @@ beforeAll(async () => {
 afterAll(() => both.close())
 
 describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at) => {
-  /** These do not depend on the store, and each starts dozens of processes. */
-  const once = test.skipIf(at === 0 && !isLong)
+  /** Tests that do not depend on the store, and start many processes, run on one store in the short form. */
+  const elsewhere = at === 0 && !isLong
   let engine: Engine
   let world: GitWorld
   beforeAll(async () => {
@@ -69,7 +69,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(pushed)
   })
 
-  once('rejects a push by a client that has not seen the newest state', async () => {
+  test.skipIf(elsewhere)('rejects a push by a client that has not seen the newest state', async () => {
     const session = await create()
     const [early, late] = [await world.clone(session), await world.clone(session)]
     await early.commit({ 'early.txt': 'early\n' }, 'early')
@@ -88,7 +88,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await early.log()).slice(0, 2)).toEqual(['late', 'early'])
   })
 
-  once('rejects a push when the session has changed since the fetch', async () => {
+  test.skipIf(elsewhere)('rejects a push when the session has changed since the fetch', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await clone.commit({ 'a.txt': 'theirs\n' })
@@ -98,7 +98,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(Buffer.from(await session.files.read({ path: '/a.txt' })).toString()).toBe('ours\n')
   })
 
-  once('accepts a push after an event that changes no files', async () => {
+  test.skipIf(elsewhere)('accepts a push after an event that changes no files', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await session.checkpoint({ checkpointLabel: 'one' })
@@ -107,7 +107,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(pushed)
   })
 
-  once('stays a fast-forward through undo, restore and merge', async () => {
+  test.skipIf(elsewhere)('stays a fast-forward through undo, restore and merge', async () => {
     const session = await create()
     const clone = await world.clone(session)
     const fork = await session.fork()
@@ -129,7 +129,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('fsck', '--strict')).toBe('')
   })
 
-  once('keeps attributes that git does not have', async () => {
+  test.skipIf(elsewhere)('keeps attributes that git does not have', async () => {
     const session = await create()
     await session.files.setAttributes({ path: '/a.txt', mode: 0o640 })
     await session.files.setXattr({ path: '/a.txt', name: 'user.note', value: Buffer.from('kept') })
@@ -148,7 +148,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.head('origin/main')).toBe(await clone.head())
   })
 
-  once('takes symlinks, large files, and removals of directories', async () => {
+  test.skipIf(elsewhere)('takes symlinks, large files, and removals of directories', async () => {
     const session = await create()
     const clone = await world.clone(session)
     // It does not compress, so git sends the push in pieces, after a first request without one.
@@ -181,30 +181,33 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
   })
 
   const versions = ['protocol.version=0', ...(isLong ? ['protocol.version=1'] : []), 'protocol.version=2']
-  once.each(versions)('is cloned shallow, deepened and completed, with %s', async (version) => {
-    const session = await create()
-    await world.serve(session)
-    for (const round of [1, 2, 3, 4]) {
-      await session.files.write({ path: '/a.txt', content: `round ${round}\n` })
+  test.skipIf(elsewhere).each(versions)(
+    'is cloned shallow, deepened and completed, with %s',
+    async (version) => {
+      const session = await create()
       await world.serve(session)
-    }
-    const clone = await world.clone(session, version, '--depth=1')
-    const count = async (): Promise<number> => (await clone.log()).length
-    expect(await count()).toBe(1)
-    await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
-    expect(await count()).toBe(3)
-    await session.files.write({ path: '/late.txt', content: 'late\n' })
-    await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
-    expect(await count()).toBe(4)
-    await clone.git('-c', version, 'fetch', '--quiet', '--unshallow')
-    expect(await count()).toBe(6)
-    expect(await clone.git('fsck', '--strict')).toBe('')
-    const pushed = await clone.commit({ 'late.txt': 'pushed\n' })
-    await clone.git('push', '--quiet')
-    expect(await (await world.clone(session, version)).head()).toBe(pushed)
-  })
+      for (const round of [1, 2, 3, 4]) {
+        await session.files.write({ path: '/a.txt', content: `round ${round}\n` })
+        await world.serve(session)
+      }
+      const clone = await world.clone(session, version, '--depth=1')
+      const count = async (): Promise<number> => (await clone.log()).length
+      expect(await count()).toBe(1)
+      await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
+      expect(await count()).toBe(3)
+      await session.files.write({ path: '/late.txt', content: 'late\n' })
+      await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
+      expect(await count()).toBe(4)
+      await clone.git('-c', version, 'fetch', '--quiet', '--unshallow')
+      expect(await count()).toBe(6)
+      expect(await clone.git('fsck', '--strict')).toBe('')
+      const pushed = await clone.commit({ 'late.txt': 'pushed\n' })
+      await clone.git('push', '--quiet')
+      expect(await (await world.clone(session, version)).head()).toBe(pushed)
+    },
+  )
 
-  once('takes a push from a shallow clone', async () => {
+  test.skipIf(elsewhere)('takes a push from a shallow clone', async () => {
     const session = await create()
     await world.clone(session)
     await session.files.write({ path: '/a.txt', content: 'later\n' })
@@ -231,7 +234,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('ls-remote', 'origin', 'refs/checkpoints/*')).toBe(listed)
   })
 
-  once('refuses other branches, deletions and tags', async () => {
+  test.skipIf(elsewhere)('refuses other branches, deletions and tags', async () => {
     const session = await create()
     const clone = await world.clone(session)
     const head = await clone.head()
@@ -243,7 +246,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(head)
   })
 
-  once.each([
+  test.skipIf(elsewhere).each([
     ['a submodule', '160000', 'module', '1234567890123456789012345678901234567890', /module is a submodule/],
     ['the name .git', '100644', '.GIT', '', /unsafe name.*\.GIT/],
     ['a name that is not UTF-8', '100644', Buffer.from([0x61, 0xff]), '', /must be UTF-8/],
@@ -261,7 +264,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await session.events.list()).events).toEqual(events)
   })
 
-  once('is gone after its deletion', async () => {
+  test.skipIf(elsewhere)('is gone after its deletion', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await session.delete()
@@ -289,7 +292,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       return { repository, session, base, sourceId }
     }
 
-    once('starts from the imported commit, as a shallow one', async () => {
+    test.skipIf(elsewhere)('starts from the imported commit, as a shallow one', async () => {
       const { session, base } = await upstream()
       const clone = await world.clone(session)
       expect(await clone.head()).toBe(base)
@@ -302,7 +305,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await (await world.clone(session)).head()).toBe(pushed)
     })
 
-    once('is a remote of a full clone of the source', async () => {
+    test.skipIf(elsewhere)('is a remote of a full clone of the source', async () => {
       const { repository, session } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const path = join(both.directory, `full-${at}`)
@@ -321,7 +324,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await session.fs.promises.readdir('/src')).toContain('four.txt')
     })
 
-    once('has the commits of the session, which are those of the source', async () => {
+    test.skipIf(elsewhere)('has the commits of the session, which are those of the source', async () => {
       const { repository, session } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const { commitId } = await session.commit({ message: 'own', gitBranch: { branchName: 'work' } })
@@ -336,7 +339,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect(await clone.git('fsck', '--strict')).toBe('')
     })
 
-    once('stays a fast-forward after a rebase onto a newer revision', async () => {
+    test.skipIf(elsewhere)('stays a fast-forward after a rebase onto a newer revision', async () => {
       const { repository, session, sourceId } = await upstream()
       await session.files.write({ path: '/src/one.txt', content: 'changed\n' })
       const clone = await world.clone(session)
