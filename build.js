@@ -2,7 +2,7 @@
 //
 // With bundles, `import 'forkspace'` loads 15 files instead of 270, in a fifth of the time, and a compiler reads 10 files
 // of declarations instead of 590. Dependencies stay imports.
-import { chmod, copyFile, readdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'rolldown'
@@ -60,7 +60,9 @@ for (const name of await readdir('dist', { recursive: true })) {
   await writeFile(file, JSON.stringify({ ...map, mappings, names: [] }))
 }
 
-await copyFile('src/adapters/http/openapi.json', 'dist/adapters/http/openapi.json')
+// Programs read it. Without indentation, the package is 8 KB smaller.
+const contract = JSON.parse(await readFile('src/adapters/http/openapi.json', 'utf8'))
+await writeFile('dist/adapters/http/openapi.json', JSON.stringify(contract))
 await chmod('dist/adapters/cli/main.js', 0o755)
 
 /** The positions in a line of the output where another line of a source begins. A stack trace needs no others. */

@@ -10,6 +10,7 @@ import { checkouts } from './scenarios/checkouts.js'
 import { collection } from './scenarios/collection.js'
 import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
+import { gitServer } from './scenarios/git-server.js'
 import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
 import { http } from './scenarios/http.js'
@@ -46,6 +47,7 @@ const core = [
   versionsOfTrees,
   collection,
   git,
+  gitServer,
   services,
   http,
   agents,

@@ -101,6 +101,7 @@ const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/ai-sdk/': ['adapters/tools/index.ts'],
   'adapters/claude/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/deepagents/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
+  'adapters/git-server/': ['adapters/git/parts.ts', 'adapters/http/parts.ts'],
   'adapters/git/': ['adapters/host/index.ts'],
   'adapters/mastra/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],

@@ -7,6 +7,8 @@ export { contentRoutes, type ContentRoute, type ContentRouteName } from './opera
 export { openContent, receiveContent, type ReceivingRoute } from './facade/content-calls.js'
 export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
 export { withMarks } from './facade/engine.js'
+export { openRepository } from './facade/repository-calls.js'
+export type { SessionRepository } from './facade/repository.js'
 export {
   callOperation,
   isStreamOperation,

@@ -26,6 +26,7 @@ import { Checkouts } from './services/checkouts/checkouts.js'
 import { MessageBus } from './services/bus/bus.js'
 import { Commits } from './services/sources/commits.js'
 import { KeptCommits } from './services/sources/kept-commits.js'
+import { Repositories } from './services/sources/repositories.js'
 import { FileLocks } from './services/locks/file-locks.js'
 import { HealthReports } from './services/health.js'
 import type { CommitReader, Committer, GitRemote, Importer } from './services/sources/git-ports.js'
@@ -231,6 +232,12 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
       revision: (caller, sourceId, revisionId) => sources.baseline(caller, sourceId, revisionId),
     }),
     posixLocks: new PosixLocks(),
+    repositories: new Repositories({
+      deadlineMs: jobLimits.deadlineMs,
+      committer: parts.committer ?? missing('committer'),
+      reader: parts.commitReader ?? missing('commitReader'),
+      gitObjects,
+    }),
     processes: new Processes(processOptions, parts.runProcess ?? missing('runProcess')),
     usage: new UsageMeter(),
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),

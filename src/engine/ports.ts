@@ -22,7 +22,7 @@ export { copyBytes, given, isBytes, notInPieces, readBytes } from './base/input.
 export { limits } from './base/limits.js'
 export { itemAt, onlyItem, present } from './base/present.js'
 export { Shape } from './base/shape.js'
-export { isBranchName, isRefName } from './base/ref-names.js'
+export { isBranchName, isRefName, servedBranch } from './base/ref-names.js'
 export { isUnsafeName, isUnsafeSymlinkName, unsafePart } from './base/unsafe-names.js'
 export { version } from './base/version.js'
 export { nextTurn, runAtOnce, runInSlices, TimeSlice, type Steps } from './base/cooperative.js'
@@ -44,6 +44,13 @@ export type {
   PathChange,
   WorkTreeRequest,
 } from './services/sources/git-ports.js'
+export type {
+  CheckpointCommit,
+  OpenGitObject,
+  PushContext,
+  RepositoryHead,
+  RepositoryObjects,
+} from './services/sources/repository-ports.js'
 export type {
   Archives,
   ContentIn,

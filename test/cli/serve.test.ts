@@ -14,6 +14,8 @@ import {
   type ServedProcess,
 } from '../support/command.js'
 import { outputHere, runHere, serveHere } from '../support/command-here.js'
+import { hasGit } from '../support/git-repository.js'
+import { runGit, type GitRun } from '../support/git-world.js'
 
 let directory: string
 let store: string
@@ -450,5 +452,35 @@ describe('the network', () => {
         `--allow-host-path: there is no directory ${path}; create it, or pass another one`,
       )
     }
+  })
+})
+
+describe.skipIf(!hasGit)('the repositories', () => {
+  const clone = async (flags: readonly string[], push: boolean): Promise<GitRun[]> => {
+    const served = await serve(['--token', 'tok', ...flags])
+    const { body } = await call(served, '/v1/sessions', 'tok', { method: 'POST', body: {} })
+    const url = `${served.url.replace('://', '://git:tok@')}/sessions/${String(body['id'])}.git`
+    const cloned = await runGit(directory, ['clone', '--quiet', url, 'work'])
+    if (!push || cloned.code !== 0) return [cloned]
+    const work = join(directory, 'work')
+    await runGit(work, ['commit', '--quiet', '--allow-empty', '-m', 'first'])
+    return [cloned, await runGit(work, ['push', '--quiet', 'origin', 'HEAD:main'])]
+  }
+
+  test('are absent without --git', async () => {
+    const [cloned] = await clone([], false)
+    expect(cloned).toMatchObject({
+      code: 128,
+      stderr: expect.stringMatching(/Authentication failed/) as string,
+    })
+  })
+
+  test('are cloned with --git, and refuse pushes', async () => {
+    const [cloned, pushed] = await clone(['--git'], true)
+    expect([cloned?.code, pushed?.stderr]).toEqual([0, expect.stringMatching(/takes no pushes.*--git-push/)])
+  })
+
+  test('take pushes with --git-push', async () => {
+    expect(await clone(['--git-push'], true)).toMatchObject([{ code: 0 }, { code: 0 }])
   })
 })

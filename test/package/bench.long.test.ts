@@ -22,7 +22,7 @@ interface Report {
 }
 
 const run = promisify(execFile)
-const needGit = new Set(['git', 'versions'])
+const needGit = new Set(['git', 'git-server', 'versions'])
 
 describe('npm run bench', () => {
   let directory: string

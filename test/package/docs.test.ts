@@ -18,6 +18,7 @@ const run = examples.filter((example) => whyNotRun(example) === undefined)
 /** The names that examples use without importing them. */
 const exported = exportedNames({
   forkspace: source('index.ts'),
+  'forkspace/git': source('adapters/git-server/index.ts'),
   'forkspace/http': source('adapters/http/index.ts'),
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
   'forkspace/claude': source('adapters/claude/index.ts'),

@@ -5,6 +5,7 @@ import { archiveLimits } from '../../src/adapters/archive/limits.js'
 import { cliLimits } from '../../src/adapters/cli/limits.js'
 import { clientLimits } from '../../src/adapters/client/limits.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
+import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
 import { hostLimits } from '../../src/adapters/host/limits.js'
 import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
@@ -20,6 +21,7 @@ const all = new Map<string, unknown>(
     cli: cliLimits,
     client: clientLimits,
     git: gitLimits,
+    gitServer: gitServerLimits,
     host: hostLimits,
     http: defaultHttpLimits,
     junit: junitLimits,

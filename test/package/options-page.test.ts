@@ -18,6 +18,7 @@ import {
   workspaceShellFor,
   workspaceShellTool,
 } from '../../src/adapters/openai-agents/index.js'
+import { gitHandler } from '../../src/adapters/git-server/index.js'
 import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
@@ -74,6 +75,7 @@ async function keysOf(call: Call, within?: string): Promise<string[]> {
 /** The calls with options, by their names on the page, each with the type of its options. */
 const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   createHttpHandler: ['HttpHandlerOptions', (options) => createHttpHandler(engine, options)],
+  gitHandler: ['GitHandlerOptions', (options) => gitHandler(engine, options)],
   serve: [
     'ServeOptions',
     (options) => serve(createHttpHandler(engine, { authenticate: () => undefined }), options),
@@ -209,6 +211,7 @@ describe('the page of options', () => {
         'claude',
         'client',
         'deepagents',
+        'git-server',
         'http',
         'just-bash',
         'level',

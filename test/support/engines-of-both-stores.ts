@@ -19,11 +19,14 @@ export interface BothEngines {
   close(): Promise<void>
 }
 
-/** Opens an engine in memory, and one on LevelDB in a directory of its own. */
+/**
+ * Opens an engine in memory, and one on LevelDB in a directory of its own. Sources may be read from that directory.
+ */
 export async function openBothEngines(): Promise<BothEngines> {
   const directory = await mkdtemp(join(temporaryDirectory(), 'both-stores-'))
   const storage = levelStorage(join(directory, 'data'), { durability: 'relaxed' })
-  const engines = [await openEngine(), await openEngine({ storage })] as const
+  const hostPaths = { roots: [directory] }
+  const engines = [await openEngine({ hostPaths }), await openEngine({ hostPaths, storage })] as const
   return {
     engines,
     directory,

@@ -4,6 +4,7 @@ import type * as claude from '../../src/adapters/claude/index.js'
 import type * as client from '../../src/adapters/client/index.js'
 import type * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import type * as git from '../../src/adapters/git/index.js'
+import type * as gitServer from '../../src/adapters/git-server/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as deepagents from '../../src/adapters/deepagents/index.js'
 import type * as http from '../../src/adapters/http/index.js'
@@ -467,6 +468,22 @@ export const clientsCalls: Calls<typeof client> = {
 
 const authenticate = (): undefined => undefined
 const limits = { requestMs: 1 } as http.HttpHandlerOptions['limits']
+export const gitServerCalls: Calls<typeof gitServer> = {
+  gitHandler: [
+    [
+      undefined as unknown as main.Engine,
+      {
+        authenticate,
+        prefix: '',
+        allowedHosts: [],
+        allowedOrigins: [],
+        limits: limits!,
+        log: onProgress,
+        push: false,
+      },
+    ],
+  ],
+}
 export const httpCalls: Calls<typeof http> = {
   createHttpHandler: [
     [

@@ -9,6 +9,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { connect } from '../../src/adapters/client/index.js'
+import { gitHandler } from '../../src/adapters/git-server/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
 import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
 import { fixedEnvironment, fromJSON } from '../../src/testing.js'
@@ -316,6 +317,24 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'a handler of something other than an engine',
     async () => createHttpHandler({} as never, { authenticate: () => undefined }),
     'INVALID_ARGUMENT engine: must be an engine that openEngine returned; it is an object',
+  ],
+  [
+    'an engine in place of a handler of git repositories',
+    async () => createHttpHandler(engine, { authenticate: () => undefined, git: engine as never }),
+    'INVALID_ARGUMENT git: must be a handler that gitHandler returned; it is an object',
+  ],
+  [
+    'a handler of the API in place of one of git repositories',
+    async () => {
+      const git = createHttpHandler(engine, { authenticate: () => undefined })
+      return createHttpHandler(engine, { authenticate: () => undefined, git })
+    },
+    'INVALID_ARGUMENT git: must be a handler that gitHandler returned; it is an object',
+  ],
+  [
+    'pushes that are neither allowed nor refused',
+    async () => gitHandler(engine, { authenticate: () => undefined, push: 'yes' as never }),
+    'INVALID_ARGUMENT push: must be true or false; it is "yes"',
   ],
   [
     'an engine in place of a handler',

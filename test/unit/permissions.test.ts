@@ -13,7 +13,7 @@ import {
   type EngineScope,
   type Session,
 } from '../../src/index.js'
-import { callOperation, operations } from '../../src/engine/contract.js'
+import { callOperation, openRepository, operations } from '../../src/engine/contract.js'
 import { nativeActions } from '../../src/engine/operations/native.js'
 import { capabilities, type Condition, type Needs } from '../../src/engine/operations/operation.js'
 import { formatted } from '../support/http-examples.js'
@@ -82,6 +82,8 @@ const natively: Readonly<
     drain(handle.commits.exportBundle()).catch((error: unknown) => {
       if ((error as { readonly reason?: string }).reason !== 'COMMIT_NOT_FOUND') throw error
     }),
+  fetchRepository: async (handle, scope) => (await openRepository(scope, handle.id)).head(),
+  pushRepository: async (handle, scope) => (await openRepository(scope, handle.id)).checkPush(),
   checkout: (handle) => handle.checkout(join(directory, 'out')),
   syncCheckout: async (handle) => {
     // A checkout is synced by the handle that made it: permission to check out alone is not enough.

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
+import { openRepository } from '../../src/engine/contract.js'
 import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
 import {
   kindOf,
@@ -140,6 +141,7 @@ describe.skipIf(!hasGit)('the records of a store that holds every kind', () => {
         'lineage',
         'merge',
         'revision',
+        'served commit',
         'session',
         'snapshot',
       ].sort(),
@@ -263,6 +265,7 @@ async function useEverything(
   await session.files.write({ path: '/c.txt', content: `${large}c` })
   await session.files.setXattr({ path: '/c.txt', name: 'user.note', value: Buffer.from('note'.repeat(1000)) })
   await session.checkpoint({ checkpointLabel: 'one' })
+  await (await openRepository(engine, session.id)).checkpoints()
   const promotion = await sources.promoteSession(git.sourceId, {
     sessionId: session.id,
     revisionLabel: 'v1',

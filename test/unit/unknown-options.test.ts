@@ -10,6 +10,7 @@ import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
+import * as gitServer from '../../src/adapters/git-server/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as postgres from '../../src/adapters/postgres/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
@@ -127,6 +128,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   '.': [main, calls.openingsCalls],
   './ai-sdk': [aiSdk, calls.aiSdkCalls],
   './client': [client, calls.clientsCalls],
+  './git': [gitServer, calls.gitServerCalls],
   './http': [http, calls.httpCalls],
   './level': [level, calls.levelsCalls],
   './just-bash': [justBash, calls.justBashCalls],
@@ -193,6 +195,7 @@ describe('in process', () => {
   rejects('forkspace/level', () => level, calls.levelsCalls)
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
+  rejects('forkspace/git', () => gitServer, calls.gitServerCalls)
   rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/claude', () => claude, calls.claudeCalls)

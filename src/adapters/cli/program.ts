@@ -105,6 +105,8 @@ class Program {
       .option('--allow-private-git', 'allow git remotes on loopback and private addresses')
       .option('--allow-git-names', 'allow archives with names that git or a file system treats as .git')
       .option('--no-self-approval', 'refuse an approval by the principal that requested it')
+      .option('--git', 'serve the sessions as git repositories too, for git clone and git fetch')
+      .option('--git-push', 'like --git, and accept git push')
       .option('--collect', 'collect garbage automatically when it is half of the store and at least 64 MiB')
       .option('--log <format>', 'format of the log on standard error: json or pretty', 'pretty')
       .option(

@@ -4,7 +4,8 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Caller, Engine, Store } from '../../engine/index.js'
 import type { EngineOptions } from '../../index.js'
-import type { HttpServer } from '../http/index.js'
+import type { GitHandler } from '../git-server/index.js'
+import type { HttpHandlerOptions, HttpServer } from '../http/index.js'
 import { parsePort, parseToken, type TokenGrant } from './arguments.js'
 import { ExitCode, Failure, reasonOf, UsageError } from './failure.js'
 import { cliLimits } from './limits.js'
@@ -27,6 +28,8 @@ export interface ServeOptions {
   /** False with `--no-self-approval`. */
   readonly selfApproval?: boolean
   readonly collect?: boolean
+  readonly git?: boolean
+  readonly gitPush?: boolean
   readonly log: string
   readonly masterKeyFile?: string
 }
@@ -53,7 +56,7 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   for (const note of notes) log('warn', note)
   let server: HttpServer
   try {
-    server = await listen(engine, { host, port, allowHost: options.allowHost ?? [] }, callers, log)
+    server = await listen(engine, { ...options, port, allowHost: options.allowHost ?? [] }, callers, log)
   } catch (error) {
     await engine.close()
     throw error
@@ -200,19 +203,28 @@ async function openStore(directory: string): Promise<Store> {
   }
 }
 
+type Listening = Pick<ServeOptions, 'host' | 'git' | 'gitPush'> & {
+  readonly port: number
+  readonly allowHost: readonly string[]
+}
+
 async function listen(
   engine: Engine,
-  { host, port, allowHost }: { host: string; port: number; allowHost: readonly string[] },
+  { host, port, allowHost, git, gitPush = false }: Listening,
   callers: Readonly<Record<string, Caller>>,
   log: Log,
 ): Promise<HttpServer> {
   const { createHttpHandler, serve, staticTokens } = await import('../http/index.js')
-  const handler = createHttpHandler(engine, {
+  const common: HttpHandlerOptions = {
     authenticate: staticTokens(callers),
     allowedHosts: [...loopbackNames, ...(isIP(host) === 6 ? [`[${host}]`] : [host]), ...allowHost],
     log: ({ level, message, details, error }) =>
       log(level, message, { ...details, error: error instanceof Error ? error.stack : String(error) }),
-  })
+  }
+  const gitOf = async (): Promise<GitHandler> =>
+    (await import('../git-server/index.js')).gitHandler(engine, { ...common, push: gitPush })
+  const repositories = git === true || gitPush ? { git: await gitOf() } : {}
+  const handler = createHttpHandler(engine, { ...common, ...repositories })
   try {
     return await serve(handler, { host, port })
   } catch (error) {

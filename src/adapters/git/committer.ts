@@ -135,9 +135,13 @@ async function build(options: Build): Promise<CommitIds> {
   }
   // If the commit has no parent, the remote may lack even the empty tree.
   if (treeId === emptyTreeId(format)) await add('tree', Buffer.alloc(0))
-  const { author, timestampSeconds, message } = request
+  const { author, timestampSeconds, message, otherParent } = request
   const parent = commitOrNull(request.parent, baseTree)
-  const text = await commitText({ tree: treeId, parent, author, timestampSeconds, message }, options)
+  const other = otherParent === undefined ? {} : { otherParent }
+  const text = await commitText(
+    { tree: treeId, parent, ...other, author, timestampSeconds, message },
+    options,
+  )
   const commitId = await add('commit', Buffer.from(text))
   await objects.flush()
   signal.throwIfAborted()
@@ -151,7 +155,7 @@ async function treeOf(commitId: string, objects: GitObjects): Promise<string | u
 
 async function commitText(fields: CommitFields, { sign, format, request }: Build): Promise<string> {
   const text = formatCommit(fields)
-  if (sign === undefined) return text
+  if (sign === undefined || request.unsigned === true) return text
   return addSignature(text, await untilAborted(sign(text), request.signal), format)
 }
 

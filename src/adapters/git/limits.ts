@@ -29,6 +29,9 @@ export const gitLimits = {
   pendingDeltaBytes: 32 * 2 ** 20,
   /** Cached objects of a pack or repository that deltas may build on. */
   baseCacheBytes: 32 * 2 ** 20,
+  /** Compressed objects that a server keeps for later fetches. Larger ones are compressed each time. */
+  entryCacheBytes: 32 * 2 ** 20,
+  cachedEntryBytes: 64 * 1024,
   /** Larger blobs are streamed in pieces. Larger objects of any type are inflated off the main thread. */
   streamedBlobBytes: 4 * 2 ** 20,
   /** A piece of streamed content. */
@@ -71,6 +74,8 @@ export const gitLimits = {
   refNameBytes: 4096,
   packs: 10_000,
   objectDirectories: 64,
+  /** Content of a packet of `side-band-64k`. */
+  bandBytes: 65_515,
   errorBodyBytes: 64 * 1024,
   remoteMessageChars: 4096,
   branchNameBytes: 1024,

@@ -1,5 +1,6 @@
 import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
 import type { Authenticate } from './server/authenticate.js'
+import type { FetchHandler } from './server/request-handler.js'
 import { defaultHttpLimits, type HttpLimits } from './limits.js'
 
 /** Options of {@link createHttpHandler}. */
@@ -19,6 +20,8 @@ export interface HttpHandlerOptions {
   readonly allowedHosts?: readonly string[]
   /** Origins of web pages that may send requests, such as `https://app.example`; none by default. */
   readonly allowedOrigins?: readonly string[]
+  /** Serves the sessions as git repositories too: the result of `gitHandler` of `forkspace/git`. Absent by default. */
+  readonly git?: FetchHandler
   /** Limits of this handler; {@link HttpLimits} lists the defaults. */
   readonly limits?: Partial<HttpLimits>
   /** Receives defects. Clients see only `INTERNAL`, without details. By default, defects are dropped. */
@@ -30,6 +33,7 @@ const optionsShape = new Shape<HttpHandlerOptions>({
   authenticate: true,
   allowedHosts: true,
   allowedOrigins: true,
+  git: true,
   limits: true,
   log: true,
 })
@@ -44,16 +48,18 @@ const limitsShape = new Shape<Partial<HttpLimits>>(
  * @throws EngineError `INVALID_ARGUMENT`
  */
 export function parseOptions(options: HttpHandlerOptions): Required<
-  Omit<HttpHandlerOptions, 'allowedHosts'>
+  Omit<HttpHandlerOptions, 'allowedHosts' | 'git'>
 > & {
   readonly limits: HttpLimits
   readonly allowedHosts: readonly string[] | undefined
+  readonly git: HttpHandlerOptions['git']
 } {
   const {
     prefix = '',
     authenticate,
     allowedHosts,
     allowedOrigins = [],
+    git,
     limits: givenLimits = {},
     log = () => undefined,
   } = optionsShape.read(options, 'options')
@@ -79,6 +85,7 @@ export function parseOptions(options: HttpHandlerOptions): Required<
     authenticate,
     allowedHosts,
     allowedOrigins,
+    git,
     limits: { ...defaultHttpLimits, ...limits },
     log,
   }

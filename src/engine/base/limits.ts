@@ -351,7 +351,9 @@ export const limits = {
   previewChanges: 10_000,
   /** Paths of one partial restore. */
   restorePaths: 1000,
-  /** Effects of one partial restore, with the pieces of contents. */
+  /** Checkpoints of one session that git clients can fetch, the newest ones. */
+  servedCheckpoints: 1000,
+  /** Effects of one partial restore or push, with the pieces of contents. */
   restoreEffects: 100_000,
   /** Events whose states are computed together, for the history of a path. */
   historyWindowEvents: 256,

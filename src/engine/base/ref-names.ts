@@ -1,3 +1,6 @@
+/** The branch that has the state of a session, for git clients. */
+export const servedBranch = 'main'
+
 /** Whether `git check-ref-format --branch` accepts the name. */
 export function isBranchName(name: string): boolean {
   return name !== 'HEAD' && !name.startsWith('-') && isRefName(`refs/heads/${name}`)

@@ -100,6 +100,7 @@ import type { Checkouts } from '../services/checkouts/checkouts.js'
 import { parseBundleOptions, type BundleOptions, type Bundles } from '../services/bundles/bundles.js'
 import { summarize, type CommitSummary } from '../services/sources/commit-summary.js'
 import type { KeptCommits } from '../services/sources/kept-commits.js'
+import type { Repositories } from '../services/sources/repositories.js'
 import type { CacheService } from '../services/cache/cache.js'
 import { parseCommit, type Commits, type SessionCommitRequest } from '../services/sources/commits.js'
 import type { FileLocks } from '../services/locks/file-locks.js'
@@ -131,6 +132,7 @@ import { SessionFileLocks } from './file-locks.js'
 import { SessionFiles } from './files.js'
 import { SessionHealth } from './health.js'
 import { SessionPosixLocks } from './posix-locks.js'
+import { SessionRepository } from './repository.js'
 import type { SessionAnalytics, SessionApi } from './session-api.js'
 import { SessionText } from './text.js'
 import { SessionSecrets } from './secrets.js'
@@ -153,6 +155,7 @@ export interface SessionServices {
   readonly merges: Merges
   readonly posixLocks: PosixLocks
   readonly processes: Processes
+  readonly repositories: Repositories
   readonly secrets: Secrets
 }
 
@@ -182,12 +185,18 @@ const exportShape = new Shape<SessionExportRequest>({ ...stateFields, path: true
 /** The other side of `session.diff`: another session's handle, a state by name, or the base of this session. */
 export type DiffTarget = Session | StateReference | StateName | 'base'
 
+let repository: (session: Session) => SessionRepository
 let describe: (session: Session) => Promise<SessionInfo>
 let open: (session: Session, action: Action, reference: StateName) => Promise<SessionView>
 
 /** Information about a handle's session, for the caller that just created it and may lack the right to read it. */
 export function describeHandle(session: Session): Promise<SessionInfo> {
   return describe(session)
+}
+
+/** The session as a git repository, for the adapter that serves it. */
+export function repositoryOf(session: Session): SessionRepository {
+  return repository(session)
 }
 
 /** Opens a view as a part of another operation, with its permissions. */
@@ -209,6 +218,7 @@ export class Session implements SessionApi {
 
   static {
     open = (session, action, reference) => session.#view(action, reference)
+    repository = (session) => new SessionRepository(session.#access, session.#services.repositories)
     describe = async (session) => describeSession(await session.#access.known(), session.#permissions)
   }
 

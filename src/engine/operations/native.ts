@@ -25,6 +25,10 @@ export const nativeActions = {
   },
   /** Exports commits as a git bundle. */
   exportCommits: { capabilities: ['files.read', 'history'] },
+  /** Serves the states of a session as git commits. */
+  fetchRepository: { capabilities: ['files.read', 'history'] },
+  /** Applies commits of a git client to the session. */
+  pushRepository: { capabilities: ['files.read', 'files.write', 'history', 'commit'] },
   /** Writes files to a directory of the host. */
   checkout: { capabilities: ['checkout', 'files.read'] },
   /** Applies the changes of a checked-out directory to the session. */

@@ -21,6 +21,7 @@ import type { RecordKind } from './record-kind.js'
 import { revisionKind, revisionLabelKind } from './revision.js'
 import { secretKind } from './secret.js'
 import { sessionCountsKind } from './session-counts.js'
+import { servedCommitKind } from './served-commit.js'
 import { sessionKind } from './session.js'
 import { snapshotKind } from './snapshot.js'
 import { sourceKind } from './source.js'
@@ -45,6 +46,7 @@ export const recordKinds: readonly AnyRecordKind[] = [
   lastReadKind,
   lineageKind,
   mergeKind,
+  servedCommitKind,
   sessionCountsKind,
   sourceKind,
   importJobKind,

@@ -57,6 +57,7 @@ export const keyPrefixes = {
   blob: 'b',
   lineage: 'L',
   merge: 'C',
+  servedCommit: 'G',
 } as const
 
 export const keys = {
@@ -152,6 +153,9 @@ export const keys = {
   lineages: (sessionId: string): string => `${keyPrefixes.lineage}${sessionId}`,
   /** The merge of a session that has unresolved conflicts. */
   merge: (sessionId: string): string => `${keyPrefixes.merge}${sessionId}`,
+  /** A commit that a session serves to git clients: of a checkpoint, or without one, of the newest state. */
+  servedCommit: (sessionId: string, checkpointId = ''): string =>
+    `${keyPrefixes.servedCommit}${sessionId}${checkpointId}`,
   node: (address: string): string => `${keyPrefixes.node}${address}`,
   blob: (hash: string): string => `${keyPrefixes.blob}${hash}`,
 } as const

@@ -48,6 +48,7 @@ export function parseTag(tag: GitObject): { readonly object: string } {
 export interface CommitFields {
   readonly tree: string
   readonly parent: string | null
+  readonly otherParent?: string
   readonly author: CommitIdentity
   readonly timestampSeconds: number
   readonly message: string
@@ -60,6 +61,7 @@ export function formatCommit(commit: CommitFields): string {
   const lines = [
     `tree ${commit.tree}`,
     ...(commit.parent === null ? [] : [`parent ${commit.parent}`]),
+    ...(commit.otherParent === undefined ? [] : [`parent ${commit.otherParent}`]),
     `author ${person}`,
     `committer ${person}`,
     '',

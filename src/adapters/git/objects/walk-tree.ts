@@ -16,13 +16,15 @@ import type { RevisionObjects } from './revision-objects.js'
 
 export interface WalkOptions {
   readonly objects: RevisionObjects
-  readonly sink: GitTreeSink
+  readonly sink: Omit<GitTreeSink, 'startFrom'>
   readonly signal: AbortSignal
   readonly treeId: string
   /** The tree that the sink started from, and the objects to read it from. */
   readonly base: { readonly treeId: string; readonly objects: GitObjects } | undefined
   readonly format: ObjectFormat
   readonly mtimeMs: number
+  /** Called for an entry that is omitted. By default, nothing happens. */
+  onOmitted?(path: string): void
   /** The number of files and symlinks so far. */
   onFiles(count: number): void
 }
@@ -91,7 +93,10 @@ class TreeWalk {
   #entry(entry: RawEntry, old: RawEntry | undefined, parent: string, depth: number): void | Promise<void> {
     const name = decodeName(entry.name)
     if (isUnsafeName(name ?? entry.name)) throw unsafe(entry.name, parent)
-    if (name === undefined) return undefined
+    if (name === undefined) {
+      this.#options.onOmitted?.(`${parent}/${Buffer.from(entry.name, 'latin1').toString('utf8')}`)
+      return undefined
+    }
     const path = `${parent}/${name}`
     checkPath(entry, path, depth)
     const kind = entryKind(entry.mode)
@@ -141,6 +146,7 @@ class TreeWalk {
     const { objects, sink } = this.#options
     const target = decodeTarget(await objects.readTarget(oid))
     if (target === undefined) {
+      this.#options.onOmitted?.(path)
       // The base may have another entry at this path.
       if (this.#options.base !== undefined) await sink.remove(path)
       return

@@ -53,8 +53,7 @@ export class PackBuilder {
   }
 
   async finish(slice: TimeSlice): Promise<BuiltPack> {
-    const start = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
-    start.writeUInt32BE(this.#entries.size, 8)
+    const start = packHeader(this.#entries.size)
     const hash = createHash(this.#format).update(start)
     const parts: Uint8Array[] = [start]
     const objects: PackedObject[] = []
@@ -78,13 +77,20 @@ export class PackBuilder {
   }
 }
 
+/** The first bytes of a pack of version 2. */
+export function packHeader(objects: number): Buffer {
+  const header = Buffer.from('PACK\0\0\0\x02\0\0\0\0', 'latin1')
+  header.writeUInt32BE(objects, 8)
+  return header
+}
+
 /** Compresses large bodies off the main thread. For small bodies, that would cost more. */
 export function compress(body: Uint8Array): Buffer | Promise<Buffer> {
   return body.length > gitLimits.asyncDeflateBytes ? deflateAside(body) : deflateSync(body)
 }
 
 /** Encodes type and size. The first byte holds four bits of the size, and each further byte holds seven. */
-function entryHeader(type: GitObject['type'], size: number): Buffer {
+export function entryHeader(type: GitObject['type'], size: number): Buffer {
   const bytes: number[] = []
   let rest = size
   let byte = (typeNumbers[type] << 4) | (rest & 15)

@@ -73,10 +73,13 @@ export async function* exactly(
 }
 
 /** Joins pieces with a total of `size` bytes. The buffer takes up memory only as the pieces arrive. */
-export async function gather(pieces: AsyncIterable<Buffer>, size: number): Promise<Buffer> {
+export async function gather(pieces: AsyncIterable<Uint8Array>, size: number): Promise<Buffer> {
   const whole = Buffer.allocUnsafeSlow(size)
   let end = 0
-  for await (const piece of pieces) end += piece.copy(whole, end)
+  for await (const piece of pieces) {
+    whole.set(piece, end)
+    end += piece.length
+  }
   return whole
 }
 

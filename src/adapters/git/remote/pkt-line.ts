@@ -1,4 +1,5 @@
 import { EngineError } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 
 /** The content of a packet, or the name of one of the three packets without content. */
 export type Packet = Buffer | 'flush' | 'delimiter' | 'end'
@@ -10,7 +11,24 @@ export const delimiterPacket = Buffer.from('0001')
 
 export function packet(text: string): Buffer {
   const body = Buffer.from(text)
-  return Buffer.concat([Buffer.from((body.length + 4).toString(16).padStart(4, '0')), body])
+  return Buffer.concat([lengthOf(body.length), body])
+}
+
+/** The content of the bands of `side-band-64k`: data, progress, and an error that ends the stream. */
+export type Band = 1 | 2 | 3
+
+/** Packets of one band, with up to `gitLimits.bandBytes` each. */
+export function bandPackets(band: Band, bytes: Uint8Array): Buffer {
+  const parts: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; at += gitLimits.bandBytes) {
+    const body = bytes.subarray(at, at + gitLimits.bandBytes)
+    parts.push(lengthOf(body.length + 1), Buffer.of(band), body)
+  }
+  return Buffer.concat(parts)
+}
+
+function lengthOf(content: number): Buffer {
+  return Buffer.from((content + 4).toString(16).padStart(4, '0'))
 }
 
 /** Splits a stream into packets. The bytes after a packet can also be read raw. */
@@ -18,9 +36,12 @@ export class PacketReader {
   readonly #source: AsyncIterator<Uint8Array>
   #buffer: Buffer = Buffer.alloc(0)
   #at = 0
+  readonly #malformed: () => Error
 
-  constructor(source: AsyncIterable<Uint8Array>) {
+  /** `malformed`: the error for a stream that is not made of packets. */
+  constructor(source: AsyncIterable<Uint8Array>, malformed: () => Error = malformedResponse) {
     this.#source = source[Symbol.asyncIterator]()
+    this.#malformed = malformed
   }
 
   /**
@@ -29,19 +50,19 @@ export class PacketReader {
    */
   async read(): Promise<Packet | undefined> {
     if (!(await this.#fill(4))) {
-      if (this.#at < this.#buffer.length) throw malformed()
+      if (this.#at < this.#buffer.length) throw this.#malformed()
       return undefined
     }
     const digits = this.#buffer.toString('latin1', this.#at, this.#at + 4)
-    if (!/^[0-9a-f]{4}$/i.test(digits)) throw malformed()
+    if (!/^[0-9a-f]{4}$/i.test(digits)) throw this.#malformed()
     const length = Number.parseInt(digits, 16)
     if (length < 4) {
       const kind = special[length]
-      if (kind === undefined) throw malformed()
+      if (kind === undefined) throw this.#malformed()
       this.#at += 4
       return kind
     }
-    if (!(await this.#fill(length))) throw malformed()
+    if (!(await this.#fill(length))) throw this.#malformed()
     const body = this.#buffer.subarray(this.#at + 4, this.#at + length)
     this.#at += length
     return body
@@ -84,7 +105,7 @@ export function splitPackets(buffer: Buffer): Buffer[] {
   const packets: Buffer[] = []
   for (let at = 0; at + 4 <= buffer.length;) {
     const length = Number.parseInt(buffer.toString('latin1', at, at + 4), 16)
-    if (Number.isNaN(length) || at + length > buffer.length) throw malformed()
+    if (Number.isNaN(length) || at + length > buffer.length) throw malformedResponse()
     if (length > 4) packets.push(buffer.subarray(at + 4, at + length))
     at += Math.max(length, 4)
   }
@@ -100,6 +121,6 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
-function malformed(): EngineError {
+function malformedResponse(): EngineError {
   return new EngineError('GIT_CORRUPT', 'the response of the remote is incomplete or malformed')
 }

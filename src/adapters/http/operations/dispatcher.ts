@@ -10,7 +10,6 @@ import {
   type StreamOperation,
 } from '../../../engine/contract.js'
 import type { EngineScope } from '../../../engine/index.js'
-import { ConcurrencyLimit } from '../server/concurrency-limit.js'
 import { jsonResponse, streamResponse } from '../server/responses.js'
 import { checkBytes, readBody } from '../server/request-body.js'
 import { receive, send } from './contents.js'
@@ -24,11 +23,10 @@ import type { HttpLimits } from '../limits.js'
 import { startLockWait, waitsForLock } from './lock-wait.js'
 import { MessageStream } from './message-stream.js'
 import { contentIo, operationIo, type OperationIo } from './operation-io.js'
-import { Room } from '../server/room.js'
 import type { Match } from './routes.js'
 import { markedScope } from '../server/event-marks.js'
 import type { CallerScope } from '../server/scopes.js'
-import { Slot, type Shared } from '../server/slot.js'
+import { createShared, Slot, type Shared } from '../server/slot.js'
 
 const noBytes = new Uint8Array(0)
 
@@ -44,15 +42,7 @@ export class Dispatcher {
   constructor(limits: HttpLimits) {
     this.#limits = limits
     this.#io = operationIo(limits)
-    this.#shared = {
-      requests: new ConcurrencyLimit(limits.concurrentRequests, 'too many requests at once'),
-      bodies: new ConcurrencyLimit(limits.allBodyBytes, 'too many large requests at once'),
-      responses: new Room(limits.allResponseBytes),
-      waits: new Deadlines(limits.requestMs, () => {
-        const limit = String(limits.allResponseBytes)
-        return new HttpError('QUOTA', 'too many large responses at once', { limit })
-      }),
-    }
+    this.#shared = createShared(limits)
     this.#deadlines = new Deadlines(limits.requestMs, () => {
       const limit = String(limits.requestMs)
       return new HttpError(

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { hash, timingSafeEqual } from 'node:crypto'
 import { given, invalid, kindOf, Shape, type Caller } from '../../../engine/index.js'
 import type { HttpRequest } from './http-messages.js'
@@ -14,13 +15,45 @@ export type Authenticate = (
 
 const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
 
+const basic = /^Basic +([A-Za-z\d+/]+=*)$/i
+
 /**
  * Returns the caller of a request. The result is a promise only if the hook returns one.
  *
  * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
  */
 export function callerOf(httpRequest: HttpRequest, authenticate: Authenticate): Caller | Promise<Caller> {
-  const token = bearer.exec(httpRequest.header('authorization') ?? '')?.[1]
+  return callerOfToken(bearerToken(httpRequest), httpRequest, authenticate)
+}
+
+/** Like {@link callerOf}, for clients that send the token as the password of Basic authentication. */
+export function callerOfBasic(
+  httpRequest: HttpRequest,
+  authenticate: Authenticate,
+): Caller | Promise<Caller> {
+  return callerOfToken(bearerToken(httpRequest) ?? passwordOf(httpRequest), httpRequest, authenticate)
+}
+
+function bearerToken(httpRequest: HttpRequest): string | undefined {
+  return bearer.exec(httpRequest.header('authorization') ?? '')?.[1]
+}
+
+/** The password, or without one the user name, as in `https://<token>@host`. */
+function passwordOf(httpRequest: HttpRequest): string | undefined {
+  const encoded = basic.exec(httpRequest.header('authorization') ?? '')?.[1]
+  if (encoded === undefined) return undefined
+  const text = Buffer.from(encoded, 'base64').toString('utf8')
+  const colon = text.indexOf(':')
+  const password = colon < 0 ? '' : text.slice(colon + 1)
+  const token = password === '' ? text.slice(0, Math.max(colon, 0)) : password
+  return bearer.test(`Bearer ${token}`) ? token : undefined
+}
+
+function callerOfToken(
+  token: string | undefined,
+  httpRequest: HttpRequest,
+  authenticate: Authenticate,
+): Caller | Promise<Caller> {
   if (token === undefined) throw unauthenticated()
   // Creating a Request costs more than the rest of this function, and most hooks take only the token.
   const caller =

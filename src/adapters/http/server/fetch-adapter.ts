@@ -1,6 +1,6 @@
 import { isStream } from './responses.js'
 import type { HttpResponse, ResponseStream, HttpRequest } from './http-messages.js'
-import type { Handler } from './handler.js'
+import type { RequestHandler } from './request-handler.js'
 
 /**
  * The request of each streamed response. A stream ends when the signal of its request aborts, but the signal of a
@@ -9,7 +9,7 @@ import type { Handler } from './handler.js'
 const requestOf = new WeakMap<ReadableStream, Request>()
 
 /** Handles a request of the Fetch API. */
-export async function handleFetch(handler: Handler, request: Request): Promise<Response> {
+export async function handleFetch(handler: RequestHandler, request: Request): Promise<Response> {
   const httpResponse = await handler.handle(toHttpRequest(request))
   // The Fetch API does not report when the response has been sent.
   httpResponse.sent?.()

@@ -18,6 +18,7 @@ import { openApiDocument } from '../openapi-document.js'
 import { parseOptions, type HttpHandlerOptions } from '../options.js'
 import { Dispatcher } from '../operations/dispatcher.js'
 import { Routes } from '../operations/routes.js'
+import { pathHandlerOf, type PathHandler } from './request-handler.js'
 import { Scopes, type CallerScope } from './scopes.js'
 import { splitTarget } from './target.js'
 
@@ -28,6 +29,7 @@ export class Handler {
   readonly #routes = new Routes()
   readonly #scopes: Scopes
   readonly #dispatcher: Dispatcher
+  readonly #git: PathHandler | undefined
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
   #openapi: object | undefined
@@ -37,6 +39,7 @@ export class Handler {
   constructor(engine: Engine, options: HttpHandlerOptions) {
     this.#options = parseOptions(options)
     const { limits, allowedHosts, allowedOrigins } = this.#options
+    this.#git = pathHandlerOf(this.#options.git)
     this.limits = limits
     this.#dispatcher = new Dispatcher(limits)
     this.#scopes = new Scopes(engine)
@@ -50,12 +53,13 @@ export class Handler {
 
   /** Never throws. */
   async handle(httpRequest: HttpRequest): Promise<HttpResponse> {
+    const { path, query } = splitTarget(httpRequest.target)
+    if (this.#git?.serves(path) === true) return this.#git.handle(httpRequest)
     let httpResponse: HttpResponse
     let cors: Readonly<Record<string, string>> | undefined
     let scope: CallerScope | undefined
     try {
       const { prefix, authenticate } = this.#options
-      const { path, query } = splitTarget(httpRequest.target)
       const local = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : ''
       if (local === '/healthz' && isRead(httpRequest)) return healthResponse(httpRequest.method)
       checkSingle(httpRequest)

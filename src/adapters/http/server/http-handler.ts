@@ -1,6 +1,7 @@
 import { given, invalid, type Engine } from '../../../engine/index.js'
 import { handleFetch } from './fetch-adapter.js'
 import { Handler } from './handler.js'
+import { register } from './request-handler.js'
 import type { HttpHandlerOptions } from '../options.js'
 
 /** Serves the HTTP API of an engine in any server. */
@@ -10,8 +11,6 @@ export interface HttpHandler {
   /** The OpenAPI 3.1 document. The handler serves it at `/v1/openapi.json` and `/openapi.json`. */
   readonly openapi: object
 }
-
-const handlers = new WeakMap<HttpHandler, Handler>()
 
 /**
  * Serves all operations of an engine over HTTP, to callers that `authenticate` accepts.
@@ -32,19 +31,13 @@ export function createHttpHandler(engine: Engine, options: HttpHandlerOptions): 
   const inner = new Handler(engine, options)
   if (typeof engine?.as !== 'function')
     throw invalid('engine', `must be an engine that openEngine returned; it is ${given(engine)}`)
-  const handler: HttpHandler = {
-    fetch: (request) => handleFetch(inner, request),
-    get openapi() {
-      return inner.openapi
+  return register<HttpHandler>(
+    {
+      fetch: (request) => handleFetch(inner, request),
+      get openapi() {
+        return inner.openapi
+      },
     },
-  }
-  handlers.set(handler, inner)
-  return handler
-}
-
-/** @throws EngineError `INVALID_ARGUMENT` if {@link createHttpHandler} did not create the handler. */
-export function innerOf(handler: HttpHandler): Handler {
-  const inner = handlers.get(handler)
-  if (inner !== undefined) return inner
-  throw invalid('handler', `must be a handler that createHttpHandler returned; it is ${given(handler)}`)
+    inner,
+  )
 }

@@ -3,9 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { errorResponse, isStream } from './responses.js'
 import type { HttpResponse, ResponseStream } from './http-messages.js'
-import type { Handler } from './handler.js'
 import { HttpError } from '../http-error.js'
-import { innerOf, type HttpHandler } from './http-handler.js'
+import { innerOf, type FetchHandler, type RequestHandler } from './request-handler.js'
 import { lingering, pieceBytes } from '../limits.js'
 import { NodeRequest } from './node-request.js'
 
@@ -17,13 +16,13 @@ import { NodeRequest } from './node-request.js'
  * createServer(toNodeHandler(handler)).listen(8080, '127.0.0.1')
  */
 export function toNodeHandler(
-  handler: HttpHandler,
+  handler: FetchHandler,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const inner = innerOf(handler)
   return (incoming, outgoing) => handleNode(inner, new NodeRequest(incoming, outgoing, { goOn: false }))
 }
 
-export function handleNode(handler: Handler, httpRequest: NodeRequest): void {
+export function handleNode(handler: RequestHandler, httpRequest: NodeRequest): void {
   laneOf(httpRequest.incoming.socket).enter(httpRequest, handler)
 }
 
@@ -36,7 +35,7 @@ class Lane {
   #busy = false
   #ended = false
 
-  enter(httpRequest: NodeRequest, handler: Handler): void {
+  enter(httpRequest: NodeRequest, handler: RequestHandler): void {
     const isLast = this.#waiting.length + (this.#busy ? 1 : 0) >= handler.limits.requestsPerConnection
     if (this.#ended || isLast) httpRequest.incoming.socket.pause()
     if (this.#ended) return
@@ -75,7 +74,7 @@ class Lane {
 
 interface Entry {
   readonly httpRequest: NodeRequest
-  readonly handler: Handler
+  readonly handler: RequestHandler
   /**
    * Whether the request exceeds the limit. Such a request is refused, and its response closes the connection.
    */
@@ -90,7 +89,7 @@ function laneOf(socket: Socket): Lane {
   return lane
 }
 
-function tooMany({ limits }: Handler): HttpResponse {
+function tooMany({ limits }: RequestHandler): HttpResponse {
   const limit = String(limits.requestsPerConnection)
   const refusal = errorResponse(new HttpError('QUOTA', 'too many requests on one connection', { limit }))
   return { ...refusal, headers: { ...refusal.headers, connection: 'close' } }
@@ -102,7 +101,7 @@ function tooMany({ limits }: Handler): HttpResponse {
  */
 function deliver(
   httpResponse: HttpResponse,
-  { limits }: Handler,
+  { limits }: RequestHandler,
   httpRequest: NodeRequest,
 ): Promise<void> | undefined {
   const { incoming, outgoing } = httpRequest

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { Shape } from '../../../engine/index.js'
 import { errorResponse } from './responses.js'
 import { HttpError } from '../http-error.js'
-import { innerOf, type HttpHandler } from './http-handler.js'
+import { innerOf, type FetchHandler } from './request-handler.js'
 import { lingering, serverLimits } from '../limits.js'
 import { handleNode } from './node-adapter.js'
 import { NodeRequest } from './node-request.js'
@@ -80,7 +80,7 @@ export interface HttpServer extends AsyncDisposable {
  * const server = await serve(handler, { port: 8080 })
  * process.once('SIGTERM', () => server.close().then(() => engine.close()))
  */
-export async function serve(handler: HttpHandler, options: ServeOptions = {}): Promise<HttpServer> {
+export async function serve(handler: FetchHandler, options: ServeOptions = {}): Promise<HttpServer> {
   const given = serveShape.read(options, 'options')
   const { host = '127.0.0.1', port = 0 } = given
   const {

@@ -1,6 +1,8 @@
-import type { ConcurrencyLimit } from './concurrency-limit.js'
-import type { Deadlines } from './deadlines.js'
-import type { Room, TenantRoom } from './room.js'
+import { HttpError } from '../http-error.js'
+import type { HttpLimits } from '../limits.js'
+import { ConcurrencyLimit } from './concurrency-limit.js'
+import { Deadlines } from './deadlines.js'
+import { Room, type TenantRoom } from './room.js'
 
 /** The limits that all requests of a handler share. */
 export interface Shared {
@@ -9,6 +11,18 @@ export interface Shared {
   readonly responses: Room
   /** Ends waits for `responses` that take too long. */
   readonly waits: Deadlines
+}
+
+export function createShared(limits: HttpLimits): Shared {
+  return {
+    requests: new ConcurrencyLimit(limits.concurrentRequests, 'too many requests at once'),
+    bodies: new ConcurrencyLimit(limits.allBodyBytes, 'too many large requests at once'),
+    responses: new Room(limits.allResponseBytes),
+    waits: new Deadlines(limits.requestMs, () => {
+      const limit = String(limits.allResponseBytes)
+      return new HttpError('QUOTA', 'too many large responses at once', { limit })
+    }),
+  }
 }
 
 /**

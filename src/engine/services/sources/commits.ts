@@ -1,11 +1,9 @@
-import { checkSignal, withSignals } from '../../base/abort.js'
+import { checkSignal } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
-import { whenLoaded } from '../../base/fault.js'
 import { parseFlag, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
-import { splitPath } from '../../base/path.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { pinState, inBackground, reading, type Core } from '../../session/core.js'
@@ -14,13 +12,13 @@ import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { SessionRecord } from '../../records/session.js'
 import { checkNoConflicts, conflicting, settled } from '../../session/status.js'
-import { treeChanges } from '../../session/tree-changes.js'
 import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
-import { FileNode, Symlink, type Dir } from '../../tree/node.js'
-import { emptyRoot } from '../../tree/tree.js'
+import type { Dir } from '../../tree/node.js'
+import { baseOf, changesOf } from './commit-changes.js'
+import { withinDeadline } from './deadline.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
-import type { CommitIdentity, Committer, GitRemote, PathChange } from './git-ports.js'
+import type { CommitIdentity, Committer, GitRemote } from './git-ports.js'
 import { type BranchTip, branchTipKind } from '../../records/branch-tip.js'
 
 /** The request of `session.commit`. */
@@ -143,21 +141,11 @@ export class Commits {
     state: Promise<Dir>,
     request: ParsedCommit,
   ): Promise<{ commitId: string }> {
-    const overdue = new AbortController()
-    const late = new EngineError(
-      'DEADLINE_EXCEEDED',
-      `the commit took over ${this.#deadlineMs / 1000} seconds; the option imports.deadlineSeconds allows more`,
-    )
-    const deadline = setTimeout(() => overdue.abort(late), this.#deadlineMs)
-    deadline.unref()
-    try {
-      return await withSignals([request.signal, overdue.signal, this.#closing.signal], async (signal) => {
-        const root = await state
-        return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
-      })
-    } finally {
-      clearTimeout(deadline)
-    }
+    const bounds = { deadlineMs: this.#deadlineMs, what: 'commit' }
+    return withinDeadline(bounds, [request.signal, this.#closing.signal], async (signal) => {
+      const root = await state
+      return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
+    })
   }
 
   async #commitTree(
@@ -208,21 +196,6 @@ export class Commits {
   }
 }
 
-/** The tree that the changes of a commit are relative to. */
-function baseOf(
-  core: Core,
-  {
-    baseline,
-    record: {
-      baseline: { revision },
-    },
-  }: LiveSession,
-): Dir {
-  if (revision?.git === undefined) return emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
-  // A promoted state is based on a commit with another tree.
-  return revision.git.root === undefined ? baseline : core.roots.load(revision.git.root)
-}
-
 /** Stores a change of the session's status that has no event. */
 function storeStatus(core: Core, live: LiveSession, session: SessionRecord | undefined): Promise<void> {
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
@@ -243,20 +216,6 @@ function settle(
     const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })
-}
-
-async function* changesOf(core: Core, base: Dir, root: Dir): AsyncGenerator<PathChange> {
-  for await (const { path, after } of treeChanges(core, base, root)) {
-    const parts = splitPath(path)
-    if (after === undefined) yield { parts, kind: 'removed' }
-    else if (after instanceof Symlink) yield { parts, kind: 'symlink', target: after.target }
-    else if (after instanceof FileNode) {
-      const read = async (): Promise<Uint8Array> =>
-        core.content.read(await whenLoaded(() => core.contentIds.body(after)), 0, after.size)
-      const executable = (after.mode & 0o111) !== 0
-      yield { parts, kind: 'file', executable, read }
-    }
-  }
 }
 
 function parseAuthor(principal: string, author: CommitIdentity | undefined): CommitIdentity {

@@ -7,6 +7,7 @@ import type { ContentWriter } from '../../cas/content-writer.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
 import type { GitObject, GitObjects } from './git-ports.js'
+import type { OpenGitObject } from './repository-ports.js'
 import { gitObjectKind, type GitObjectRecord } from '../../records/git-object.js'
 
 interface StoredObject {
@@ -40,6 +41,20 @@ export class GitObjectStore implements GitObjects {
     if (object === undefined || sizeOf(object) > maxBytes) return undefined
     const { type } = object
     return { oid, type, body: object.body ?? (await this.#read(oid, object.blobs)) }
+  }
+
+  /** An object that is read in pieces. Undefined if it is unknown. */
+  async open(oid: string): Promise<OpenGitObject | undefined> {
+    const object = this.#known(oid) ?? (await this.#find(oid))
+    if (object === undefined) return undefined
+    const { type, body, blobs } = object
+    const pieces = (): AsyncGenerator<Uint8Array, void> =>
+      body === undefined
+        ? this.#pieces(oid, blobs)
+        : (async function* () {
+            yield body
+          })()
+    return { type, size: sizeOf(object), pieces }
   }
 
   async has(oid: string): Promise<boolean> {
@@ -110,6 +125,11 @@ export class GitObjectStore implements GitObjects {
 
   async #read(oid: string, blobs: readonly BlobRef[]): Promise<Uint8Array> {
     const parts: Uint8Array[] = []
+    for await (const part of this.#pieces(oid, blobs)) parts.push(part)
+    return onlyItem(parts) ?? Buffer.concat(parts)
+  }
+
+  async *#pieces(oid: string, blobs: readonly BlobRef[]): AsyncGenerator<Uint8Array, void> {
     for (const { bytes, hash, length } of blobs) {
       const part =
         bytes ?? this.#writer.waiting(hash) ?? (await this.#core.store.blob(hash, { offset: 0, length }))
@@ -119,9 +139,8 @@ export class GitObjectStore implements GitObjects {
           `the stored content of the git object ${oid} is missing or incomplete`,
           { hash },
         )
-      parts.push(part)
+      yield part
     }
-    return onlyItem(parts) ?? Buffer.concat(parts)
   }
 }
 

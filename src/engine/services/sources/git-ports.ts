@@ -122,6 +122,10 @@ export interface CommitRequest {
   }
   /** The parent of the new commit; null for a root commit. */
   readonly parent: string | null
+  /** Another parent, of a commit that joins two histories. */
+  readonly otherParent?: string
+  /** True: the commit is not signed. */
+  readonly unsigned?: true
   /**
    * The commit that the branch already has. It is the result if it has the same tree and, with `push`, the
    * remote's branch is at this commit. Nothing is then created or sent. If absent, every call creates a
@@ -182,7 +186,7 @@ export interface WorkTreeRequest {
 /** Reads commits from the engine's git objects. */
 export interface CommitReader {
   /** Undefined if the commit is unknown. */
-  describe(commitId: string, objects: GitObjects): Promise<CommitDescription | undefined>
+  describe(commitId: string, objects: Pick<GitObjects, 'get'>): Promise<CommitDescription | undefined>
   /** The blob at a path of a tree. Undefined if the path does not exist, or is no file. */
   findFile(treeId: string, parts: readonly string[], objects: GitObjects): Promise<GitObject | undefined>
   /** A git bundle with the objects that the base lacks. */

@@ -21,11 +21,12 @@ export class GitTreeBuilder implements GitTreeSink {
   #builder: TreeBuilder
   #started: { readonly treeId: string; readonly baseline: Baseline; readonly root: Dir } | undefined
 
-  constructor(core: Core, objects: GitObjectStore, writer: ContentWriter) {
+  /** `start`: the tree to start from; empty by default. */
+  constructor(core: Core, objects: GitObjectStore, writer: ContentWriter, start?: Dir) {
     this.#core = core
     this.#objects = objects
     this.#writer = writer
-    this.#builder = new TreeBuilder(core, undefined, writer)
+    this.#builder = new TreeBuilder(core, start, writer)
   }
 
   get given(): TreeCounts {
@@ -59,6 +60,11 @@ export class GitTreeBuilder implements GitTreeSink {
 
   remove(path: string): void | Promise<void> {
     return this.#builder.remove(path)
+  }
+
+  /** The finished tree, whose contents are stored. */
+  build(): Promise<Dir> {
+    return this.#builder.finish()
   }
 
   /** Stores the tree. Also returns the record that lets later imports start from this tree. */

@@ -167,7 +167,7 @@ class RestoredEffects {
     if (this.#size > limits.restoreEffects)
       throw new EngineError(
         'TOO_LARGE',
-        `the restore has more than ${limits.restoreEffects} effects: restore fewer paths, or the whole tree`,
+        `there are more than ${limits.restoreEffects} effects on files: restore fewer paths, or the whole tree, or push fewer changes at a time`,
         { limit: String(limits.restoreEffects) },
       )
     this.list.push(effect)

@@ -1,0 +1,136 @@
+import { EngineError, TimeSlice, type CommitDescription, type PushContext } from '../../engine/ports.js'
+import {
+  commitReader,
+  emptyTreeId,
+  formatOf,
+  newObjects,
+  readPack,
+  gitLimits,
+  RevisionObjects,
+  walkTree,
+} from '../git/parts.js'
+import { CommitGraph } from './fetch-plan.js'
+import { gitServerLimits } from './limits.js'
+
+/**
+ * Reads the pack of a push, checks that the new commit builds on the head and that nothing is missing, and gives the
+ * sink the changes of its files.
+ */
+export async function readPushed(
+  commitId: string,
+  pack: AsyncIterable<Uint8Array>,
+  context: PushContext,
+): Promise<void> {
+  const { objects, signal } = context
+  const format = formatOf(commitId)
+  await readPack(pack, {
+    format,
+    signal,
+    getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
+    onObject: (object) => objects.add(object),
+    onBlob: (chunks, oid) => objects.addBlob(chunks, oid),
+  })
+  const slice = new TimeSlice(performance, signal)
+  const commits = await newCommits(commitId, context, slice)
+  const complete = new Set<string>([emptyTreeId(format)])
+  const from = { objects, slice, format }
+  for (const { treeId, parentIds } of commits) {
+    const [parent] = parentIds
+    const before = parent === undefined ? undefined : (await commitReader.describe(parent, objects))?.treeId
+    for await (const { oid, type } of newObjects(from, treeId, before, (tree) => complete.has(tree))) {
+      if (complete.has(oid)) continue
+      if (type === 'blob' && (await objects.open(oid))?.type !== 'blob') throw missing('blob', oid)
+      complete.add(oid)
+      if (complete.size > gitLimits.objects) throw tooLarge('objects', gitLimits.objects)
+    }
+  }
+  await giveChanges(commitId, context)
+}
+
+/** The commits that the session does not have, parents first. */
+async function newCommits(
+  commitId: string,
+  { head, objects }: PushContext,
+  slice: TimeSlice,
+): Promise<readonly CommitDescription[]> {
+  const graph = new CommitGraph(objects, head.base, slice)
+  const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
+  if (served.has(commitId)) throw notFastForward()
+  const found = new Map<string, CommitDescription>()
+  const unseen = [commitId]
+  let reachesHead = head.commitId === null
+  for (let id = unseen.pop(); id !== undefined; id = unseen.pop()) {
+    if (id === head.commitId) reachesHead = true
+    if (served.has(id) || found.has(id)) continue
+    if (slice.over) await slice.next()
+    const commit = await commitReader.describe(id, objects)
+    if (commit === undefined) throw id === commitId ? missing('commit', id) : missingHistory(id)
+    found.set(id, commit)
+    if (found.size > gitServerLimits.commits) throw tooLarge('commits', gitServerLimits.commits)
+    unseen.push(...commit.parentIds)
+  }
+  if (!reachesHead) throw notFastForward()
+  return [...found.values()].reverse()
+}
+
+async function giveChanges(commitId: string, { head, objects, sink, signal }: PushContext): Promise<void> {
+  const commit = await commitReader.describe(commitId, objects)
+  if (commit === undefined) throw missing('commit', commitId)
+  const before = head.commitId === null ? undefined : await commitReader.describe(head.commitId, objects)
+  await walkTree({
+    objects: new RevisionObjects(objects, {
+      read: (oid) => Promise.reject(missing('object', oid)),
+      readBlob: () => Promise.resolve(undefined),
+    }),
+    sink: {
+      directory: (path, attributes) => {
+        if (attributes.xattrs !== undefined)
+          throw rejected(`${path} is a submodule, which a push cannot add or change`, path)
+        return sink.directory(path, attributes)
+      },
+      file: (path, blobId, attributes) => sink.file(path, blobId, attributes),
+      symlink: (path, target, attributes) => sink.symlink(path, target, attributes),
+      remove: (path) => sink.remove(path),
+    },
+    signal,
+    treeId: commit.treeId,
+    base: before === undefined ? undefined : { treeId: before.treeId, objects },
+    format: formatOf(commitId),
+    mtimeMs: commit.timestampSeconds * 1000,
+    onOmitted: (path) => {
+      throw rejected(`${path} has a name or target that a session cannot hold: it must be UTF-8`, path)
+    },
+    onFiles: () => undefined,
+  })
+}
+
+function rejected(message: string, path: string): EngineError {
+  return new EngineError('GIT_PUSH_REJECTED', message, { path, reason: message, remoteMessage: message })
+}
+
+function notFastForward(): EngineError {
+  return new EngineError(
+    'BRANCH_MOVED',
+    'non-fast-forward: the pushed commit does not build on the newest commit of the session; fetch first, then merge or rebase',
+    { branch: 'main' },
+  )
+}
+
+function missing(type: string, oid: string): EngineError {
+  return new EngineError('GIT_CORRUPT', `the push refers to the ${type} ${oid}, and has no such ${type}`, {
+    objectId: oid,
+  })
+}
+
+function missingHistory(oid: string): EngineError {
+  const message = `the push builds on the commit ${oid}, whose history neither the push nor the session has; rebase onto the newest commit of the session instead`
+  return new EngineError('GIT_PUSH_REJECTED', message, {
+    objectId: oid,
+    reason: message,
+    remoteMessage: message,
+  })
+}
+
+function tooLarge(what: string, limit: number): EngineError {
+  return new EngineError('GIT_TOO_LARGE', `the push has over ${limit} ${what}`, { limit: String(limit) })
+}

@@ -1,0 +1,168 @@
+import { Buffer } from 'node:buffer'
+import { EngineError, TimeSlice, type RepositoryHead } from '../../engine/ports.js'
+import type { SessionRepository } from '../../engine/contract.js'
+import {
+  bandPackets,
+  delimiterPacket,
+  flushPacket,
+  gitLimits,
+  newObjects,
+  packet,
+  streamPack,
+  type EntryCache,
+} from '../git/parts.js'
+import { checkpointPrefix, checkpointRefs, formatOfHead, servedRef } from './advertisement.js'
+import { CommitGraph, planFetch, type FetchPlan } from './fetch-plan.js'
+import type { FetchRequest, RefsRequest } from './fetch-request.js'
+import { textOf } from './responses.js'
+
+/** The answer to `ls-refs`. */
+export async function listRefs(
+  repository: SessionRepository,
+  { prefixes, symrefs, unborn }: RefsRequest,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const { commitId } = await repository.head(signal)
+  const isWanted = (name: string): boolean =>
+    prefixes.length === 0 || prefixes.some((prefix) => name.startsWith(prefix))
+  const symref = symrefs ? ` symref-target:${servedRef}` : ''
+  const lines: string[] = []
+  if (isWanted('HEAD')) {
+    if (commitId !== null) lines.push(`${commitId} HEAD${symref}`)
+    else if (unborn) lines.push(`unborn HEAD${symref}`)
+  }
+  if (commitId !== null && isWanted(servedRef)) lines.push(`${commitId} ${servedRef}`)
+  // Their commits are made now, so only for clients that want them.
+  const wantsCheckpoints =
+    prefixes.length === 0 ||
+    prefixes.some((prefix) => prefix.startsWith(checkpointPrefix) || checkpointPrefix.startsWith(prefix))
+  if (wantsCheckpoints) {
+    for (const [name, oid] of checkpointRefs(await repository.checkpoints(signal)))
+      if (isWanted(name)) lines.push(`${oid} ${name}`)
+  }
+  return Buffer.concat([...lines.map((line) => packet(`${line}\n`)), flushPacket])
+}
+
+/** A fetch whose commits are known. */
+interface PlannedFetch {
+  readonly repository: SessionRepository
+  readonly head: RepositoryHead
+  readonly graph: CommitGraph
+  readonly plan: FetchPlan
+  readonly slice: TimeSlice
+  readonly cache: EntryCache
+}
+
+export async function prepareFetch(
+  repository: SessionRepository,
+  request: FetchRequest,
+  { signal, cache }: { readonly signal: AbortSignal; readonly cache: EntryCache },
+): Promise<PlannedFetch> {
+  const head = await repository.served(signal)
+  const slice = new TimeSlice(performance, signal)
+  const graph = new CommitGraph(repository.objects, head.base, slice)
+  const offered = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
+  let missing = [...request.wants].filter((id) => !offered.has(id))
+  if (missing.length > 0) {
+    const checkpoints = new Set((await repository.checkpoints(signal)).map(({ commitId }) => commitId))
+    missing = missing.filter((id) => !checkpoints.has(id))
+  }
+  const [first] = missing
+  if (first !== undefined)
+    throw new EngineError('GIT_REF_NOT_FOUND', `the session has no commit ${first}; fetch again`, {
+      objectId: first,
+    })
+  return { repository, head, graph, plan: await planFetch(graph, request), slice, cache }
+}
+
+/** The answer to `fetch` in version 2. */
+export async function* answerV2(fetch: PlannedFetch, request: FetchRequest): AsyncGenerator<Buffer, void> {
+  const { common } = fetch.plan
+  if (!request.isDone) {
+    yield packet('acknowledgments\n')
+    // The history is short. Every common commit tells enough.
+    const isReady = common.length > 0
+    yield Buffer.concat(common.map((id) => packet(`ACK ${id}\n`)))
+    if (!isReady) {
+      yield packet('NAK\n')
+      yield flushPacket
+      return
+    }
+    yield packet('ready\n')
+    yield delimiterPacket
+  }
+  const { shallow, unshallow } = fetch.plan
+  if (shallow.length + unshallow.length > 0 || request.depth > 0) {
+    yield packet('shallow-info\n')
+    yield shallowLines(fetch.plan)
+    yield delimiterPacket
+  }
+  yield packet('packfile\n')
+  yield* banded(packOf(fetch))
+}
+
+/** The answer in version 0. */
+export async function* answerV0(fetch: PlannedFetch, request: FetchRequest): AsyncGenerator<Buffer, void> {
+  const [first] = fetch.plan.common
+  if (request.depth > 0) {
+    yield shallowLines(fetch.plan)
+    yield flushPacket
+  }
+  if (!request.isDone && !request.asksCommon) return
+  yield packet(first === undefined ? 'NAK\n' : `ACK ${first}\n`)
+  if (!request.isDone) return
+  if (request.sideBand) yield* banded(packOf(fetch))
+  else yield* packOf(fetch)
+}
+
+function shallowLines({ shallow, unshallow }: FetchPlan): Buffer {
+  return Buffer.concat([
+    ...shallow.map((id) => packet(`shallow ${id}\n`)),
+    ...unshallow.map((id) => packet(`unshallow ${id}\n`)),
+  ])
+}
+
+async function* packOf(fetch: PlannedFetch): AsyncGenerator<Buffer, void> {
+  const oids = await objectsOf(fetch)
+  const { repository, head, slice, cache } = fetch
+  yield* streamPack({ objects: repository.objects, oids, format: formatOfHead(head), slice, cache })
+}
+
+/** The ids of all objects of the sent commits, without those that the client has at the same path. */
+async function objectsOf({
+  repository,
+  head,
+  graph,
+  plan,
+  slice,
+}: PlannedFetch): Promise<ReadonlySet<string>> {
+  const { objects } = repository
+  const send = new Set(plan.send)
+  const oids = new Set<string>(send)
+  const from = { objects, slice, format: formatOfHead(head) }
+  const [anyKnown] = plan.known
+  for (const id of plan.send) {
+    const { treeId, parents } = await graph.get(id)
+    const before = parents.find((parent) => send.has(parent) || plan.known.has(parent)) ?? anyKnown
+    const beforeTree = before === undefined ? undefined : (await graph.get(before)).treeId
+    for await (const { oid } of newObjects(from, treeId, beforeTree, (tree) => oids.has(tree))) {
+      oids.add(oid)
+      if (oids.size > gitLimits.objects)
+        throw new EngineError('GIT_TOO_LARGE', `the pack has over ${gitLimits.objects} objects`, {
+          limit: String(gitLimits.objects),
+        })
+    }
+  }
+  return oids
+}
+
+/** Pieces in the data band. An error goes to the error band, because the answer has begun. */
+async function* banded(pieces: AsyncGenerator<Buffer, void>): AsyncGenerator<Buffer, void> {
+  try {
+    for await (const piece of pieces) yield bandPackets(1, piece)
+  } catch (error) {
+    yield bandPackets(3, Buffer.from(`${textOf(error)}\n`))
+    throw error
+  }
+  yield flushPacket
+}

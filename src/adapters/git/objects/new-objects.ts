@@ -1,0 +1,72 @@
+import { EngineError, type GitObject, type TimeSlice } from '../../../engine/ports.js'
+import { emptyTreeId, type ObjectFormat } from './object-id.js'
+import { entryKind, parseTree, type RawEntry } from './raw-tree.js'
+
+export interface TreeObjects {
+  readonly objects: { get(oid: string): Promise<GitObject | undefined> }
+  readonly slice: TimeSlice
+  readonly format: ObjectFormat
+}
+
+/** A tree or a blob that another tree lacks at the same place. */
+export interface NewObject {
+  readonly oid: string
+  readonly type: 'tree' | 'blob'
+}
+
+/**
+ * Yields a tree and everything below it, without the entries that the tree before it has at the same place. Submodules
+ * are left out. Trees for which `isSkipped` is true are not read.
+ */
+export async function* newObjects(
+  from: TreeObjects,
+  treeId: string,
+  before: string | undefined,
+  isSkipped: (treeId: string) => boolean = () => false,
+): AsyncGenerator<NewObject, void> {
+  const unseen: [treeId: string, before: string | undefined][] = [[treeId, before]]
+  for (let pair = unseen.pop(); pair !== undefined; pair = unseen.pop()) {
+    const [id, old] = pair
+    if (id === old || isSkipped(id)) continue
+    const known = old === undefined ? undefined : await entriesOf(old, from)
+    yield { oid: id, type: 'tree' }
+    for (const [name, { mode, oid }] of await entriesOf(id, from)) {
+      const same = known?.get(name)
+      const kind = entryKind(mode)
+      if (same?.oid === oid || kind === 'gitlink') continue
+      if (kind === 'tree')
+        unseen.push([oid, same !== undefined && entryKind(same.mode) === 'tree' ? same.oid : undefined])
+      else yield { oid, type: 'blob' }
+      if (from.slice.over) await from.slice.next()
+    }
+  }
+}
+
+/** The entries of a tree by name. */
+export async function entriesOf(
+  treeId: string,
+  from: Pick<TreeObjects, 'objects' | 'format'>,
+): Promise<Map<string, RawEntry>> {
+  const { body } = await treeObject(treeId, from)
+  return new Map(parseTree(body, from.format).map((entry) => [entry.name, entry]))
+}
+
+/** Reads a tree. The empty one is not stored. */
+export async function treeObject(
+  treeId: string,
+  { objects, format }: Pick<TreeObjects, 'objects' | 'format'>,
+): Promise<GitObject> {
+  if (treeId === emptyTreeId(format)) return { oid: treeId, type: 'tree', body: new Uint8Array() }
+  return mustGet(treeId, 'tree', objects)
+}
+
+/** @throws {EngineError} GIT_CORRUPT when there is no such object of this type */
+export async function mustGet(
+  oid: string,
+  type: GitObject['type'],
+  objects: TreeObjects['objects'],
+): Promise<GitObject> {
+  const object = await objects.get(oid)
+  if (object?.type === type) return object
+  throw new EngineError('GIT_CORRUPT', `the ${type} ${oid}, which a commit of the session needs, is missing`)
+}

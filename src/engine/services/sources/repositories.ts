@@ -1,0 +1,439 @@
+import { EngineError } from '../../base/errors.js'
+import { whenLoaded } from '../../base/fault.js'
+import { KeyedMutex } from '../../base/keyed-mutex.js'
+import { limits } from '../../base/limits.js'
+import { parsePath } from '../../base/path.js'
+import { servedBranch } from '../../base/ref-names.js'
+import { ContentWriter } from '../../cas/content-writer.js'
+import type { BranchTip } from '../../records/branch-tip.js'
+import type { CheckpointRecord } from '../../records/checkpoint.js'
+import { eventTypes, type Redo } from '../../records/event.js'
+import { servedCommitKind, type ServedCommit } from '../../records/served-commit.js'
+import { branchTipsOf, type BranchTips } from '../../session/branch-tips.js'
+import { allCheckpoints } from '../../session/checkpoints.js'
+import type { Core } from '../../session/core.js'
+import { restoredEffects } from '../../session/edits/restored.js'
+import { namedRoot, openSession } from '../../session/history/replay.js'
+import { commitRecords, record } from '../../session/mutation-queue.js'
+import { checkNoConflicts, settled } from '../../session/status.js'
+import { onCurrent } from '../../session/table/current.js'
+import type { LiveSession } from '../../session/table/live.js'
+import { keys } from '../../storage/keys.js'
+import { FileNode, type Dir } from '../../tree/node.js'
+import { emptyRoot, Tree } from '../../tree/tree.js'
+import { baseOf, changesOf } from './commit-changes.js'
+import { withinDeadline } from './deadline.js'
+import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
+import type { CommitDescription, CommitReader, CommitRequest, Committer } from './git-ports.js'
+import { GitTreeBuilder } from './git-trees.js'
+import type {
+  CheckpointCommit,
+  RepositoryHead,
+  RepositoryObjects,
+  RepositoryPush,
+} from './repository-ports.js'
+
+/** The author of commits that no principal has made. */
+const author = { name: 'forkspace', email: 'forkspace@localhost' }
+
+/** A state, and the commit that has it. */
+interface Served extends Omit<ServedCommit, 'root'> {
+  readonly tree: Dir
+}
+
+/** The state of a session between two of its changes. */
+interface State {
+  readonly live: LiveSession
+  readonly seq: number
+  readonly root: Dir
+}
+
+/** The state that a client saw, and its commit. */
+interface Seen {
+  readonly state: State
+  readonly served: Served | undefined
+}
+
+/** A push whose objects are stored. */
+interface ReadPush extends Seen {
+  readonly after: Dir
+  readonly commitId: string
+}
+
+/**
+ * Serves the states of sessions as git commits.
+ *
+ * The newest state is a commit that builds on the last one that was served, so a later fetch is a fast-forward. If the
+ * files have not changed since, it is that commit itself. Commits of the session are part of this history.
+ */
+export class Repositories {
+  readonly #committer: () => Promise<Committer>
+  readonly #reader: () => Promise<CommitReader>
+  readonly #gitObjects: MemoryGitObjects | undefined
+  readonly #deadlineMs: number
+  /** The last served commit of each session in memory. Without a durable store, only this holds its tree. */
+  readonly #served = new WeakMap<LiveSession, Served>()
+  /** One served commit of a session at a time, because each is the parent of the next. */
+  readonly #mutex = new KeyedMutex()
+
+  constructor(ports: {
+    deadlineMs: number
+    committer: () => Promise<Committer>
+    reader: () => Promise<CommitReader>
+    gitObjects: MemoryGitObjects | undefined
+  }) {
+    this.#deadlineMs = ports.deadlineMs
+    this.#committer = ports.committer
+    this.#reader = ports.reader
+    this.#gitObjects = ports.gitObjects
+  }
+
+  objects(core: Core): RepositoryObjects {
+    return this.#writableObjects(core).objects
+  }
+
+  /** The commit of the newest state. It is created if the files have changed since the last one. */
+  head(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<RepositoryHead> {
+    return this.#inTurn(id, signal, async (within) => {
+      const state = await this.#newest(core, id)
+      using _ = core.pins.pin({ roots: [state.root] })
+      return headOf(await this.#serve(core, state, within))
+    })
+  }
+
+  /** The commit that was served last, or else that of the newest state. */
+  async served(core: Core, live: LiveSession, signal?: AbortSignal): Promise<RepositoryHead> {
+    const last = await this.#last(core, live)
+    return last === undefined ? this.head(core, live, signal) : headOf(last)
+  }
+
+  /** The commits of the newest checkpoints, in order of creation. Each builds on the imported commit alone. */
+  checkpoints(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<CheckpointCommit[]> {
+    return this.#inTurn(id, signal, async (within) => {
+      const state = await this.#newest(core, id)
+      using _ = core.pins.pin({ roots: [state.root] })
+      const { live } = state
+      const served = await this.#serve(core, state, within)
+      const all = await whenLoaded(() => allCheckpoints(core, live))
+      const commits: CheckpointCommit[] = []
+      for (const checkpoint of all.slice(-limits.servedCheckpoints)) {
+        const commitId = await this.#checkpoint(core, live, checkpoint, {
+          base: served?.base ?? '',
+          signal: within,
+        })
+        commits.push({ checkpointId: checkpoint.id, label: checkpoint.label, commitId })
+      }
+      return commits
+    })
+  }
+
+  /**
+   * Applies a push as one event.
+   *
+   * @throws {EngineError} BRANCH_MOVED when the client has not seen the newest state.
+   */
+  push(core: Core, { id }: LiveSession, push: RepositoryPush): Promise<void> {
+    return this.#within('push', push.signal, async (signal) => {
+      using writes = core.pins.pin({ writesSince: 'now' })
+      void writes
+      const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal))
+      using _ = pin
+      checkNoConflicts(state.live)
+      const head = headOf(served)
+      if (head.commitId !== push.expected) throw moved(push.expected, head.commitId)
+      const { objects, writer } = this.#writableObjects(core)
+      const trees = new GitTreeBuilder(core, objects, writer, state.root)
+      // Fetches do not wait for it, because the client may take its time.
+      await push.read({ head, objects, sink: trees, signal })
+      await objects.flush()
+      const after = await trees.build()
+      using held = core.pins.pin({ roots: [after] })
+      void held
+      signal.throwIfAborted()
+      await this.#mutex.run(id, () => this.#apply(core, { state, served, after, commitId: push.commitId }))
+    })
+  }
+
+  /** The newest state with its commit, pinned for a push. */
+  async #seen(core: Core, id: string, signal: AbortSignal): Promise<Seen & { readonly pin: Disposable }> {
+    const state = await this.#newest(core, id)
+    const pin = core.pins.pin({ roots: [state.root] })
+    try {
+      return { state, served: await this.#serve(core, state, signal), pin }
+    } catch (error) {
+      pin[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  async #apply(core: Core, { state, served, after, commitId }: ReadPush): Promise<void> {
+    const newest = await this.#last(core, (await this.#newest(core, state.live.id)).live)
+    if (newest?.commitId !== served?.commitId) throw moved(served?.commitId ?? null, newest?.commitId ?? null)
+    const redo = await keepingAttributes(
+      core,
+      state.root,
+      await restoredEffects(core, { before: state.root, after, paths: undefined }),
+    )
+    const paths = [...new Set(redo.map(([, path]) => String(path)))]
+    // It differs from the new state in attributes that git does not have.
+    const root = await core.roots.save(after)
+    const base = served?.base ?? ''
+    await onCurrent(core, state.live.id, (live) => {
+      if (!isStill(live, state)) throw moved(served?.commitId ?? null, null)
+      const seq = live.seq + 1
+      const kept: ServedCommit = { commitId, seq, base, root }
+      const tip: BranchTip = { commitId, seq }
+      const committed = record(core, live, {
+        type: eventTypes.commit,
+        details: {
+          commitId,
+          branchName: servedBranch,
+          operationCount: paths.length,
+          paths: paths.slice(0, limits.pathsInDetails),
+        },
+        redo,
+        put: [
+          [keys.servedCommit(live.id), kept],
+          [keys.branchTip(live.id, ''), tip],
+        ],
+        session: settled(live),
+      })
+      live.branchTips?.set('', tip)
+      this.#served.set(live, { commitId, seq, base, tree: after })
+      return committed
+    })
+  }
+
+  /** Runs work on the served commits of a session, one at a time, because each is the parent of the next. */
+  #inTurn<T>(
+    id: string,
+    signal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#within('commit', signal, (within) => this.#mutex.run(id, () => work(within)))
+  }
+
+  #within<T>(
+    what: string,
+    signal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return withinDeadline({ deadlineMs: this.#deadlineMs, what }, [signal], work)
+  }
+
+  /** The session with its newest state, which is stored. */
+  async #newest(core: Core, sessionId: string): Promise<State> {
+    const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
+    if (live.tail !== undefined) await live.tail
+    const state = { live, seq: live.seq, root: live.tree.freeze() }
+    using _ = core.pins.pin({ roots: [state.root] })
+    await live.acknowledged
+    return state
+  }
+
+  /** The commit of a state, which is stored. Undefined if there are no files and no commits. */
+  async #serve(core: Core, state: State, signal: AbortSignal): Promise<Served | undefined> {
+    const { live, seq, root } = state
+    const last = await this.#last(core, live)
+    if (last?.seq === seq) return last
+    const own = newestTip(await branchTipsOf(core, live), last?.seq)
+    const imported = live.record.baseline.revision?.git
+    const base = last?.base ?? imported?.commitId ?? ''
+    const before = last?.commitId ?? (base === '' ? undefined : base)
+    const parents = await this.#parents(core, { before, own, base })
+    if (parents.length === 0 && !(await hasFiles(core, root))) return undefined
+    using _ = core.pins.pin({ writesSince: 'now', roots: [root] })
+    const commitId = await this.#commit(core, {
+      parents,
+      baseTree: last === undefined ? (imported?.treeId ?? null) : await this.#treeOf(core, last.commitId),
+      changes: changesOf(core, last?.tree ?? baseOf(core, live), root),
+      message: `Changes up to event ${seq}`,
+      atMs: live.lastEventAt,
+      signal,
+    })
+    const served = { commitId, seq, base, tree: root }
+    if (commitId === last?.commitId) {
+      this.#served.set(live, served)
+      return served
+    }
+    const kept: ServedCommit = { commitId, seq, base, root: await core.roots.save(root) }
+    await onCurrent(core, live.id, (current) => {
+      this.#served.set(current, served)
+      return commitRecords(core, current, { put: [[keys.servedCommit(live.id), kept]] })
+    })
+    return served
+  }
+
+  /** The commit that was served last. */
+  async #last(core: Core, live: LiveSession): Promise<Served | undefined> {
+    const known = this.#served.get(live)
+    if (known !== undefined) return known
+    const json = await core.store.get(keys.servedCommit(live.id))
+    if (json === undefined) return undefined
+    const { root, ...kept } = servedCommitKind.parse(json)
+    if (root === undefined) return undefined
+    const served = { ...kept, tree: core.roots.load(root) }
+    this.#served.set(live, served)
+    return served
+  }
+
+  /**
+   * The parents of the next served commit: the last one, and the session's own newest commit, unless one of them builds
+   * on the other.
+   */
+  async #parents(
+    core: Core,
+    {
+      before,
+      own,
+      base,
+    }: { readonly before: string | undefined; readonly own: string | undefined; readonly base: string },
+  ): Promise<readonly string[]> {
+    if (own === undefined || own === before) return before === undefined ? [] : [before]
+    if (before === undefined) return [own]
+    const served = await this.#ancestors(core, before, base)
+    if (served.has(own)) return [before]
+    for (let id: string | undefined = own; id !== undefined;) {
+      if (id === before) return [own]
+      if (served.has(id)) return [before, own]
+      id = (await this.#find(core, id))?.parentIds[0]
+    }
+    // A rebase has moved the session to another imported commit, whose parents the engine does not have.
+    return [before]
+  }
+
+  /** A commit with its ancestors, without those of `base`. */
+  async #ancestors(core: Core, commitId: string, base: string): Promise<ReadonlySet<string>> {
+    const found = new Set([commitId])
+    for (const id of found) {
+      const parents = id === base ? [] : ((await this.#find(core, id))?.parentIds ?? [])
+      for (const parent of parents) found.add(parent)
+    }
+    return found
+  }
+
+  async #find(core: Core, commitId: string): Promise<CommitDescription | undefined> {
+    return (await this.#reader()).describe(commitId, this.#writableObjects(core).objects)
+  }
+
+  async #treeOf(core: Core, commitId: string): Promise<string> {
+    const commit = await this.#find(core, commitId)
+    if (commit !== undefined) return commit.treeId
+    throw new EngineError('GIT_CORRUPT', `the commit ${commitId}, which the session serves, is missing`)
+  }
+
+  async #checkpoint(
+    core: Core,
+    live: LiveSession,
+    { id, seq, label, createdAt }: CheckpointRecord,
+    { base, signal }: { readonly base: string; readonly signal: AbortSignal },
+  ): Promise<string> {
+    const key = keys.servedCommit(live.id, id)
+    const json = await core.store.get(key)
+    if (json !== undefined) return servedCommitKind.parse(json).commitId
+    const root = await namedRoot(core, live, seq)
+    using _ = core.pins.pin({ writesSince: 'now', roots: [root] })
+    const commitId = await this.#commit(core, {
+      parents: base === '' ? [] : [base],
+      baseTree: live.record.baseline.revision?.git?.treeId ?? null,
+      changes: changesOf(core, baseOf(core, live), root),
+      message: `Checkpoint ${label === '' ? id : label}`,
+      atMs: createdAt,
+      signal,
+    })
+    const kept: ServedCommit = { commitId, seq, base }
+    await onCurrent(core, live.id, (current) => commitRecords(core, current, { put: [[key, kept]] }))
+    return commitId
+  }
+
+  /** Creates a commit, or returns the only parent if that has the same files. */
+  async #commit(
+    core: Core,
+    {
+      parents,
+      atMs,
+      ...request
+    }: Pick<CommitRequest, 'baseTree' | 'changes' | 'message' | 'signal'> & {
+      readonly parents: readonly string[]
+      readonly atMs: number
+    },
+  ): Promise<string> {
+    const [parent, otherParent] = parents
+    const committer = await this.#committer()
+    const { commitId } = await committer.commit({
+      ...request,
+      parent: parent ?? null,
+      ...(otherParent !== undefined && { otherParent }),
+      ...(parent !== undefined && otherParent === undefined && { existing: parent }),
+      author,
+      timestampSeconds: Math.floor(atMs / 1000),
+      objects: this.#writableObjects(core).objects,
+      unsigned: true,
+    })
+    return commitId
+  }
+
+  #writableObjects(core: Core): { readonly objects: GitObjectStore; readonly writer: ContentWriter } {
+    const writer = new ContentWriter(core)
+    return { objects: new GitObjectStore(core, writer, this.#gitObjects), writer }
+  }
+}
+
+function headOf(served: Served | undefined): RepositoryHead {
+  const base = served === undefined || served.base === '' ? null : served.base
+  return { commitId: served?.commitId ?? null, base }
+}
+
+/** The session's newest own commit since an event. */
+function newestTip(tips: BranchTips, since: number | undefined): string | undefined {
+  let newest: BranchTip | undefined
+  for (const tip of tips.values()) {
+    const { commitId, seq = 0 } = tip
+    if (commitId === '' || (since !== undefined && seq <= since)) continue
+    if (newest === undefined || seq > (newest.seq ?? 0)) newest = tip
+  }
+  return newest?.commitId
+}
+
+/** Whether the session still has the same files and commits. Other events may have followed. */
+function isStill(live: LiveSession, { seq, root }: State): boolean {
+  if (live.seq === seq) return true
+  const { branchTips } = live
+  return live.tree.freeze() === root && branchTips !== undefined && newestTip(branchTips, seq) === undefined
+}
+
+async function hasFiles(core: Core, root: Dir): Promise<boolean> {
+  const empty = emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
+  for await (const _ of changesOf(core, empty, root)) return true
+  return false
+}
+
+/**
+ * The effects of a push without those on attributes that git does not have: files that stay keep their extended
+ * attributes, and their permission bits except for the execute bits.
+ */
+async function keepingAttributes(core: Core, root: Dir, redo: readonly Redo[]): Promise<Redo[]> {
+  const tree = new Tree(root, core.loader)
+  const made = new Set<unknown>()
+  const kept: Redo[] = []
+  for (const effect of redo) {
+    const [letter, path] = effect
+    if (letter === 'w' || letter === 'd') made.add(path)
+    const isOfAttributes = (letter === 'c' || letter === 'x') && typeof path === 'string' && !made.has(path)
+    const node = isOfAttributes ? await whenLoaded(() => tree.find(parsePath(path))) : undefined
+    if (!(node instanceof FileNode)) kept.push(effect)
+    else if (letter === 'c') {
+      const mode = (effect[2] & 0o111) !== 0 ? node.mode | ((node.mode & 0o444) >> 2) : node.mode & ~0o111
+      if (((node.mode ^ effect[2]) & 0o111) !== 0) kept.push(['c', path, mode])
+    }
+  }
+  return kept
+}
+
+function moved(expected: string | null, actual: string | null): EngineError {
+  return new EngineError(
+    'BRANCH_MOVED',
+    'the session has changed since the last fetch; fetch first, then merge or rebase, and push again',
+    { branch: servedBranch, expectedOid: expected ?? '', actualOid: actual ?? '' },
+  )
+}

@@ -1,0 +1,566 @@
+/** Requests that break the protocol of git. Each gets an answer with a code, and changes nothing. */
+import { connect } from 'node:net'
+import { deflateSync, gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { staticTokens } from '../../src/adapters/http/index.js'
+import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
+import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { GitWorld, gitCaller, gitToken } from '../support/git-world.js'
+import { hostilePacks } from '../support/hostile-packs.js'
+import { isLong } from '../support/seed.js'
+import { commitBody, idOf, makeDelta, idDelta, plainEntry, rawPack, treeBody } from '../support/raw-pack.js'
+
+const zero = '0'.repeat(40)
+const other = '1'.repeat(40)
+
+function line(text: string): string {
+  return `${(Buffer.byteLength(text) + 4).toString(16).padStart(4, '0')}${text}`
+}
+
+let engine: Engine
+let world: GitWorld
+let session: Session
+let head: string
+
+beforeAll(async () => {
+  engine = await openEngine()
+  const authenticate = staticTokens({
+    [gitToken]: gitCaller,
+    stranger: { tenant: 'other', principal: 'eve' },
+  })
+  world = await GitWorld.open(engine, { authenticate, limits: { stalledUploadMs: 300 } })
+  session = await engine.sessions.create({ files: { '/a.txt': 'one\n' } })
+  head = (await refs()).slice(4, 44)
+})
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await engine.close()
+})
+
+interface Asked {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+}
+
+async function ask(
+  path: string,
+  { method = 'GET', headers = {}, body }: Asked = {},
+): Promise<[number, string]> {
+  const response = await fetch(`${world.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${gitToken}`, ...headers },
+    ...(body !== undefined && { body: Buffer.from(body) }),
+  })
+  return [response.status, await response.text()]
+}
+
+async function refs(): Promise<string> {
+  const [, text] = await v2(line('command=ls-refs') + '0001' + line('ref-prefix refs/heads/') + '0000')
+  return text
+}
+
+const v2 = (
+  body: string | Uint8Array,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<[number, string]> => upload(body, { 'git-protocol': 'version=2', ...headers })
+
+function upload(
+  body: string | Uint8Array,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<[number, string]> {
+  return ask(`/sessions/${session.id}.git/git-upload-pack`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-git-upload-pack-request', ...headers },
+    body,
+  })
+}
+
+function push(body: string | Uint8Array, to: Pick<Session, 'id'> = session): Promise<[number, string]> {
+  return ask(`/sessions/${to.id}.git/git-receive-pack`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-git-receive-pack-request' },
+    body,
+  })
+}
+
+function pushOf(commitId: string, pack: Uint8Array, oldId = head): Buffer {
+  const command = line(`${oldId} ${commitId} refs/heads/main\0report-status`)
+  return Buffer.concat([Buffer.from(`${command}0000`), pack])
+}
+
+const fetching = (...lines: readonly string[]): string =>
+  `${line('command=fetch')}0001${lines.map(line).join('')}0000`
+
+describe('a path', () => {
+  const root = (): string => `/sessions/${session.id}.git`
+  test.each<[string, () => string, Asked, number, RegExp]>([
+    [
+      'of no session',
+      () => '/sessions/none.git/info/refs?service=git-upload-pack',
+      {},
+      404,
+      /SESSION_NOT_FOUND/,
+    ],
+    ['with dots', () => '/sessions/%2e%2e/x.git/info/refs?service=git-upload-pack', {}, 404, /NOT_FOUND/],
+    [
+      'with an encoded slash',
+      () => '/sessions/a%2Fb.git/info/refs?service=git-upload-pack',
+      {},
+      404,
+      /NOT_FOUND/,
+    ],
+    ['with a NUL', () => '/sessions/a%00b.git/info/refs?service=git-upload-pack', {}, 404, /NOT_FOUND/],
+    ['that is long', () => `/sessions/${'a'.repeat(5000)}.git/info/refs`, {}, 404, /NOT_FOUND/],
+    ['of a file of the repository', () => `${root()}/objects/info/packs`, {}, 404, /NOT_FOUND/],
+    ['of HEAD, as dumb clients ask', () => `${root()}/HEAD`, {}, 404, /NOT_FOUND/],
+    ['without a service', () => `${root()}/info/refs`, {}, 400, /smart protocol/],
+    ['with another service', () => `${root()}/info/refs?service=git-upload-archive`, {}, 400, /service/],
+    [
+      'with a posted start',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { method: 'POST' },
+      405,
+      /GET/,
+    ],
+    ['with a fetch by GET', () => `${root()}/git-upload-pack`, {}, 405, /POST/],
+    [
+      'without a token',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { headers: { authorization: '' } },
+      401,
+      /UNAUTHENTICATED/,
+    ],
+    [
+      'with a wrong password',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { headers: { authorization: `Basic ${btoa('git:wrong')}` } },
+      401,
+      /UNAUTHENTICATED/,
+    ],
+    [
+      'with damaged credentials',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { headers: { authorization: 'Basic !!!' } },
+      401,
+      /UNAUTHENTICATED/,
+    ],
+    [
+      'of another tenant',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { headers: { authorization: 'Bearer stranger' } },
+      404,
+      /SESSION_NOT_FOUND/,
+    ],
+    [
+      'from a web page',
+      () => `${root()}/info/refs?service=git-upload-pack`,
+      { headers: { origin: 'https://evil.example' } },
+      403,
+      /ORIGIN/,
+    ],
+  ])('%s is answered', async (_what, path, asked, status, text) => {
+    expect(await ask(path(), asked)).toEqual([status, expect.stringMatching(text)])
+  })
+
+  test('of a session accepts the token as password and as user name', async () => {
+    for (const credentials of [`git:${gitToken}`, `${gitToken}:`])
+      expect(
+        await ask(`/sessions/${session.id}.git/info/refs?service=git-upload-pack`, {
+          headers: { authorization: `Basic ${btoa(credentials)}` },
+        }),
+      ).toEqual([200, expect.stringContaining(head)])
+  })
+
+  test('asks for Basic credentials', async () => {
+    const response = await fetch(`${world.url}/sessions/x.git/info/refs?service=git-upload-pack`)
+    expect([response.status, response.headers.get('www-authenticate')]).toEqual([
+      401,
+      'Basic realm="forkspace", charset="UTF-8"',
+    ])
+  })
+})
+
+describe('a fetch', () => {
+  const bomb = gzipSync(Buffer.alloc(64 * 2 ** 20))
+  test.each<[string, string | Uint8Array, number, RegExp, Readonly<Record<string, string>>?]>([
+    ['without packets', 'hello', 400, /packets/],
+    ['with an odd length', '0003', 400, /packets/],
+    ['with a length that is no number', 'zzzz', 400, /packets/],
+    ['with a length beyond its end', 'ffff1234', 400, /packets/],
+    ['that is cut off', line('command=fetch'), 400, /cut off/],
+    ['that is cut off later', `${line('command=fetch')}0001${line('done')}`, 400, /cut off/],
+    ['with a delimiter first', '0001', 400, /not a command/],
+    ['with another command', `${line('command=push')}0000`, 400, /not a command/],
+    ['without a commit', fetching('done'), 400, /wants no commit/],
+    ['of no id', fetching('want HEAD', 'done'), 400, /not the id/],
+    [
+      'of an unknown commit',
+      fetching(`want ${other}`, 'done'),
+      200,
+      /ERR .*has no commit.*GIT_REF_NOT_FOUND/,
+    ],
+    ['with ids of another form', fetching(`want ${'a'.repeat(64)}`, 'done'), 200, /GIT_REF_NOT_FOUND/],
+    ['with an unknown argument', fetching(`want ${other}`, 'filter blob:none'), 400, /not supported/],
+    ['with a depth of 0', fetching(`want ${other}`, 'deepen 0'), 400, /not a depth/],
+    ['with a negative depth', fetching(`want ${other}`, 'deepen -1'), 400, /not a depth/],
+    ['with a depth in words', fetching(`want ${other}`, 'deepen all'), 400, /not a depth/],
+    ['by time', fetching(`want ${other}`, 'deepen-since 1'), 400, /not supported/],
+    [
+      'of another hash function',
+      `${line('command=fetch')}${line('object-format=sha256')}0001${line('done')}0000`,
+      400,
+      /ids of sha1/,
+    ],
+    [
+      'of too many commits',
+      fetching(
+        ...Array.from(
+          { length: gitServerLimits.wants + 1 },
+          (_, at) => `want ${at.toString(16).padStart(40, '0')}`,
+        ),
+      ),
+      400,
+      /over 4096 ids/,
+    ],
+    [
+      'with too many known commits',
+      fetching(
+        ...Array.from(
+          { length: gitServerLimits.haves + 1 },
+          (_, at) => `have ${at.toString(16).padStart(40, '0')}`,
+        ),
+      ),
+      400,
+      /over 65536 ids/,
+    ],
+    [
+      'with too many prefixes',
+      `${line('command=ls-refs')}0001${line('ref-prefix a').repeat(gitServerLimits.refPrefixes + 1)}0000`,
+      400,
+      /too many prefixes/,
+    ],
+    [
+      'that is too long',
+      gzipSync(`${line('command=fetch')}0001${line(`have ${other}`).repeat(180_000)}0000`),
+      413,
+      /BODY_TOO_LARGE/,
+      { 'content-encoding': 'gzip' },
+    ],
+    [
+      'with another content type',
+      fetching('done'),
+      415,
+      /content-type/,
+      { 'content-type': 'application/json' },
+    ],
+    ['with another encoding', fetching('done'), 415, /content-encoding/, { 'content-encoding': 'br' }],
+    ['with damaged gzip', 'hello', 400, /not valid gzip/, { 'content-encoding': 'gzip' }],
+    [
+      'with gzip that is cut off',
+      gzipSync(fetching('done')).subarray(0, 20),
+      400,
+      /not valid gzip/,
+      { 'content-encoding': 'gzip' },
+    ],
+    ['that expands without end', bomb, 400, /packets/, { 'content-encoding': 'gzip' }],
+    [
+      'that expands to flushes without end',
+      gzipSync(
+        Buffer.concat([
+          Buffer.from(`${line('command=ls-refs')}0001`),
+          Buffer.alloc(32 * 2 ** 20, '000csymrefs\n'),
+        ]),
+      ),
+      400,
+      /too many prefixes/,
+      { 'content-encoding': 'gzip' },
+    ],
+  ])('%s is answered', async (_what, body, status, text, headers = {}) => {
+    expect(await v2(body, headers)).toEqual([status, expect.stringMatching(text)])
+  })
+
+  test.each<[string, string, number, RegExp]>([
+    ['without a commit', `0000`, 200, /^$/],
+    ['with nothing', ``, 400, /wants no commit/],
+    ['with only known commits', `${line(`have ${other}`)}0000`, 400, /wants no commit/],
+    [
+      'of an unknown commit',
+      `${line(`want ${other} side-band-64k`)}0000${line('done')}`,
+      200,
+      /GIT_REF_NOT_FOUND/,
+    ],
+    ['with an unknown word', `${line('hello')}0000`, 400, /not supported/],
+    ['of another hash function', `${line(`want ${other} object-format=sha256`)}0000`, 400, /ids of sha1/],
+    ['with a delimiter', `${line(`want ${other}`)}0001`, 400, /packets/],
+  ])('in version 0 %s is answered', async (_what, body, status, text) => {
+    expect(await upload(body)).toEqual([status, expect.stringMatching(text)])
+  })
+
+  test('of a file or tree is refused', async () => {
+    for (const id of [idOf('blob', Buffer.from('one\n')), idOf('tree', Buffer.alloc(0))])
+      expect(await v2(fetching(`want ${id}`, 'done'))).toEqual([
+        200,
+        expect.stringMatching(/GIT_REF_NOT_FOUND/),
+      ])
+  })
+
+  test('of a commit of another session is refused', async () => {
+    const secret = await engine.sessions.create({ files: { '/secret': 'secret' } })
+    const { commitId } = await secret.commit({ message: 'secret' })
+    expect(await v2(fetching(`want ${commitId}`, 'done'))).toEqual([
+      200,
+      expect.stringMatching(/GIT_REF_NOT_FOUND/),
+    ])
+  })
+
+  test('whose body does not arrive is ended', async () => {
+    const socket = connect(world.port, '127.0.0.1')
+    socket.write(
+      `POST /sessions/${session.id}.git/git-upload-pack HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${gitToken}\r\n` +
+        'content-type: application/x-git-upload-pack-request\r\ncontent-length: 100\r\n\r\n0014command',
+    )
+    const answer = await new Promise<string>((resolve) => {
+      socket.once('data', (data: Buffer) => resolve(data.toString()))
+    })
+    socket.destroy()
+    expect(answer).toMatch(/^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
+  })
+})
+
+describe('a push', () => {
+  const blob = Buffer.from('pushed\n')
+  const tree = treeBody([['100644', 'a.txt', idOf('blob', blob)]])
+  const commitOn = (parent: string, treeId = idOf('tree', tree)): Buffer =>
+    Buffer.from(commitBody(treeId).toString().replace('\nauthor', `\nparent ${parent}\nauthor`))
+  const whole = (commit: Buffer): Buffer =>
+    rawPack([plainEntry('blob', blob), plainEntry('tree', tree), plainEntry('commit', commit)])
+
+  test.each<[string, () => string | Uint8Array, number, RegExp]>([
+    ['of nothing', () => '0000', 200, /^$/],
+    ['without packets', () => 'hello', 400, /packets/],
+    ['that is cut off', () => line(`${zero} ${other} refs/heads/main`), 400, /cut off/],
+    ['of no ids', () => `${line('a b refs/heads/main')}0000`, 400, /wrong form/],
+    ['of a ref with a space', () => `${line(`${head} ${other} refs/heads/a b`)}0000`, 400, /wrong form/],
+    [
+      'of longer ids',
+      () => `${line(`${'0'.repeat(64)} ${'1'.repeat(64)} refs/heads/main`)}0000`,
+      400,
+      /ids of sha1/,
+    ],
+    [
+      'of too many refs',
+      () => `${line(`${head} ${other} refs/heads/main`).repeat(gitServerLimits.commands + 1)}0000`,
+      400,
+      /too many/,
+    ],
+    [
+      'of another branch',
+      () => `${line(`${zero} ${other} refs/heads/x\0report-status`)}0000`,
+      200,
+      /ng refs\/heads\/x .*main alone/,
+    ],
+    [
+      'of a checkpoint',
+      () => `${line(`${zero} ${other} refs/checkpoints/x\0report-status`)}0000`,
+      200,
+      /main alone/,
+    ],
+    ['of HEAD', () => `${line(`${head} ${other} HEAD\0report-status`)}0000`, 200, /ng HEAD .*main alone/],
+    ['that deletes the branch', () => pushOf(zero, Buffer.alloc(0)), 200, /cannot be deleted/],
+    ['from another state', () => pushOf(other, rawPack([]), other), 200, /fetch first.*BRANCH_MOVED/],
+    ['from no state', () => pushOf(other, rawPack([]), zero), 200, /fetch first.*BRANCH_MOVED/],
+    ['without its commit', () => pushOf(other, rawPack([])), 200, /no such commit.*GIT_CORRUPT/],
+    ['without a pack', () => pushOf(other, Buffer.alloc(0)), 200, /GIT_CORRUPT/],
+    [
+      'with bytes that are no pack',
+      () => pushOf(other, Buffer.from('hello, this is no pack')),
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'with a pack that is cut off',
+      () => pushOf(other, whole(commitOn(head)).subarray(0, 60)),
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'with a pack that has a wrong checksum',
+      () => pushOf(other, Buffer.concat([whole(commitOn(head)).subarray(0, -1), Buffer.of(0)])),
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'with more than a pack',
+      () => pushOf(other, Buffer.concat([rawPack([]), Buffer.from('more')])),
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'with a count that is too large',
+      () => pushOf(other, rawPack([], 'sha1', 0xffffffff)),
+      200,
+      /GIT_TOO_LARGE/,
+    ],
+    [
+      'with a delta without a base',
+      () => pushOf(other, rawPack([idDelta('2'.repeat(40), makeDelta(5, 5, [Buffer.from('hello')]))])),
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'of a commit that does not build on the head',
+      () => {
+        const commit = commitBody(idOf('tree', tree))
+        return pushOf(idOf('commit', commit), whole(commit))
+      },
+      200,
+      /non-fast-forward.*BRANCH_MOVED/,
+    ],
+    ['of the head itself', () => pushOf(head, rawPack([])), 200, /BRANCH_MOVED/],
+    [
+      'of a commit with an unknown parent',
+      () => {
+        const commit = commitOn('3'.repeat(40))
+        return pushOf(idOf('commit', commit), whole(commit))
+      },
+      200,
+      /whose history neither.*GIT_PUSH_REJECTED/,
+    ],
+    [
+      'of a commit without its tree',
+      () => {
+        const commit = commitOn(head, '4'.repeat(40))
+        return pushOf(idOf('commit', commit), rawPack([plainEntry('commit', commit)]))
+      },
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'of a commit without its file',
+      () => {
+        const lone = treeBody([['100644', 'a', '5'.repeat(40)]])
+        const commit = commitOn(head, idOf('tree', lone))
+        return pushOf(
+          idOf('commit', commit),
+          rawPack([plainEntry('tree', lone), plainEntry('commit', commit)]),
+        )
+      },
+      200,
+      /no such blob.*GIT_CORRUPT/,
+    ],
+    [
+      'of a commit whose file is a tree',
+      () => {
+        const wrong = treeBody([['100644', 'a', idOf('tree', tree)]])
+        const commit = commitOn(head, idOf('tree', wrong))
+        const entries = [
+          plainEntry('blob', blob),
+          plainEntry('tree', tree),
+          plainEntry('tree', wrong),
+          plainEntry('commit', commit),
+        ]
+        return pushOf(idOf('commit', commit), rawPack(entries))
+      },
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'of an unknown mode',
+      () => {
+        const odd = treeBody([['777', 'a', idOf('blob', blob)]])
+        const commit = commitOn(head, idOf('tree', odd))
+        const entries = [plainEntry('blob', blob), plainEntry('tree', odd), plainEntry('commit', commit)]
+        return pushOf(idOf('commit', commit), rawPack(entries))
+      },
+      200,
+      /GIT_CORRUPT/,
+    ],
+    [
+      'of a file in the place of a commit',
+      () => pushOf(idOf('blob', blob), rawPack([plainEntry('blob', blob)])),
+      200,
+      /no such commit/,
+    ],
+    [
+      'of a path that leaves its directory',
+      () => {
+        const up = treeBody([['40000', '..', idOf('tree', tree)]])
+        const commit = commitOn(head, idOf('tree', up))
+        const entries = [
+          plainEntry('blob', blob),
+          plainEntry('tree', tree),
+          plainEntry('tree', up),
+          plainEntry('commit', commit),
+        ]
+        return pushOf(idOf('commit', commit), rawPack(entries))
+      },
+      200,
+      /GIT_UNSAFE_PATH/,
+    ],
+    [
+      'of a name with a slash',
+      () => {
+        const odd = treeBody([['100644', 'a/b', idOf('blob', blob)]])
+        const commit = commitOn(head, idOf('tree', odd))
+        const entries = [plainEntry('blob', blob), plainEntry('tree', odd), plainEntry('commit', commit)]
+        return pushOf(idOf('commit', commit), rawPack(entries))
+      },
+      200,
+      /GIT_UNSAFE_PATH/,
+    ],
+    [
+      'of a lying size',
+      () => pushOf(other, rawPack([plainEntry('blob', blob, { size: 3, deflated: deflateSync(blob) })])),
+      200,
+      /GIT_CORRUPT/,
+    ],
+  ])('%s is answered', async (_what, body, status, text) => {
+    const { events } = await session.events.list()
+    expect(await push(body())).toEqual([status, expect.stringMatching(text)])
+    expect((await session.events.list()).events).toEqual(events)
+    expect((await refs()).slice(4, 44)).toBe(head)
+  })
+
+  /** These take seconds, as in an import. */
+  const slow = [
+    'trees that fan out',
+    'many large blobs of little',
+    'one huge blob in a small pack',
+    'very deep trees',
+    'many large results of small deltas',
+    'a result that doubles with each delta',
+    'many small results of one large base',
+  ]
+  const packs = Object.entries(hostilePacks).filter(([name]) => isLong || !slow.includes(name))
+  test.each(packs)('of %s is rejected', async (_name, make) => {
+    const empty = await engine.sessions.create()
+    const { pack, want } = make('sha1')
+    const [status, text] = await push(pushOf(want, pack, zero), empty)
+    expect([status, text]).toEqual([200, expect.stringMatching(/ng refs\/heads\/main .*\(GIT_[A-Z_]+\)/)])
+    expect(await empty.fs.promises.readdir('/')).toEqual([])
+  })
+
+  test('whose client leaves changes nothing', async () => {
+    const { events } = await session.events.list()
+    const commit = commitOn(head)
+    const body = pushOf(idOf('commit', commit), whole(commit))
+    const socket = connect(world.port, '127.0.0.1')
+    socket.write(
+      `POST /sessions/${session.id}.git/git-receive-pack HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${gitToken}\r\n` +
+        `content-type: application/x-git-receive-pack-request\r\ncontent-length: ${body.length}\r\n\r\n`,
+    )
+    socket.write(body.subarray(0, -30))
+    await new Promise((resolve) => socket.once('connect', resolve))
+    socket.destroy()
+    expect(await push(pushOf(other, rawPack([])))).toEqual([200, expect.stringMatching(/no such commit/)])
+    expect((await session.events.list()).events).toEqual(events)
+  })
+
+  test('is refused without the option push', async () => {
+    await using closed = await GitWorld.open(engine, { push: false })
+    const path = `/sessions/${session.id}.git/info/refs?service=git-receive-pack`
+    const response = await fetch(`${closed.url}${path}`, { headers: { authorization: `Bearer ${gitToken}` } })
+    expect([response.status, await response.text()]).toEqual([403, expect.stringMatching(/takes no pushes/)])
+  })
+})
