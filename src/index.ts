@@ -562,6 +562,8 @@ export type {
   StatusName,
   Storage,
   Store,
+  HeadMove,
+  SharedCapability,
   StoreCapabilities,
   StoreCommit,
   StoreFinding,

@@ -279,6 +279,8 @@ export type {
   ScanRange,
   Storage,
   Store,
+  HeadMove,
+  SharedCapability,
   StoreCapabilities,
   StoreCommit,
   StoredBlob,

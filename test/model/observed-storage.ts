@@ -88,6 +88,8 @@ export class ObservedStorage implements Storage {
       }),
       ...(store.blobSync !== undefined && { blobSync: store.blobSync.bind(store) }),
       ...(store.forget !== undefined && { forget: store.forget.bind(store) }),
+      ...(store.heads !== undefined && { heads: store.heads.bind(store) }),
+      ...(store.alone !== undefined && { alone: store.alone.bind(store) }),
       ...(store.listBlobs !== undefined && { listBlobs: store.listBlobs.bind(store) }),
       ...(store.reclaim !== undefined && { reclaim: store.reclaim.bind(store) }),
     }

@@ -173,6 +173,8 @@ export const limits = {
    * the limit by two.
    */
   heldLocks: 10_000,
+  /** How often a change runs while other engines change the same session. */
+  sharedChangeRuns: 20,
   /** File locks of a session. */
   fileLocks: 10_000,
   /** The longest time to live of a file lock, in seconds. */

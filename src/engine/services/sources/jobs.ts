@@ -1,7 +1,14 @@
 import { checkSignal } from '../../base/abort.js'
 import { createEmitter } from '../../base/emitter.js'
 import { formatTime } from '../../base/environment.js'
-import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../../base/errors.js'
+import {
+  engineClosed,
+  EngineError,
+  errorRegistry,
+  invalid,
+  messageOf,
+  sharedStore,
+} from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { Shape } from '../../base/shape.js'
 import { given, shown } from '../../base/input.js'
@@ -214,6 +221,8 @@ export class Jobs {
   /** Resolves with the queued job when it is stored. The work continues. */
   start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
     if (this.#closed) throw engineClosed()
+    if (core.sharing !== undefined)
+      throw sharedStore('an import', 'Import with an engine that does not share it')
     signal?.throwIfAborted()
     const shareKey = share === undefined ? undefined : `${core.tenantKey}${sourceId}${share}`
     const shared = shareKey === undefined ? undefined : this.#shared.get(shareKey)
