@@ -564,6 +564,7 @@ export type {
   Store,
   HeadMove,
   SharedCapability,
+  SharedStore,
   StoreCapabilities,
   StoreCommit,
   StoreFinding,

@@ -281,6 +281,7 @@ export type {
   Store,
   HeadMove,
   SharedCapability,
+  SharedStore,
   StoreCapabilities,
   StoreCommit,
   StoredBlob,

@@ -4,6 +4,7 @@ export type {
   HeadMove,
   ScanRange,
   SharedCapability,
+  SharedStore,
   Storage,
   Store,
   StoreCapabilities,

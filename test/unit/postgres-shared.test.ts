@@ -196,4 +196,28 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     await expect(write()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
     await expect(write()).rejects.toMatchObject({ reason: 'STORE_TAKEN' })
   })
+
+  test('subscribers receive the messages of both engines once and in order', async () => {
+    const { a, b } = await both()
+    const subscriptions = [a.bus.subscribe(), b.bus.subscribe()]
+    await Promise.all(subscriptions.map(({ opened }) => opened))
+    for (let i = 0; i < 10; i++)
+      await Promise.all([
+        a.bus.publish({ topic: `a${i}`, payload: new Uint8Array() }),
+        b.bus.publish({ topic: `b${i}`, payload: new Uint8Array() }),
+      ])
+    const received = await Promise.all(
+      subscriptions.map(async (subscription) => {
+        const topics: string[] = []
+        for await (const { topic } of subscription) if (topics.push(topic) === 20) break
+        return topics
+      }),
+    )
+    expect(received[0]).toEqual(received[1])
+    expect(received[0]?.toSorted()).toEqual(
+      Array.from({ length: 10 }, (_, i) => [`a${i}`, `b${i}`])
+        .flat()
+        .toSorted(),
+    )
+  })
 })

@@ -3,6 +3,7 @@ import type {
   ByteRange,
   ScanRange,
   SharedCapability,
+  SharedStore,
   Store,
   StoreCapabilities,
   StoreCommit,
@@ -50,8 +51,7 @@ export interface PostgresStoreParts {
 /** A store in a schema of PostgreSQL, of which this process has the lease, or one of the leases. */
 export class PostgresStore implements Store {
   readonly capabilities: StoreCapabilities
-  readonly heads?: NonNullable<Store['heads']>
-  readonly alone?: NonNullable<Store['alone']>
+  readonly shared?: SharedStore
   readonly #connections: Connections
   readonly #lease: Lease
   readonly #schema: string
@@ -65,10 +65,8 @@ export class PostgresStore implements Store {
 
   constructor({ connections, lease, schema, durability, shared }: PostgresStoreParts) {
     this.capabilities = { durable: true, syncReads: false, ...(shared && { shared }) }
-    if (shared !== undefined) {
-      this.heads = (sessionIds) => this.#heads(sessionIds)
-      this.alone = () => this.#alone()
-    }
+    if (shared !== undefined)
+      this.shared = { heads: (sessionIds) => this.#heads(sessionIds), alone: () => this.#alone() }
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema

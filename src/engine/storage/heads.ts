@@ -6,7 +6,7 @@ export async function readHeads(
   store: Store,
   sessionIds: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  return present(await store.heads?.(sessionIds), 'the heads of a shared store')
+  return present(await store.shared?.heads(sessionIds), 'the heads of a shared store')
 }
 
 /** The head of a session on a shared store; '' if it has none. */

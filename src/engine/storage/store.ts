@@ -84,19 +84,8 @@ export interface Store {
    */
   forget?(sessionId: string): void
 
-  /**
-   * The heads of some sessions; see {@link HeadMove}. A session without a head is not in the result. Every shared store
-   * has this method.
-   */
-  heads?(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>>
-
-  /**
-   * Keeps other engines from opening the store, until the returned function is called. Every shared store has this
-   * method.
-   *
-   * @throws {EngineError} STORE_LOCKED when other engines have the store open.
-   */
-  alone?(): Promise<() => Promise<void>>
+  /** Present if and only if `capabilities.shared` is. */
+  readonly shared?: SharedStore
 
   /**
    * The stored blobs after the hash `after`, in the order of their hashes, at most `limit` of them. If
@@ -145,6 +134,18 @@ export interface StoreCapabilities {
    * asks for the heads of sessions in memory.
    */
   readonly shared?: SharedCapability
+}
+
+/** The part of a {@link Store} that several engines need. */
+export interface SharedStore {
+  /** The heads of some sessions; see {@link HeadMove}. A session without a head is not in the result. */
+  heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Keeps other engines from opening the store, until the returned function is called.
+   *
+   * @throws {EngineError} STORE_LOCKED when other engines have the store open.
+   */
+  alone(): Promise<() => Promise<void>>
 }
 
 /** How several engines use a {@link Store}. */

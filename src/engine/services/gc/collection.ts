@@ -97,7 +97,7 @@ export class Collection {
   collect(core: Core, options: CollectOptions): Promise<Collected> {
     return this.pausedFor(options.signal, async (signal) => {
       // Other engines may be about to refer to objects without a reference.
-      const release = await core.store.alone?.()
+      const release = await core.store.shared?.alone()
       try {
         return await this.#collect(core, options, signal)
       } finally {

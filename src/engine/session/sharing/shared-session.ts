@@ -52,6 +52,7 @@ export class Change {
 export class SharedSession {
   readonly #sessionId: string
   readonly #nextHead: () => string
+  readonly #listeners = new Map<object, () => void>()
   /** The head after all queued commits. */
   #head: string
   /** The newest head that was read from the store. */
@@ -104,6 +105,11 @@ export class SharedSession {
     return { sessionId: this.#sessionId, from, to: this.#head }
   }
 
+  /** Calls a listener after each change of another engine. Each key has one listener. */
+  onRestart(key: object, listener: () => void): void {
+    this.#listeners.set(key, listener)
+  }
+
   /** Notes a state that is stored now. */
   store(state: StoredState): void {
     if (state.seq > this.stored.seq) this.stored = state
@@ -115,6 +121,7 @@ export class SharedSession {
     this.seen = head
     this.isOvertaken = false
     this.restarts++
+    for (const listener of this.#listeners.values()) listener()
   }
 }
 
