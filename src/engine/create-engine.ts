@@ -1,3 +1,4 @@
+import { present } from './base/present.js'
 import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
 import type { Environment } from './base/environment.js'
 import { BlankBaseline } from './session/baselines.js'
@@ -147,7 +148,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const store = automatic?.watching(stored) ?? stored
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
-  const sharing = opened.capabilities.shared && new Sharing(opened.capabilities.shared, () => ids.newId())
+  const { shared: capability } = opened.capabilities
+  const sharing = capability && new Sharing(capability, present(opened.shared, 'the shared part of a store'))
   const Contents = durable ? ContentStore : MemoryContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
@@ -246,7 +248,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),
   }
   automatic?.start(core)
-  sharing?.start(core)
+  sharing?.start(core, () => sources.takeOver(core))
   return new Engine(core, services)
 }
 

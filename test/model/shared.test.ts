@@ -26,10 +26,16 @@ describe.skipIf(!hasPostgres)('two engines', () => {
     for (let run = 0; run < runs(20); run++) {
       const schema = freshSchema()
       const open = (): Promise<Engine> =>
-        openEngine({ storage: postgresStorage({ connectionString, schema, shared: true, freshnessMillis: 5 }) })
+        openEngine({
+          storage: postgresStorage({ connectionString, schema, shared: true, freshnessMillis: 5 }),
+        })
       const engines = [await open(), await open()]
-      const { id } = await engines[0]!.sessions.create({ files: Object.fromEntries(paths.map((path) => [path, ''])) })
-      await agree(await changeBoth(engines, id, random), engines, id)
+      const { id } = await engines[0]!.sessions.create({
+        files: Object.fromEntries(paths.map((path) => [path, ''])),
+      })
+      const applied = await changeBoth(engines, id, random)
+      expect(applied.size).toBeGreaterThan(0)
+      await agree(applied, engines, id)
       for (const engine of engines) await engine.close()
     }
   })
@@ -109,7 +115,11 @@ function randomCall(content: string, random: () => number): Call {
 }
 
 /** Requires that the events are those of the acknowledged calls, and that both engines have the files of the model. */
-async function agree(applied: ReadonlyMap<string, Call>, engines: readonly Engine[], id: string): Promise<void> {
+async function agree(
+  applied: ReadonlyMap<string, Call>,
+  engines: readonly Engine[],
+  id: string,
+): Promise<void> {
   const model: Files = new Map(paths.map((path) => [path, '']))
   const checks = await Promise.all(
     engines.map(async (engine) => {
@@ -129,7 +139,9 @@ async function agree(applied: ReadonlyMap<string, Call>, engines: readonly Engin
     await expect.poll(() => filesOf(session)).toEqual(Object.fromEntries([...model].toSorted(byName)))
     const { checkpoints } = await session.listCheckpoints({ pageSize: 10_000 })
     expect(checkpoints.map(({ checkpointLabel }) => checkpointLabel)).toEqual(
-      principals.filter((_, index) => first?.events[index + 1]?.eventType.endsWith('CreateCheckpoint') === true),
+      principals.filter(
+        (_, index) => first?.events[index + 1]?.eventType.endsWith('CreateCheckpoint') === true,
+      ),
     )
   }
 }

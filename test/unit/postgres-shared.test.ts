@@ -1,6 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
-import { openEngine, PosixFlockMode, type Engine, type EngineError, type Session } from '../../src/index.js'
+import {
+  ImportJobState,
+  openEngine,
+  PosixFlockMode,
+  SourceStatus,
+  type Engine,
+  type EngineError,
+  type Session,
+} from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 
 /** A bound that is over after any two calls that wait for each other, so a test need not wait for it. */
@@ -219,5 +227,49 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
         .flat()
         .toSorted(),
     )
+  })
+
+  test('imports of both engines into one source all succeed, and both engines wait for them', async () => {
+    const { engines } = await both()
+    const [a, b] = engines
+    const { sourceId } = await a.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const jobs = await Promise.all(
+      [a, b, a, b].map((engine, i) =>
+        engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': String(i) } } }),
+      ),
+    )
+    const states = await Promise.all(
+      jobs.flatMap((job) => [a.sources.waitForJob(job), b.sources.waitForJob(job)]),
+    )
+    expect(new Set(states.map(({ state }) => state))).toEqual(new Set([ImportJobState.SUCCEEDED]))
+    const source = await b.sources.get(sourceId)
+    expect(states.map(({ revisionId }) => revisionId)).toContain(source.latestRevisionId)
+    await b.sources.delete(sourceId)
+    await expect(a.sources.get(sourceId)).rejects.toMatchObject({ reason: 'SOURCE_NOT_FOUND' })
+  })
+
+  test('a job of an engine that lost its lease fails, and cannot succeed later', async () => {
+    const schema = freshSchema()
+    const a = await engineOn(schema)
+    const { sourceId } = await a.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const session = await a.sessions.create({ files: { '/a': 'a' } })
+    let release = (): void => undefined
+    const released = new Promise<void>((resolve) => (release = resolve))
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      await released
+      yield* session.exportTar()
+    }
+    const job = await a.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    const server = await sharedPostgres()
+    await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp()`)
+    const b = await engineOn(schema)
+    await expect(b.sources.waitForJob(job)).rejects.toMatchObject({ details: { errorCode: 'INTERRUPTED' } })
+    release()
+    await expect(a.sources.waitForJob(job)).rejects.toMatchObject({ reason: 'IMPORT_FAILED' })
+    expect(await b.sources.getJob(job)).toMatchObject({
+      state: ImportJobState.FAILED,
+      errorCode: 'INTERRUPTED',
+    })
+    expect(await b.sources.get(sourceId)).toMatchObject({ status: SourceStatus.FAILED, latestRevisionId: '' })
   })
 })

@@ -86,6 +86,17 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(made.length).toBe(2)
   })
 
+  test('reads on another connection if the pool has dropped its prepared statements', async () => {
+    const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
+    const engine = await openEngine({ storage: postgresStorage({ pool, schema }) })
+    const { id } = await engine.sessions.create({ files: { '/a': 'a' } })
+    expect(await engine.sessions.list({})).toMatchObject({ sessions: [{ id }] })
+    await pool.query('DISCARD ALL')
+    expect(await engine.sessions.list({})).toMatchObject({ sessions: [{ id }] })
+    await engine.close()
+    await pool.end()
+  })
+
   test('uses a pool of the caller, and leaves it open', async () => {
     const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
     const [first, second] = [await open({ pool }), postgresStorage({ pool, schema: freshSchema() })]

@@ -105,8 +105,7 @@ export class CommitQueue {
     else if (typeof status === 'object') {
       const rest = new Group()
       for (const pending of group.pending)
-        if (pending.commit.heads.some(({ sessionId }) => status.overtaken.has(sessionId)))
-          pending.resolve(false)
+        if (pending.commit.heads.some(({ id }) => status.overtaken.has(id))) pending.resolve(false)
         else rest.take(pending)
       group.pending.splice(0, Infinity, ...rest.pending)
       if (rest.pending.length > 0) await this.#storeGroup(rest)

@@ -119,10 +119,10 @@ export class CommitSet {
    * the next ones. The same is true of its heads.
    */
   accepts({ events, heads, claims, replaceEvents, deleteEvents }: EncodedCommit): boolean {
-    for (const { sessionId, from } of heads) {
-      const earlier = this.heads.get(sessionId)
+    for (const { id, from } of heads) {
+      const earlier = this.heads.get(id)
       if (earlier !== undefined && earlier.to !== from) return false
-      if (this.deletedSessions.has(sessionId)) return false
+      if (this.deletedSessions.has(id)) return false
     }
     if (deleteEvents.some((sessionId) => this.heads.has(sessionId))) return false
     if (events.length > 0)
@@ -137,8 +137,8 @@ export class CommitSet {
   /** Adds the effect of a commit that comes after the others. */
   add(commit: EncodedCommit): void {
     this.bytes += commit.bytes
-    for (const { sessionId, from, to } of commit.heads)
-      this.heads.set(sessionId, { from: this.heads.get(sessionId)?.from ?? from, to })
+    for (const { id, from, to } of commit.heads)
+      this.heads.set(id, { from: this.heads.get(id)?.from ?? from, to })
     for (const [sessionId, { first, last }] of commit.claims)
       this.claims.set(sessionId, { first: this.claims.get(sessionId)?.first ?? first, last })
     for (const { sessionId, seq, body } of commit.events) put(this.events, sessionId, seq, body)

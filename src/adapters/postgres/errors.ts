@@ -129,8 +129,16 @@ export function isLockTimeout(error: unknown): boolean {
   return stateOf(error) === '55P03'
 }
 
-/** Whether the connection may still be used after the error: the server has rejected a single statement. */
+/**
+ * Whether the connection may still be used after the error: the server has rejected a single statement. After `DISCARD
+ * ALL`, by the owner of a pool or by a pooler, the connection has lost its prepared statements and its settings.
+ */
 export function keepsConnection(error: unknown): boolean {
+  return isRejected(error) && stateOf(error) !== '26000'
+}
+
+/** Whether the server has rejected a single statement, which it has rolled back. */
+function isRejected(error: unknown): boolean {
   return stateOf(error) !== undefined && severityOf(error) === 'ERROR'
 }
 
@@ -139,7 +147,7 @@ export function keepsConnection(error: unknown): boolean {
  * it: the answer was lost, or the server ended the connection while it waited for a standby.
  */
 function outcomeOf(error: unknown): Outcome {
-  return keepsConnection(error) ? 'not-applied' : 'unknown'
+  return isRejected(error) ? 'not-applied' : 'unknown'
 }
 
 function failure(cause: unknown, what: string, details: Readonly<Record<string, string>> = {}): EngineError {

@@ -66,7 +66,12 @@ export class PostgresStore implements Store {
   constructor({ connections, lease, schema, durability, shared }: PostgresStoreParts) {
     this.capabilities = { durable: true, syncReads: false, ...(shared && { shared }) }
     if (shared !== undefined)
-      this.shared = { heads: (sessionIds) => this.#heads(sessionIds), alone: () => this.#alone() }
+      this.shared = {
+        engineId: lease.claim.owner,
+        liveEngines: () => this.#liveEngines(),
+        heads: (ids) => this.#heads(ids),
+        alone: () => this.#alone(),
+      }
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema
@@ -217,6 +222,14 @@ export class PostgresStore implements Store {
 
   readonly #lostLeaseError = (): EngineError =>
     this.capabilities.shared === undefined ? takenError() : expiredError()
+
+  async #liveEngines(): Promise<ReadonlySet<string>> {
+    const rows = await this.#read(
+      `SELECT owner FROM ${this.#schema}.leases WHERE starts_with(name, 'engine:') AND expires_at > clock_timestamp()`,
+      [],
+    )
+    return new Set(rows.map(([owner]) => String(owner)))
+  }
 
   async #alone(): Promise<() => Promise<void>> {
     this.#assertOpen()

@@ -23,8 +23,10 @@ import type { SessionTable } from './table/session-table.js'
 
 /** The part of a shared store that sessions need; see `sharing/sharing.ts`. */
 export interface StoreSharing {
-  /** A part of keys of records that only this engine changes. */
+  /** The id of this engine in the store. It is a part of the keys of records that only this engine changes. */
   readonly engineId: string
+  /** A head that no commit has had. */
+  nextHead(): string
   /** Makes a session in memory shared. `head` was read before its state. */
   enter(live: LiveSession, head: string, readAt: number): void
   /** The head of a session that is not in memory. */

@@ -159,6 +159,8 @@ export interface NewEvent {
    */
   readonly at?: number
   readonly blobs?: readonly BlobRef[]
+  /** Heads of a source and a job that the same commit moves, on a shared store. */
+  readonly heads?: StoreCommit['heads']
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
@@ -254,7 +256,7 @@ export function commitEvent(
     if (stored !== undefined) commit.blobs = stored
   }
   const { shared } = live
-  if (shared !== undefined) commit.heads = [shared.move()]
+  if (shared !== undefined) commit.heads = [shared.move(), ...(event.heads ?? [])]
   const after = shared && { root: live.tree.freeze(), seq, at, chain: live.chain }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs, after)
   if (live.followers !== undefined) {

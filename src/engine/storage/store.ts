@@ -138,8 +138,12 @@ export interface StoreCapabilities {
 
 /** The part of a {@link Store} that several engines need. */
 export interface SharedStore {
-  /** The heads of some sessions; see {@link HeadMove}. A session without a head is not in the result. */
-  heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /** The id of this engine. */
+  readonly engineId: string
+  /** The ids of the engines that have the store open. An engine that is not among them stores nothing. */
+  liveEngines(): Promise<ReadonlySet<string>>
+  /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
+  heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
   /**
    * Keeps other engines from opening the store, until the returned function is called.
    *
@@ -157,8 +161,8 @@ export interface SharedCapability {
 /** One atomic change of a {@link Store}. An absent field changes nothing. */
 export interface StoreCommit {
   /**
-   * The sessions that the commit changes, on a shared store. If one of them has another head than expected, nothing is
-   * stored, and `commit` resolves to false.
+   * The sessions, sources and jobs that the commit changes, on a shared store. If one of them has another head than
+   * expected, nothing is stored, and `commit` resolves to false.
    */
   readonly heads?: readonly HeadMove[]
   /** Events to add. The events of one session continue its `seq` numbers without a gap. */
@@ -181,13 +185,13 @@ export interface StoreCommit {
 }
 
 /**
- * A step of a session's head. The head names the newest commit to the session, so a commit that expects the head that
- * it builds on is stored only if no other engine has changed the session since.
+ * A step of the head of a session, source or job. The head names the newest commit to it, so a commit that expects the
+ * head that it builds on is stored only if no other engine has changed the session since.
  */
 export interface HeadMove {
-  /** The id of the session. */
-  readonly sessionId: string
-  /** The head that the session must have; '' if it must have none. */
+  /** The id of the session, source or job. */
+  readonly id: string
+  /** The head that it must have; '' if it must have none. */
   readonly from: string
   /** The new head, which no other commit has. */
   readonly to: string

@@ -102,7 +102,7 @@ export class SharedSession {
   move(): HeadMove {
     const from = this.#head
     this.#head = this.#nextHead()
-    return { sessionId: this.#sessionId, from, to: this.#head }
+    return { id: this.#sessionId, from, to: this.#head }
   }
 
   /** Calls a listener after each change of another engine. Each key has one listener. */

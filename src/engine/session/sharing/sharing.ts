@@ -1,13 +1,11 @@
 import { messageOf } from '../../base/errors.js'
-import type { Core, StoreSharing } from '../core.js'
+import { limits } from '../../base/limits.js'
+import { inBackground, type Core, type StoreSharing } from '../core.js'
 import { readHead, readHeads } from '../../storage/heads.js'
-import type { SharedCapability } from '../../storage/store.js'
+import type { SharedCapability, SharedStore } from '../../storage/store.js'
 import type { LiveSession } from '../table/live.js'
 import { catchUp } from './shared-changes.js'
 import { SharedSession, type StoredState } from './shared-session.js'
-
-/** Digits of an engine in its heads. */
-const engineDigits = 20
 
 /**
  * One engine's view of a store that other engines change too. It compares the heads of the sessions in memory with those
@@ -20,17 +18,30 @@ export class Sharing implements StoreSharing {
   readonly #prefix: string
   #heads = 0
   #looking: Promise<void> | undefined
+  #sweeper: ReturnType<typeof setInterval> | undefined
   #timer: ReturnType<typeof setInterval> | undefined
 
-  constructor({ freshnessMs }: SharedCapability, newId: () => string) {
+  #sweeping: Promise<void> | undefined
+
+  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore) {
     this.#freshnessMs = freshnessMs
-    // Ids start with their time, and end with random digits.
-    this.engineId = newId().slice(-engineDigits)
+    this.engineId = engineId
     this.#prefix = `${this.engineId}.`
   }
 
-  /** Looks at the heads in regular intervals, for followers of events and subscribers to messages. */
-  start(core: Core): void {
+  /**
+   * Looks at the heads in regular intervals, for followers of events and subscribers to messages. `sweep` looks for work of
+   * engines that have ended.
+   */
+  start(core: Core, sweep: () => Promise<void>): void {
+    this.#sweeper = setInterval(() => {
+      if (core.fence.closed) return
+      this.#sweeping ??= sweep().finally(() => {
+        this.#sweeping = undefined
+      })
+      inBackground(core, this.#sweeping)
+    }, limits.sharedSweepMs)
+    this.#sweeper.unref()
     this.#timer = setInterval(() => {
       if (core.table.live.size === 0 || core.fence.closed) return
       const looked = this.#look(core)
@@ -44,6 +55,7 @@ export class Sharing implements StoreSharing {
 
   stop(): void {
     clearInterval(this.#timer)
+    clearInterval(this.#sweeper)
   }
 
   enter(live: LiveSession, head: string, readAt: number): void {
@@ -53,10 +65,12 @@ export class Sharing implements StoreSharing {
       at: live.lastEventAt,
       chain: live.chain,
     }
-    live.shared = new SharedSession(live.id, { head, stored, readAt, nextHead: this.#nextHead })
+    live.shared = new SharedSession(live.id, { head, stored, readAt, nextHead: () => this.nextHead() })
   }
 
-  readonly #nextHead = (): string => `${this.#prefix}${(++this.#heads).toString(36)}`
+  nextHead(): string {
+    return `${this.#prefix}${(++this.#heads).toString(36)}`
+  }
 
   headOf({ store }: Core, sessionId: string): Promise<string> {
     return readHead(store, sessionId)
