@@ -97,6 +97,8 @@ async function* roundTrips(server: PostgresServer): AsyncGenerator<Row> {
     return made
   }
   const storage = postgresStorage({ client, schema: 'round_trips' })
+  // No look at the heads of sessions falls into a count.
+  const shared = { schema: 'shared_round_trips', shared: true, freshnessMillis: 60_000 }
   const counted = async (what: string, work: () => Promise<unknown>): Promise<Row> => {
     const before = statements
     await work()
@@ -124,4 +126,21 @@ async function* roundTrips(server: PostgresServer): AsyncGenerator<Row> {
     again.files.read({ path: '/src/lib/file-2.ts' }),
   )
   await second.close()
+  const one = await openEngine({ storage: postgresStorage({ client, ...shared }) })
+  const other = await openEngine({
+    storage: postgresStorage({ connectionString: server.connectionString, ...shared }),
+  })
+  const { id } = await other.sessions.create({ files })
+  let theirs = session
+  yield await counted('opening a session, shared', async () => {
+    theirs = await one.sessions.open(id)
+  })
+  await theirs.files.write({ path: '/a.txt', content: 'a' })
+  yield await counted('a write, shared', () => theirs.files.write({ path: '/a.txt', content: 'b' }))
+  await (await other.sessions.open(id)).files.write({ path: '/b.txt', content: 'b' })
+  yield await counted('a write after one of another engine, shared', () =>
+    theirs.files.write({ path: '/a.txt', content: 'c' }),
+  )
+  await one.close()
+  await other.close()
 }

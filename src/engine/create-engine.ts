@@ -1,8 +1,9 @@
+import { present } from './base/present.js'
 import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
 import type { Environment } from './base/environment.js'
 import { BlankBaseline } from './session/baselines.js'
 import { MemoryGitObjects } from './services/sources/git-objects.js'
-import { EngineError, invalid } from './base/errors.js'
+import { EngineError, invalid, sharedStore } from './base/errors.js'
 import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { logTo, type LogEntry } from './base/log.js'
@@ -46,6 +47,7 @@ import { TreeExports } from './services/sources/tree-exports.js'
 import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
 import { coreFor, type SharedCore } from './session/core.js'
+import { Sharing } from './session/sharing/sharing.js'
 import { SessionTable } from './session/table/session-table.js'
 import { MemoryJournal } from './session/journal/memory-journal.js'
 import { StoredJournal } from './session/journal/stored-journal.js'
@@ -53,7 +55,7 @@ import { countSessionBytes } from './session/usage/count-session-bytes.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
 import { Fence, fenced } from './storage/fence.js'
-import type { Storage } from './storage/store.js'
+import type { Storage, Store } from './storage/store.js'
 import { ContentIds } from './tree/content-id.js'
 import { GrepCache } from './session/search/grep-cache.js'
 import { StoreLoader } from './tree/loader.js'
@@ -126,6 +128,12 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const jobLimits = parseImportOptions(parts.imports)
   const processOptions = parseProcessOptions(parts.exec)
   const opened = await parts.storage.open()
+  try {
+    checkShared(opened, { budgets, automaticOptions })
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
   // The only read of `durable`. It selects the implementations below.
   const { durable } = opened.capabilities
   const pins: Pins = new Pins({
@@ -141,6 +149,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const store = automatic?.watching(stored) ?? stored
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
+  const { shared: capability } = opened.capabilities
+  const sharing = capability && new Sharing(capability, present(opened.shared, 'the shared part of a store'))
   const Contents = durable ? ContentStore : MemoryContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)
@@ -149,6 +159,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
     journal: durable ? new StoredJournal() : new MemoryJournal({ historyBytes: memoryHistoryBytes }),
+    sharing,
     fence,
     environment,
     opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
@@ -163,7 +174,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     onOpen: budgets.sessionBytes !== undefined && durable ? countSessionBytes : undefined,
     sessionBytes: budgets.sessionBytes,
     sessionTtlSeconds,
-    expire: (caller, sessionId) => endSession(caller, services, sessionId),
+    // If another engine uses the session meanwhile, this fails.
+    expire: (caller, sessionId) => endSession(caller, services, sessionId, { runs: limits.sharedChangeRuns }),
     authorize: parts.authorize,
     table: new SessionTable(budget / 4),
     pins,
@@ -243,7 +255,18 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),
   }
   automatic?.start(core)
+  sharing?.start(core, () => sources.takeOver(core))
   return new Engine(core, services)
+}
+
+/** Refuses options that would need to know what other engines store. */
+function checkShared(
+  { capabilities }: Store,
+  { budgets, automaticOptions }: { readonly budgets: Budgets; readonly automaticOptions: object | undefined },
+): void {
+  if (capabilities.shared === undefined) return
+  if (Object.keys(budgets).length > 0) throw sharedStore('the option budgets', 'Leave it out')
+  if (automaticOptions !== undefined) throw sharedStore('the option automaticCollection', 'Leave it out')
 }
 
 function checkEnvironment(environment: Environment): void {

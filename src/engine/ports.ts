@@ -1,7 +1,10 @@
 /** The interfaces that adapters implement for the engine. Adapters import from here and from `index.ts` only. */
 export type {
   ByteRange,
+  HeadMove,
   ScanRange,
+  SharedCapability,
+  SharedStore,
   Storage,
   Store,
   StoreCapabilities,
@@ -18,7 +21,7 @@ export { abortable, onAbort as onAborted, untilAborted } from './base/abort.js'
 export { EngineError, invalid } from './base/errors.js'
 export { checkSignal } from './base/abort.js'
 export { isCount, isListOf, isText, isTupleOf, isWith, type Checks, type Guard } from './base/checks.js'
-export { copyBytes, given, isBytes, notInPieces, readBytes } from './base/input.js'
+export { copyBytes, given, isBytes, notInPieces, parseFlag, readBytes } from './base/input.js'
 export { limits } from './base/limits.js'
 export { itemAt, onlyItem, present } from './base/present.js'
 export { Shape } from './base/shape.js'

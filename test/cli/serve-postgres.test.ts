@@ -53,6 +53,21 @@ describe.skipIf(!hasPostgres)('serve --storage postgres://', () => {
     expect(refused.stderr + refused.stdout).not.toContain(password)
   })
 
+  test('serves one schema in two processes', async () => {
+    const args = ['--storage', await urlOf(), '--schema', freshSchema(), '--shared']
+    const [first, second] = [await serve(args), await serve(args)]
+    const [a, b] = [first, second].map(({ url }) => connect({ baseUrl: url, token: 'tok' }))
+    const session = await a!.sessions.create()
+    await session.files.write({ path: '/a', content: 'a' })
+    const same = await b!.sessions.open(session.id)
+    await Promise.all([
+      session.files.write({ path: '/b', content: 'b' }),
+      same.files.write({ path: '/c', content: 'c' }),
+    ])
+    await expect.poll(() => same.fs.promises.readdir('/')).toEqual(['a', 'b', 'c'])
+    await expect.poll(() => session.fs.promises.readdir('/')).toEqual(['a', 'b', 'c'])
+  })
+
   test('uses a given master key for secrets', async () => {
     const served = await serve(['--storage', await urlOf(), '--schema', freshSchema()], {
       FORKSPACE_MASTER_KEY: 'ab'.repeat(32),
@@ -74,6 +89,7 @@ describe('the URL of a database', () => {
       2,
       /--schema is for a --storage on PostgreSQL/,
     ],
+    ['--shared without a database', ['serve', '--shared'], 2, /--shared is for a --storage on PostgreSQL/],
     [
       '--store',
       ['session', 'list', '--store', url],

@@ -11,4 +11,12 @@ describe.skipIf(!hasPostgres)('PostgreSQL', () => {
       return { storage, cleanup: () => Promise.resolve() }
     },
   })
+  storeSuite({
+    name: 'postgres, shared',
+    capabilities: { durable: true, syncReads: false, shared: { freshnessMs: 100 } },
+    create: async () => {
+      const { storage } = await freshPostgres({ shared: true })
+      return { storage, cleanup: () => Promise.resolve() }
+    },
+  })
 })

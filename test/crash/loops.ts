@@ -6,6 +6,7 @@ import { runFileChanges } from './files.js'
 import { runFaults } from './iofault.js'
 import { hasPostgres } from '../support/postgres-server.js'
 import { runPostgresFaults } from './postgres.js'
+import { runSharedFaults, type SharedFaultResult } from './postgres-shared.js'
 import { runSoak } from './soak.js'
 import { openSimStore } from './sim-store.js'
 import { runSimulations } from './sim.js'
@@ -15,6 +16,8 @@ export interface LoopOptions {
   readonly n: number
   readonly minutes: number
   readonly seed: number
+  /** The number of engines that share a store. */
+  readonly engines: number
   readonly onProgress: (line: string) => void
 }
 
@@ -110,11 +113,12 @@ export const loops = {
     },
   },
   postgres: {
-    form: '[--n 60] [--seed 1]',
-    text: 'kills writers, kills the server, and cuts connections, n times in all, on PostgreSQL',
+    form: '[--n 60] [--seed 1] [--engines 1]',
+    text: 'kills writers, kills the server, and cuts connections, n times in all, on PostgreSQL; or with several engines, kills and suspends one',
     n: 60,
     run: async ({ n, ...options }) => {
       if (!hasPostgres) return { line: 'skipped: PostgreSQL is not installed', failed: false }
+      if (options.engines > 1) return sharedLine(await runSharedFaults({ ...options, faults: n }))
       const { faults, acknowledged, lost, torn, resumed, stuck } = await runPostgresFaults({
         ...options,
         faults: n,
@@ -162,6 +166,18 @@ export const loops = {
     },
   },
 } satisfies Record<string, Loop>
+
+function sharedLine({ faults, acknowledged, lost, twice, wrong, refused }: SharedFaultResult): {
+  readonly line: string
+  readonly failed: boolean
+} {
+  return {
+    line:
+      `${count(faults.killed)} engines killed, ${count(faults.suspended)} suspended, ${count(acknowledged)} acknowledged, ` +
+      `${count(lost)} lost, ${count(twice)} applied twice, ${count(wrong)} wrong, ${count(refused)} refused`,
+    failed: lost + twice + wrong > 0,
+  }
+}
 
 function fatesOf({ refused, reported, harmless, wrong }: Record<Fate, number>): string {
   return `${count(refused)} refused, ${count(reported)} reported, ${count(harmless)} harmless, ${count(wrong)} silently wrong`

@@ -12,3 +12,13 @@ test.skipIf(!hasPostgres)(
     )
   },
 )
+
+test.skipIf(!hasPostgres)(
+  `applies each acknowledged operation of two engines once on PostgreSQL (FORKSPACE_SEED=${seed})`,
+  async () => {
+    const args = ['--n', String(2 * runs(1)), '--seed', String(seed), '--engines', '2']
+    expect(await runLoop('postgres', ...args)).toMatch(
+      /^postgres: \d+ engines killed, \d+ suspended, [\d,]+ acknowledged, 0 lost, 0 applied twice, 0 wrong, [\d,]+ refused$/m,
+    )
+  },
+)

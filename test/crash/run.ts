@@ -46,6 +46,7 @@ const options = {
   n: { type: 'string' },
   seeds: { type: 'string' },
   minutes: { type: 'string' },
+  engines: { type: 'string' },
   files: { type: 'string' },
   seed: { type: 'string' },
   durability: { type: 'string' },
@@ -115,7 +116,15 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
   const minutes = Number(values.minutes ?? 30)
   if (!(minutes > 0)) throw new UsageError('--minutes takes a number above 0')
   const n = number('n', values.seeds ?? values.n, loop.n)
-  const { line, failed } = await loop.run({ n, minutes, seed, onProgress: (text) => console.log(text) })
+  if (values.engines !== undefined && name !== 'postgres') throw new UsageError('--engines is for postgres')
+  const engines = number('engines', values.engines, 1)
+  const { line, failed } = await loop.run({
+    n,
+    minutes,
+    seed,
+    engines,
+    onProgress: (text) => console.log(text),
+  })
   console.log(`${name}: ${line}`)
   return failed ? 1 : 0
 }

@@ -43,6 +43,11 @@ const kinds: Record<string, Kind> = {
       runs: 8,
       make: async () => ({ ...(await freshPostgres()), remove: () => Promise.resolve() }),
     },
+    'postgres, shared': {
+      durable: true,
+      runs: 4,
+      make: async () => ({ ...(await freshPostgres({ shared: true })), remove: () => Promise.resolve() }),
+    },
   }),
 }
 

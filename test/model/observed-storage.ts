@@ -88,6 +88,7 @@ export class ObservedStorage implements Storage {
       }),
       ...(store.blobSync !== undefined && { blobSync: store.blobSync.bind(store) }),
       ...(store.forget !== undefined && { forget: store.forget.bind(store) }),
+      ...(store.shared !== undefined && { shared: store.shared }),
       ...(store.listBlobs !== undefined && { listBlobs: store.listBlobs.bind(store) }),
       ...(store.reclaim !== undefined && { reclaim: store.reclaim.bind(store) }),
     }

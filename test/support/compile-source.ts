@@ -60,6 +60,7 @@ const bundled = [
   'test/crash/filler',
   'test/crash/run',
   'test/crash/services-writer',
+  'test/crash/shared-writer',
   'test/crash/sources-writer',
   'test/crash/swapper',
   'test/crash/versions-writer',

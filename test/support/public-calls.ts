@@ -431,6 +431,8 @@ const postgresSettings = {
   durability: 'full',
   readConnections: 1,
   leaseSeconds: 1,
+  shared: true,
+  freshnessMillis: 1,
 } as const
 
 export const postgresCalls: Calls<typeof postgres> = {

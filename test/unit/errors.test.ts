@@ -415,6 +415,37 @@ const rows: Row[] = [
     details: { sessionId: anyText, eventId: anyText },
   },
   {
+    reason: 'SESSION_MOVED',
+    when: 'another engine is always first',
+    provoke: async ({ open }) => {
+      const { storage, schema } = await freshPostgres({ shared: true })
+      const engine = await open({ storage })
+      const session = await engine.sessions.create()
+      const server = await sharedPostgres()
+      await server.sql(`ALTER TABLE ${schema}.heads RENAME TO real_heads`)
+      // As if another engine changed the session between any two statements.
+      await server.sql(
+        `CREATE VIEW ${schema}.heads AS SELECT session_id, head || random() AS head FROM ${schema}.real_heads;
+          CREATE FUNCTION ${schema}.ignore() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+          CREATE TRIGGER ignore INSTEAD OF INSERT OR UPDATE OR DELETE ON ${schema}.heads
+            FOR EACH ROW EXECUTE FUNCTION ${schema}.ignore()`,
+      )
+      await session.files.write({ path: '/a', content: '' })
+    },
+    details: { sessionId: anyText, outcome: 'not-applied' },
+    needs: 'postgres',
+  },
+  {
+    reason: 'SHARED_STORE',
+    when: 'an engine that shares its storage rotates the master key',
+    provoke: async ({ open }) => {
+      const { storage } = await freshPostgres({ shared: true })
+      await (await open({ storage })).rotateSecrets()
+    },
+    details: {},
+    needs: 'postgres',
+  },
+  {
     reason: 'UNRESOLVED_CONFLICTS',
     when: 'an earlier merge has conflicts',
     provoke: async ({ session }) => {

@@ -86,6 +86,17 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(made.length).toBe(2)
   })
 
+  test('reads on another connection if the pool has dropped its prepared statements', async () => {
+    const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
+    const engine = await openEngine({ storage: postgresStorage({ pool, schema }) })
+    const { id } = await engine.sessions.create({ files: { '/a': 'a' } })
+    expect(await engine.sessions.list({})).toMatchObject({ sessions: [{ id }] })
+    await pool.query('DISCARD ALL')
+    expect(await engine.sessions.list({})).toMatchObject({ sessions: [{ id }] })
+    await engine.close()
+    await pool.end()
+  })
+
   test('uses a pool of the caller, and leaves it open', async () => {
     const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
     const [first, second] = [await open({ pool }), postgresStorage({ pool, schema: freshSchema() })]
@@ -124,7 +135,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       const [row] = await server.sql('SELECT count(*)::int AS count FROM pg_tables WHERE schemaname = $1', [
         schema,
       ])
-      expect(row).toEqual({ count: 6 })
+      expect(row).toEqual({ count: 7 })
     },
   )
 
@@ -152,7 +163,10 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const outcomes = await Promise.all([1, 2, 3].map(() => open().catch((error: unknown) => error)))
     const refused = outcomes.filter((outcome) => outcome instanceof EngineError)
     expect(refused.map(({ reason }) => reason)).toEqual(['STORE_LOCKED', 'STORE_LOCKED'])
-    expect(await server.sql(`SELECT version FROM ${schema}.migrations`)).toEqual([{ version: 1 }])
+    expect(await server.sql(`SELECT version FROM ${schema}.migrations`)).toEqual([
+      { version: 1 },
+      { version: 2 },
+    ])
   })
 
   test('refuses tables of a later version, and changes nothing', async () => {
@@ -161,7 +175,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const before = await server.sql(`SELECT * FROM ${schema}.leases`)
     expect(await failureOf(open())).toMatchObject({
       reason: 'STORE_FORMAT',
-      details: { format: '99', supported: '1' },
+      details: { format: '99', supported: '2' },
     })
     expect(await server.sql(`SELECT * FROM ${schema}.leases`)).toEqual(before)
   })

@@ -88,6 +88,7 @@ class Program {
         'memory',
       )
       .option('--schema <name>', 'schema of a store on PostgreSQL; forkspace by default')
+      .option('--shared', 'lets other processes serve the same schema with --shared')
       .option('--host <host>', 'name or address to listen on', '127.0.0.1')
       .option('--port <port>', 'port to listen on; 0 selects a free port', '0')
       .addOption(

@@ -18,6 +18,7 @@ import type { World } from './world.js'
 export interface ServeOptions {
   readonly storage: string
   readonly schema?: string
+  readonly shared?: boolean
   readonly host: string
   readonly port: string
   readonly token?: readonly string[]
@@ -43,6 +44,8 @@ export async function serveStore(options: ServeOptions, world: World): Promise<n
   if (storage === '') throw new UsageError("--storage takes 'memory', a directory or a postgres:// URL")
   if (options.schema !== undefined && !isPostgresUrl(storage))
     throw new UsageError('--schema is for a --storage on PostgreSQL')
+  if (options.shared === true && !isPostgresUrl(storage))
+    throw new UsageError('--shared is for a --storage on PostgreSQL')
   if (host === '') throw new UsageError('--host takes a name or an address')
   const port = parsePort(options.port)
   const { callers, made } = parseGrants(options.token, world.env['FORKSPACE_TOKEN'])
@@ -157,13 +160,13 @@ async function open(options: ServeOptions, given: KeySource | undefined, log: Lo
 
 /** A database is no place for the key of the secrets in it, so no key is created. */
 async function openOnPostgres(
-  { storage: url, schema }: ServeOptions,
+  { storage: url, schema, shared = false }: ServeOptions,
   common: EngineOptions,
   given: KeySource | undefined,
 ): Promise<Opened> {
   const { postgresStorage } = await loadPostgres()
   const { openEngine } = await import('../../index.js')
-  const storage = postgresStorage({ connectionString: url, ...(schema !== undefined && { schema }) })
+  const storage = postgresStorage({ connectionString: url, shared, ...(schema !== undefined && { schema }) })
   const secrets = given === undefined ? {} : { secrets: { masterKey: given.key } }
   const notes = given?.notes ?? [
     'there is no master key, so secrets are refused: pass one with --master-key-file or FORKSPACE_MASTER_KEY',

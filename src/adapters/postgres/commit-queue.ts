@@ -1,7 +1,7 @@
 import { nextTurn, type EngineError, type StoreCommit } from '../../engine/ports.js'
 import { CommitSet, encodeCommit, firstClaim, gapError, setOf, type EncodedCommit } from './commit-set.js'
 import type { CommitStatus } from './commit-statement.js'
-import { defectError, fencedError, isEventTaken, takenError, writeError } from './errors.js'
+import { defectError, fencedError, isDeadlock, isEventTaken, writeError } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 const nextMicrotask = Promise.resolve()
@@ -14,14 +14,19 @@ const nextMicrotask = Promise.resolve()
  */
 export class CommitQueue {
   readonly #store: (set: CommitSet) => Promise<CommitStatus>
+  readonly #takenError: () => EngineError
   readonly #waiting: Group[] = []
   #newest: Promise<unknown> | undefined
   #running: Promise<void> | undefined
   #failure: { readonly cause: unknown } | undefined
 
-  /** `store` stores a set whole, or nothing of it. Only one call runs at a time. */
-  constructor(store: (set: CommitSet) => Promise<CommitStatus>) {
+  /**
+   * `store` stores a set whole, or nothing of it. Only one call runs at a time. `takenError` makes the error of a commit
+   * for which the lease of this engine is lost.
+   */
+  constructor(store: (set: CommitSet) => Promise<CommitStatus>, takenError: () => EngineError) {
     this.#store = store
+    this.#takenError = takenError
   }
 
   get failed(): boolean {
@@ -89,27 +94,38 @@ export class CommitQueue {
 
   /**
    * Stores a group with one statement. If the store refuses it, because one of its commits comes too late, its
-   * commits are stored one by one. That happens only if another engine writes to the same session.
+   * commits are stored one by one. That happens only if another engine writes to the same session. If the store
+   * names these sessions, the commits to other sessions are stored together.
    */
   async #storeGroup(group: Group): Promise<void> {
     const status = await this.#statusOf(group.set)
     const [only, ...others] = group.pending
     if (only === undefined) return
     if (status === 'stored') for (const { resolve } of group.pending) resolve(true)
-    else if (others.length === 0) settle(only, status)
+    else if (typeof status === 'object') {
+      const rest = new Group()
+      for (const pending of group.pending)
+        if (pending.commit.heads.some(({ id }) => status.overtaken.has(id))) pending.resolve(false)
+        else rest.take(pending)
+      group.pending.splice(0, Infinity, ...rest.pending)
+      if (rest.pending.length > 0) await this.#storeGroup(rest)
+    } else if (others.length === 0) settle(only, status)
     else for (const pending of group.pending) settle(pending, await this.#statusOf(setOf(pending.commit)))
   }
 
   async #statusOf(set: CommitSet): Promise<CommitStatus> {
-    let status: CommitStatus
-    try {
-      status = await this.#store(set)
-    } catch (error) {
-      // Another engine added the event while the statement ran.
-      if (!isEventTaken(error)) throw error
-      status = 'passed'
+    let status: CommitStatus | undefined
+    for (let attempt = 1; status === undefined; attempt++) {
+      try {
+        status = await this.#store(set)
+      } catch (error) {
+        // Another engine added the event while the statement ran.
+        if (isEventTaken(error)) status = 'passed'
+        // The statement of another engine waited for this one. The server has rolled this one back.
+        else if (!isDeadlock(error) || attempt === postgresLimits.deadlockAttempts) throw error
+      }
     }
-    if (status === 'taken') throw takenError()
+    if (status === 'taken') throw this.#takenError()
     return status
   }
 }
@@ -137,6 +153,12 @@ class Group {
     })
   }
 
+  /** Adds a commit of another group. */
+  take(pending: Pending): void {
+    this.set.add(pending.commit)
+    this.pending.push(pending)
+  }
+
   /** Rejects the commits that have no result yet. */
   reject(error: EngineError): void {
     for (const { reject } of this.pending) reject(error)
@@ -144,7 +166,8 @@ class Group {
 }
 
 function settle({ commit, resolve, reject }: Pending, status: CommitStatus): void {
-  if (status === 'stored' || status === 'passed') resolve(status === 'stored')
+  if (status === 'stored') resolve(true)
+  else if (status === 'passed' || typeof status === 'object') resolve(false)
   else if (status === 'gap') {
     const [sessionId, seq] = firstClaim(commit)
     reject(gapError(sessionId, seq))

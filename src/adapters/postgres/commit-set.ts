@@ -1,5 +1,5 @@
 import { EngineError, itemAt } from '../../engine/ports.js'
-import type { NewStoredEvent, StoreCommit } from '../../engine/ports.js'
+import type { HeadMove, NewStoredEvent, StoreCommit } from '../../engine/ports.js'
 import { sizeOf } from './arrays.js'
 import { defectError } from './errors.js'
 import { isNodeKey } from './key-ranges.js'
@@ -15,6 +15,7 @@ export interface EncodedEvent {
 /** A commit whose values are text, and whose events are known to continue each other. */
 export interface EncodedCommit {
   readonly events: readonly EncodedEvent[]
+  readonly heads: readonly HeadMove[]
   /** The first and the last new number of each session. */
   readonly claims: ReadonlyMap<string, Claim>
   readonly put: readonly (readonly [key: string, value: string])[]
@@ -42,7 +43,7 @@ const entryBytes = 64
  * @throws {EngineError} TOO_LARGE when a value is over its limit.
  */
 export function encodeCommit(commit: StoreCommit): EncodedCommit | undefined {
-  const { put = [], del = [], blobs = [], deleteBlobs = [], deleteEvents = [] } = commit
+  const { put = [], del = [], blobs = [], deleteBlobs = [], deleteEvents = [], heads = [] } = commit
   const events = (commit.events ?? []).map(encodeEvent)
   const replaceEvents = (commit.replaceEvents ?? []).map(encodeEvent)
   const claims = claimsOf(events)
@@ -56,7 +57,7 @@ export function encodeCommit(commit: StoreCommit): EncodedCommit | undefined {
   for (const { body } of events) bytes += count(body) + entryBytes
   for (const { body } of replaceEvents) bytes += count(body) + entryBytes
   for (const blob of blobs) bytes += count(blob.bytes) + entryBytes
-  return { events, claims, put: values, del, blobs, deleteBlobs, replaceEvents, deleteEvents, bytes }
+  return { events, heads, claims, put: values, del, blobs, deleteBlobs, replaceEvents, deleteEvents, bytes }
 }
 
 function encodeEvent({ sessionId, seq, body }: NewStoredEvent): EncodedEvent {
@@ -95,6 +96,8 @@ export function gapError(sessionId: string, seq: number): EngineError {
  * the second one deletes is only deleted.
  */
 export class CommitSet {
+  /** The heads that sessions must have, and their new ones. */
+  readonly heads = new Map<string, Pick<HeadMove, 'from' | 'to'>>()
   /** The numbers that must be the next ones of their sessions. */
   readonly claims = new Map<string, Claim>()
   /** New events, by session and number. */
@@ -113,9 +116,15 @@ export class CommitSet {
   /**
    * Whether this set can also have the effect of the commit. It cannot if that commit depends on the outcome
    * of an earlier one: if its events do not continue those of the set, only the store knows whether they are
-   * the next ones.
+   * the next ones. The same is true of its heads.
    */
-  accepts({ events, claims, replaceEvents }: EncodedCommit): boolean {
+  accepts({ events, heads, claims, replaceEvents, deleteEvents }: EncodedCommit): boolean {
+    for (const { id, from } of heads) {
+      const earlier = this.heads.get(id)
+      if (earlier !== undefined && earlier.to !== from) return false
+      if (this.deletedSessions.has(id)) return false
+    }
+    if (deleteEvents.some((sessionId) => this.heads.has(sessionId))) return false
     if (events.length > 0)
       for (const [sessionId, { first }] of claims) {
         const earlier = this.claims.get(sessionId)
@@ -128,6 +137,8 @@ export class CommitSet {
   /** Adds the effect of a commit that comes after the others. */
   add(commit: EncodedCommit): void {
     this.bytes += commit.bytes
+    for (const { id, from, to } of commit.heads)
+      this.heads.set(id, { from: this.heads.get(id)?.from ?? from, to })
     for (const [sessionId, { first, last }] of commit.claims)
       this.claims.set(sessionId, { first: this.claims.get(sessionId)?.first ?? first, last })
     for (const { sessionId, seq, body } of commit.events) put(this.events, sessionId, seq, body)
@@ -152,6 +163,7 @@ export class CommitSet {
    */
   *split(bytes: number): Generator<CommitSet, void> {
     let part = new CommitSet()
+    for (const [sessionId, move] of this.heads) part.heads.set(sessionId, move)
     for (const [sessionId, claim] of this.claims) part.claims.set(sessionId, claim)
     for (const sessionId of this.deletedSessions) part.deletedSessions.add(sessionId)
     for (const add of this.#entries()) {
@@ -185,6 +197,16 @@ export class CommitSet {
         to.blobs.set(hash, bytes)
         return (bytes?.byteLength ?? 0) + entryBytes
       }
+  }
+
+  /** Brings records, nodes and contents into the order of their keys, so that two engines write them in one order. */
+  sort(): void {
+    for (const map of [this.records, this.nodes, this.blobs] as Map<string, unknown>[]) {
+      if (map.size < 2) continue
+      const sorted = [...map].toSorted(([a], [b]) => (a < b ? -1 : 1))
+      map.clear()
+      for (const [key, value] of sorted) map.set(key, value)
+    }
   }
 
   #recordsWith(key: string): Map<string, string | null> {

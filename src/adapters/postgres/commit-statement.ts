@@ -7,13 +7,15 @@ import type { Row, Statement } from './connections.js'
 export type CommitStatus =
   /** Everything is stored. */
   | 'stored'
+  /** Nothing is stored: these sessions have other heads. */
+  | { readonly overtaken: ReadonlySet<string> }
   /** Nothing is stored: an event has a number that is taken. */
   | 'passed'
   /** Nothing is stored: the number of an event would leave a gap. */
   | 'gap'
   /** Nothing is stored: an event to replace does not exist. */
   | 'missing'
-  /** Nothing is stored: another engine has the lease. */
+  /** Nothing is stored: another engine has the lease, or the one of this engine has expired. */
   | 'taken'
 
 /** A part of a statement, with parameters of its own. */
@@ -27,6 +29,41 @@ interface Part {
 }
 
 type Placeholder = (index: number) => string
+
+/**
+ * The part with the heads of sessions. It locks them in the order of their keys, so two statements never wait for each
+ * other. A statement that waited for another one compares the new head.
+ */
+const headed: Part = {
+  check: (schema, p) =>
+    `held AS MATERIALIZED (
+      SELECT h.session_id FROM unnest(${p(0)}::bytea[], ${p(1)}::text[]) AS c(session_id, head)
+      JOIN ${schema}.heads h ON h.session_id = c.session_id AND h.head = c.head
+      ORDER BY h.session_id FOR UPDATE OF h),
+    overtaken AS (
+      SELECT string_agg(encode(c.session_id, 'hex'), ',') AS ids
+      FROM unnest(${p(0)}::bytea[], ${p(1)}::text[]) AS c(session_id, head)
+      WHERE NOT EXISTS (SELECT FROM held h WHERE h.session_id = c.session_id)
+        AND (c.head <> '' OR EXISTS (SELECT FROM ${schema}.heads h WHERE h.session_id = c.session_id)))`,
+  change: (schema, p) =>
+    `moved AS (
+      UPDATE ${schema}.heads h SET head = c.next
+      FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::text[], ${p(2)}::text[]) AS c(session_id, head, next)
+      WHERE h.session_id = c.session_id AND c.head <> ''),
+    begun AS (
+      INSERT INTO ${schema}.heads (session_id, head) SELECT c.session_id, c.next
+      FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::text[], ${p(2)}::text[]) AS c(session_id, head, next)
+      WHERE c.head = '')`,
+  values: ({ heads }) => {
+    if (heads.size === 0) return undefined
+    const moves = [...heads].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    return [
+      byteaArray(moves.map(([sessionId]) => sessionId)),
+      moves.map(([, { from }]) => from),
+      moves.map(([, { to }]) => to),
+    ]
+  },
+}
 
 /** The part with the numbers that new events must have. */
 const claimed: Part = {
@@ -60,6 +97,7 @@ const replaced: Part = {
  * order of the changes makes no difference.
  */
 const parts: readonly Part[] = [
+  headed,
   claimed,
   replaced,
   {
@@ -73,6 +111,13 @@ const parts: readonly Part[] = [
     change: (schema, p) =>
       `forgotten AS (
         DELETE FROM ${schema}.events WHERE session_id = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
+    values: ({ deletedSessions }) =>
+      deletedSessions.size === 0 ? undefined : [byteaArray([...deletedSessions])],
+  },
+  {
+    change: (schema, p) =>
+      `forgotten_heads AS (
+        DELETE FROM ${schema}.heads WHERE session_id = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
     values: ({ deletedSessions }) =>
       deletedSessions.size === 0 ? undefined : [byteaArray([...deletedSessions])],
   },
@@ -118,8 +163,13 @@ export interface LeaseClaim {
   readonly token: string
 }
 
-/** The name of the lease of the engine that may write to a store. */
-export const writerLease = 'writer'
+/** The lease whose row each statement checks. */
+export interface CheckedLease {
+  /** Its name, as SQL. */
+  readonly name: string
+  /** Whether a statement stores nothing once the time of the lease is over. */
+  readonly ends: boolean
+}
 
 /**
  * The statements of one schema. A statement has only the parts that its set needs, so there are as many
@@ -128,15 +178,18 @@ export const writerLease = 'writer'
  */
 export class CommitStatements {
   readonly #schema: string
+  readonly #lease: CheckedLease
   readonly #texts = new Map<number, { readonly text: string; readonly name: string }>()
 
   /** `schema` is quoted. */
-  constructor(schema: string) {
+  constructor(schema: string, lease: CheckedLease) {
     this.#schema = schema
+    this.#lease = lease
   }
 
   /** One statement that checks the lease and the numbers of events, and stores the set if both are right. */
   statement(set: CommitSet, { owner, token }: LeaseClaim): Statement {
+    if (this.#lease.ends) set.sort()
     const values: unknown[] = [token, owner]
     let mask = 0
     for (const [index, part] of parts.entries()) {
@@ -151,14 +204,14 @@ export class CommitStatements {
   #textOf(mask: number): { readonly text: string; readonly name: string } {
     const known = this.#texts.get(mask)
     if (known !== undefined) return known
-    const text = textOf(this.#schema, mask)
+    const text = textOf(this.#schema, this.#lease, mask)
     const made = { text, name: statementName(text) }
     this.#texts.set(mask, made)
     return made
   }
 }
 
-function textOf(schema: string, mask: number): string {
+function textOf(schema: string, lease: CheckedLease, mask: number): string {
   const [checks, changes]: [string[], string[]] = [[], []]
   const chosen = parts.filter((_, index) => (mask & (1 << index)) !== 0)
   // The first two parameters are the token and the owner.
@@ -173,7 +226,9 @@ function textOf(schema: string, mask: number): string {
     if (change !== undefined) changes.push(change(schema, placeholder))
   }
   const [hasClaims, hasReplaced] = [chosen.includes(claimed), chosen.includes(replaced)]
+  const hasHeads = chosen.includes(headed)
   const conditions = [
+    ...(hasHeads ? ['(SELECT ids IS NULL FROM overtaken)'] : []),
     ...(hasClaims ? ['NOT (SELECT passed OR gap FROM claimed)'] : []),
     ...(hasReplaced ? ['NOT (SELECT missing FROM missing)'] : []),
   ]
@@ -181,7 +236,9 @@ function textOf(schema: string, mask: number): string {
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
     `lease AS (
       SELECT FROM ${schema}.leases
-      WHERE name = '${writerLease}' AND token = $1::bigint AND owner = $2 FOR SHARE)`,
+      WHERE name = '${lease.name}' AND token = $1::bigint AND owner = $2${
+        lease.ends ? ' AND expires_at > clock_timestamp()' : ''
+      } FOR SHARE)`,
     ...checks,
     `ok AS (SELECT FROM lease${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`})`,
     ...changes,
@@ -190,6 +247,7 @@ function textOf(schema: string, mask: number): string {
     'EXISTS (SELECT FROM lease)',
     ...(hasClaims ? ['(SELECT passed FROM claimed)', '(SELECT gap FROM claimed)'] : ['false', 'false']),
     hasReplaced ? '(SELECT missing FROM missing)' : 'false',
+    hasHeads ? '(SELECT ids FROM overtaken)' : 'NULL',
   ]
   return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok)`
 }
@@ -198,6 +256,9 @@ function textOf(schema: string, mask: number): string {
 export function statusOf(row: Row | undefined): CommitStatus {
   const [owned, passed, gap, missing] = (row ?? []).map((value) => value === 't')
   if (owned !== true) return 'taken'
+  const overtaken = row?.[4]
+  if (typeof overtaken === 'string')
+    return { overtaken: new Set(overtaken.split(',').map((id) => Buffer.from(id, 'hex').toString())) }
   if (passed === true) return 'passed'
   if (gap === true) return 'gap'
   return missing === true ? 'missing' : 'stored'

@@ -28,6 +28,27 @@ export function takenError(): EngineError {
   )
 }
 
+/**
+ * The error of a commit after the lease of this engine on a shared schema has expired, for example because its process
+ * was suspended.
+ */
+export function expiredError(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'the lease of this engine expired before this commit, which is not stored. Try again: the engine takes a new lease by itself',
+    { outcome: 'not-applied' },
+  )
+}
+
+/** The error of opening a schema that other engines use. */
+export function sharedError(details: Readonly<Record<string, string>>): EngineError {
+  return new EngineError(
+    'STORE_LOCKED',
+    `${details['engines']} other engines share the store. Close them first`,
+    details,
+  )
+}
+
 export function formatError(message: string, details: Readonly<Record<string, string>> = {}): EngineError {
   return new EngineError('STORE_FORMAT', message, details)
 }
@@ -92,18 +113,32 @@ export function isTaken(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'STORE_TAKEN'
 }
 
-/** Whether the error is that of an event whose number is taken. */
-/** Whether another engine has stored an event with the same number. */
+/** Whether another engine has stored an event with the same number, or the first head of the same session. */
 export function isEventTaken(error: unknown): boolean {
-  return stateOf(error) === '23505' && error instanceof Error && Reflect.get(error, 'table') === 'events'
+  if (stateOf(error) !== '23505' || !(error instanceof Error)) return false
+  const table: unknown = Reflect.get(error, 'table')
+  return table === 'events' || table === 'heads'
+}
+
+/** Whether the server ended a statement because two statements waited for each other. */
+export function isDeadlock(error: unknown): boolean {
+  return stateOf(error) === '40P01'
 }
 
 export function isLockTimeout(error: unknown): boolean {
   return stateOf(error) === '55P03'
 }
 
-/** Whether the connection may still be used after the error: the server has rejected a single statement. */
+/**
+ * Whether the connection may still be used after the error: the server has rejected a single statement. After `DISCARD
+ * ALL`, by the owner of a pool or by a pooler, the connection has lost its prepared statements and its settings.
+ */
 export function keepsConnection(error: unknown): boolean {
+  return isRejected(error) && stateOf(error) !== '26000'
+}
+
+/** Whether the server has rejected a single statement, which it has rolled back. */
+function isRejected(error: unknown): boolean {
   return stateOf(error) !== undefined && severityOf(error) === 'ERROR'
 }
 
@@ -112,7 +147,7 @@ export function keepsConnection(error: unknown): boolean {
  * it: the answer was lost, or the server ended the connection while it waited for a standby.
  */
 function outcomeOf(error: unknown): Outcome {
-  return keepsConnection(error) ? 'not-applied' : 'unknown'
+  return isRejected(error) ? 'not-applied' : 'unknown'
 }
 
 function failure(cause: unknown, what: string, details: Readonly<Record<string, string>> = {}): EngineError {

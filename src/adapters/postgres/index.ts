@@ -4,7 +4,7 @@
  * @module
  */
 import pg from 'pg'
-import { given, invalid, Shape } from '../../engine/ports.js'
+import { given, invalid, parseFlag, Shape } from '../../engine/ports.js'
 import type { Storage } from '../../engine/ports.js'
 import { checkPool, type PostgresPool } from './connections.js'
 import { postgresLimits } from './limits.js'
@@ -51,6 +51,16 @@ export interface PostgresStorageOptions {
    * clock of the server decides.
    */
   readonly leaseSeconds?: number
+  /**
+   * true: several engines, in this and in other processes, work on the schema at the same time. All of them must pass it.
+   * false by default.
+   */
+  readonly shared?: boolean
+  /**
+   * With `shared`, the longest time after which a call sees what another engine has stored, in milliseconds. 100 by
+   * default, from 1 to 60000.
+   */
+  readonly freshnessMillis?: number
 }
 
 const optionsShape = new Shape<PostgresStorageOptions>({
@@ -61,6 +71,8 @@ const optionsShape = new Shape<PostgresStorageOptions>({
   durability: true,
   readConnections: true,
   leaseSeconds: true,
+  shared: true,
+  freshnessMillis: true,
 })
 
 /**
@@ -111,6 +123,8 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
     durability = 'full',
     readConnections = postgresLimits.readConnections,
     leaseSeconds = postgresLimits.leaseSeconds,
+    shared: isShared,
+    freshnessMillis = postgresLimits.freshnessMs,
   } = optionsShape.read(options, 'options')
   const sources = [connectionString, client, pool].filter((source) => source !== undefined)
   if (sources.length !== 1)
@@ -127,7 +141,9 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
     throw invalid('durability', `must be 'full' or 'relaxed'; it is ${given(durability)}`)
   checkCount('readConnections', readConnections, 1, postgresLimits.readConnectionsMax)
   checkCount('leaseSeconds', leaseSeconds, postgresLimits.leaseSecondsMin, postgresLimits.leaseSecondsMax)
-  const settings = { schema, durability, leaseSeconds }
+  const shared = parseFlag('shared', isShared, false)
+  checkCount('freshnessMillis', freshnessMillis, postgresLimits.freshnessMsMin, postgresLimits.freshnessMsMax)
+  const settings = { schema, durability, leaseSeconds, shared, freshnessMillis }
   return {
     open: async () => {
       if (pool !== undefined) return openPostgresStore(pool, () => Promise.resolve(), settings)

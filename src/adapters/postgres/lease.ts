@@ -2,30 +2,53 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
-import { writerLease, type LeaseClaim } from './commit-statement.js'
-import { isLockTimeout, lockedError, takenError } from './errors.js'
+import type { CheckedLease, LeaseClaim } from './commit-statement.js'
+import { isLockTimeout, lockedError, sharedError, takenError } from './errors.js'
 import { postgresLimits } from './limits.js'
+import { lockSchema } from './migrations.js'
+
+/** The name of the lease of the only engine that may write to a store. */
+const writerLease = 'writer'
+/** The names of leases on a shared store start with this. */
+const sharedLease = 'engine:'
+/** The row whose owner is the only engine that shares a store, and lets no other one in. */
+const aloneLease = 'alone'
 
 /**
  * The right of one engine to write to a store, for a time that the server's clock measures. Each new owner, and
  * each recovery of an owner, increments the token. A statement with an older token stores nothing, so it makes
  * no difference how late the statement of a former owner arrives.
+ *
+ * On a shared store, each engine has a lease of its own. Its statements store nothing once its time is over, so other
+ * engines know that an engine with an expired lease has stopped. There is either one engine with the lease `writer`, or
+ * any number of engines that share the store.
  */
 export class Lease {
   readonly #connections: Connections
+  readonly #name: string
   readonly #schema: string
   readonly #seconds: number
+  readonly #isShared: boolean
   readonly #owner = randomUUID()
   #token = ''
+  /** Identifies the time since an engine was last alone with the store. */
+  #period: string | undefined
   #timer: NodeJS.Timeout | undefined
   #renewing: Promise<void> | undefined
   #onLost: () => void = ignore
 
-  /** `schema` is quoted. */
-  constructor(connections: Connections, schema: string, seconds: number) {
+  /** `name` is that of the schema, and `schema` is quoted. */
+  constructor(connections: Connections, { name, schema, seconds, shared }: LeaseOptions) {
     this.#connections = connections
+    this.#name = name
     this.#schema = schema
     this.#seconds = seconds
+    this.#isShared = shared
+  }
+
+  /** What each statement must check. */
+  get checked(): CheckedLease {
+    return { name: this.#key, ends: this.#isShared }
   }
 
   /** What the statements of this owner must carry. */
@@ -33,24 +56,119 @@ export class Lease {
     return { owner: this.#owner, token: this.#token }
   }
 
+  get #key(): string {
+    return this.#isShared ? `${sharedLease}${this.#owner}` : writerLease
+  }
+
   /**
    * Takes the lease if it is free or has expired.
    *
-   * @throws {EngineError} STORE_LOCKED when another engine has it.
+   * @throws {EngineError} STORE_LOCKED when another engine has it, or the other kind of lease.
    */
   async take(client: PostgresClient): Promise<void> {
-    const [taken] = await this.#perform(
+    await this.#inTransaction(client, async () => {
+      await (this.#isShared ? this.#endWriter(client) : this.#endShared(client))
+      const [taken] = await this.#perform(
+        client,
+        `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, expires_at)
+          VALUES ($1, $2, $3, $4, clock_timestamp(), 1, clock_timestamp() + make_interval(secs => $5))
+          ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
+            since = excluded.since, token = l.token + 1, expires_at = excluded.expires_at
+          WHERE l.expires_at <= clock_timestamp() OR l.owner = excluded.owner
+          RETURNING token`,
+        [this.#key, this.#owner, hostname(), pid, this.#seconds],
+      )
+      if (taken === undefined) throw lockedError(await this.#holder(client, this.#key))
+      this.#token = String(taken[0])
+    })
+  }
+
+  /** Runs work while no other engine takes or gives back a lease. */
+  async #inTransaction(client: PostgresClient, work: () => Promise<void>): Promise<void> {
+    await this.#perform(client, 'BEGIN')
+    try {
+      await lockSchema(client, this.#name)
+      await work()
+      await this.#perform(client, 'COMMIT')
+    } catch (error) {
+      await this.#perform(client, 'ROLLBACK').catch(ignore)
+      throw error
+    }
+  }
+
+  /** Ends the lease of an engine that had the store alone, if its time is over. */
+  async #endWriter(client: PostgresClient): Promise<void> {
+    await this.#perform(
       client,
-      `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, expires_at)
-        VALUES ($1, $2, $3, $4, clock_timestamp(), 1, clock_timestamp() + make_interval(secs => $5))
-        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
-          since = excluded.since, token = l.token + 1, expires_at = excluded.expires_at
-        WHERE l.expires_at <= clock_timestamp()
-        RETURNING token`,
-      [writerLease, this.#owner, hostname(), pid, this.#seconds],
+      `UPDATE ${this.#schema}.leases SET owner = NULL, token = token + 1
+        WHERE name = $1 AND owner IS NOT NULL AND expires_at <= clock_timestamp()`,
+      [writerLease],
     )
-    if (taken === undefined) throw lockedError(await this.#holder(client))
-    this.#token = String(taken[0])
+    const [row] = await this.#perform(
+      client,
+      `SELECT coalesce(sum(token), 0), bool_or(owner IS NOT NULL) FILTER (WHERE name = $1)
+        FROM ${this.#schema}.leases WHERE name IN ($1, $2)`,
+      [writerLease, aloneLease],
+    )
+    if (row?.[1] === 't') throw lockedError(await this.#holder(client, writerLease))
+    const [other] = await this.#perform(
+      client,
+      `SELECT l.name FROM ${this.#schema}.leases l JOIN ${this.#schema}.leases alone ON alone.owner = l.owner
+        WHERE alone.name = $1 AND l.name <> $1 AND l.owner <> $2 AND l.expires_at > clock_timestamp()`,
+      [aloneLease, this.#owner],
+    )
+    if (other !== undefined) throw lockedError(await this.#holder(client, String(other[0])))
+    // What this engine has in memory may refer to objects that were deleted since.
+    const period = String(row?.[0])
+    if (this.#period !== undefined && this.#period !== period) throw takenError()
+    this.#period = period
+  }
+
+  /**
+   * Lets no other engine open the store from now on, until `endAlone`.
+   *
+   * @throws {EngineError} STORE_LOCKED when another engine shares the store.
+   */
+  async beAlone(client: PostgresClient): Promise<void> {
+    await this.#inTransaction(client, async () => {
+      await this.#endShared(client)
+      const [row] = await this.#perform(
+        client,
+        `INSERT INTO ${this.#schema}.leases AS l (name, owner, since, token, expires_at)
+          VALUES ($1, $2, clock_timestamp(), 1, 'infinity')
+          ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, since = excluded.since, token = l.token + 1
+          RETURNING (SELECT coalesce(sum(token), 0) FROM ${this.#schema}.leases WHERE name = $3) + l.token`,
+        [aloneLease, this.#owner, writerLease],
+      )
+      this.#period = String(row?.[0])
+    })
+  }
+
+  async endAlone(client: PostgresClient): Promise<void> {
+    await this.#perform(
+      client,
+      `UPDATE ${this.#schema}.leases SET owner = NULL WHERE name = $1 AND owner = $2`,
+      [aloneLease, this.#owner],
+    )
+  }
+
+  /** Ends the leases of engines that shared the store, if their times are over. */
+  async #endShared(client: PostgresClient): Promise<void> {
+    await this.#perform(
+      client,
+      `DELETE FROM ${this.#schema}.leases
+        WHERE starts_with(name, $1) AND expires_at <= clock_timestamp() AND owner <> $2`,
+      [sharedLease, this.#owner],
+    )
+    const [row] = await this.#perform(
+      client,
+      `SELECT count(*), greatest(0, ceil(extract(epoch FROM max(expires_at) - clock_timestamp())))
+        FROM ${this.#schema}.leases WHERE starts_with(name, $1) AND owner <> $2`,
+      [sharedLease, this.#owner],
+    )
+    const [engines = '0', seconds] = row ?? []
+    if (engines !== '0' && engines !== null)
+      throw sharedError({ engines, expiresInSeconds: String(Number(seconds)) })
   }
 
   /**
@@ -60,6 +178,8 @@ export class Lease {
    * @throws {EngineError} STORE_TAKEN when another engine has the lease.
    */
   async renewToken(client: PostgresClient): Promise<void> {
+    // The state of the engine in memory is read again, so it may join again even after its lease has expired.
+    if (this.#isShared) return this.take(client)
     // The token is compared, so this statement changes nothing if it arrives after a later recovery.
     for (let token = this.#token; ;) {
       const [renewed] = await this.#perform(
@@ -67,7 +187,7 @@ export class Lease {
         `UPDATE ${this.#schema}.leases
           SET token = token + 1, expires_at = clock_timestamp() + make_interval(secs => $3)
           WHERE name = $1 AND owner = $2 AND token = $4::bigint RETURNING token`,
-        [writerLease, this.#owner, this.#seconds, token],
+        [this.#key, this.#owner, this.#seconds, token],
       )
       if (renewed !== undefined) {
         this.#token = String(renewed[0])
@@ -77,7 +197,7 @@ export class Lease {
       const [current] = await this.#perform(
         client,
         `SELECT token FROM ${this.#schema}.leases WHERE name = $1 AND owner = $2`,
-        [writerLease, this.#owner],
+        [this.#key, this.#owner],
       )
       if (current === undefined || String(current[0]) === token) throw takenError()
       token = String(current[0])
@@ -105,10 +225,13 @@ export class Lease {
 
   /** Gives the lease back, so that the next engine need not wait. */
   async release(client: PostgresClient): Promise<void> {
+    const where = `WHERE name = $1 AND owner = $2`
     await this.#perform(
       client,
-      `UPDATE ${this.#schema}.leases SET owner = NULL, expires_at = clock_timestamp() WHERE name = $1 AND owner = $2`,
-      [writerLease, this.#owner],
+      this.#isShared
+        ? `DELETE FROM ${this.#schema}.leases ${where}`
+        : `UPDATE ${this.#schema}.leases SET owner = NULL, expires_at = clock_timestamp() ${where}`,
+      [this.#key, this.#owner],
     )
   }
 
@@ -118,8 +241,8 @@ export class Lease {
         this.#perform(
           client,
           `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)
-            WHERE name = $1 AND owner = $2 RETURNING 1`,
-          [writerLease, this.#owner, this.#seconds],
+            WHERE name = $1 AND owner = $2${this.#isShared ? ' AND expires_at > clock_timestamp()' : ''} RETURNING 1`,
+          [this.#key, this.#owner, this.#seconds],
         ),
       )
       if (renewed.length > 0) return
@@ -127,17 +250,18 @@ export class Lease {
       // The lease is lost only if another engine takes it. The next renewal, or a commit, finds that out.
       return
     }
-    clearInterval(this.#timer)
+    // On a shared store, the engine takes another lease when it recovers.
+    if (!this.#isShared) clearInterval(this.#timer)
     this.#onLost()
   }
 
-  async #holder(client: PostgresClient): Promise<Record<string, string>> {
+  async #holder(client: PostgresClient, name: string): Promise<Record<string, string>> {
     const [row] = await this.#perform(
       client,
       `SELECT host, pid, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
           greatest(0, ceil(extract(epoch FROM expires_at - clock_timestamp())))
         FROM ${this.#schema}.leases WHERE name = $1`,
-      [writerLease],
+      [name],
     )
     const [host, holderPid, since, seconds] = row ?? []
     return {
@@ -148,7 +272,7 @@ export class Lease {
     }
   }
 
-  async #perform(client: PostgresClient, text: string, values: readonly unknown[]): Promise<Row[]> {
+  async #perform(client: PostgresClient, text: string, values: readonly unknown[] = []): Promise<Row[]> {
     try {
       return await run(client, { text, values }, postgresLimits.readMs)
     } catch (error) {
@@ -157,6 +281,16 @@ export class Lease {
       throw error
     }
   }
+}
+
+export interface LeaseOptions {
+  /** The name of the schema. */
+  readonly name: string
+  /** The same, quoted. */
+  readonly schema: string
+  readonly seconds: number
+  /** Whether other engines may have leases at the same time. */
+  readonly shared: boolean
 }
 
 function ignore(): void {}

@@ -28,6 +28,14 @@ export const postgresLimits = {
   readMs: 60_000,
   /** How long a statement waits for a lock of another one, in milliseconds. */
   lockMs: 10_000,
+  /** How often a statement is tried that waits for another engine while that engine waits for it. */
+  deadlockAttempts: 5,
+  /** Default of `freshnessMillis`, in milliseconds. */
+  freshnessMs: 100,
+  /** The smallest `freshnessMillis`. */
+  freshnessMsMin: 1,
+  /** The largest `freshnessMillis`. */
+  freshnessMsMax: 60_000,
   /** How long a transaction may wait for its next statement, in milliseconds. The server then ends the connection. */
   idleInTransactionMs: 30_000,
   /** How often a read is tried whose connection is lost. */

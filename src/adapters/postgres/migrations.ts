@@ -21,13 +21,18 @@ const migrations: readonly ((schema: string) => readonly string[])[] = [
       token bigint NOT NULL, expires_at timestamptz NOT NULL
     ) WITH (fillfactor = 50)`,
   ],
+  // Version 2. Several engines may share a schema: the head of a session names its newest commit. Each of these
+  // engines has a lease of its own, so an engine that knows only version 1 must not open the schema.
+  (schema) => [
+    `CREATE TABLE ${schema}.heads (session_id bytea PRIMARY KEY, head text NOT NULL) WITH (fillfactor = 50)`,
+  ],
 ]
 
 /** The version of the tables that this code reads and writes. */
 export const tableVersion: number = migrations.length
 
 /** The tables with the data of a store. */
-export const dataTables = ['records', 'nodes', 'events', 'blobs'] as const
+export const dataTables = ['records', 'nodes', 'events', 'blobs', 'heads'] as const
 
 /**
  * Creates the schema and its tables, or brings those of an earlier version to this one. Concurrent openers
@@ -40,7 +45,7 @@ export async function migrate(client: PostgresClient, name: string): Promise<voi
   if ((await versionOf(client, name)) === tableVersion) return
   await perform(client, 'BEGIN')
   try {
-    await perform(client, 'SELECT pg_advisory_xact_lock($1)', [lockOf(name)])
+    await lockSchema(client, name)
     const before = await versionOf(client, name)
     if (before === 0) await create(client, name)
     for (const [index, migration] of migrations.entries()) {
@@ -112,9 +117,11 @@ export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** The number of the advisory lock for a schema: 64 bits of a hash. */
-function lockOf(name: string): string {
-  return createHash('sha256').update(`forkspace schema ${name}`).digest().readBigInt64BE().toString()
+/** Waits until no other opener uses the schema, and makes others wait for the end of this transaction. */
+export async function lockSchema(client: PostgresClient, name: string): Promise<void> {
+  // 64 bits of a hash.
+  const lock = createHash('sha256').update(`forkspace schema ${name}`).digest().readBigInt64BE().toString()
+  await perform(client, 'SELECT pg_advisory_xact_lock($1)', [lock])
 }
 
 function ignore(): void {}

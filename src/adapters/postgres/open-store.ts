@@ -10,23 +10,31 @@ export interface OpenPostgresStoreOptions {
   readonly schema: string
   readonly durability: 'full' | 'relaxed'
   readonly leaseSeconds: number
+  readonly shared: boolean
+  readonly freshnessMillis: number
 }
 
 /** Opens the store in a schema, or creates one there. `end` closes the pool, if this store made it. */
 export async function openPostgresStore(
   pool: PostgresPool,
   end: () => Promise<void>,
-  { schema, durability, leaseSeconds }: OpenPostgresStoreOptions,
+  { schema, durability, leaseSeconds, shared: isShared, freshnessMillis }: OpenPostgresStoreOptions,
 ): Promise<PostgresStore> {
   const connections = new Connections(pool, setUpOf(durability), end)
   try {
-    const lease = new Lease(connections, quoted(schema), leaseSeconds)
+    const lease = new Lease(connections, {
+      name: schema,
+      schema: quoted(schema),
+      seconds: leaseSeconds,
+      shared: isShared,
+    })
     await connections.write(async (client) => {
       await checkServer(client, durability)
       await migrate(client, schema)
       await lease.take(client)
     })
-    return new PostgresStore({ connections, lease, schema: quoted(schema), durability })
+    const shared = isShared ? { freshnessMs: freshnessMillis } : undefined
+    return new PostgresStore({ connections, lease, schema: quoted(schema), durability, shared })
   } catch (error) {
     await connections.close().catch(ignore)
     throw openError(error)

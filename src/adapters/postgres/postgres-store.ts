@@ -1,12 +1,16 @@
-import { limits } from '../../engine/ports.js'
+import { limits, type EngineError } from '../../engine/ports.js'
 import type {
   ByteRange,
   ScanRange,
+  SharedCapability,
+  SharedStore,
   Store,
+  StoreCapabilities,
   StoreCommit,
   StoredBlobSize,
   StoredEvent,
 } from '../../engine/ports.js'
+import { byteaArray } from './arrays.js'
 import { CommitQueue } from './commit-queue.js'
 import type { CommitSet } from './commit-set.js'
 import {
@@ -20,6 +24,7 @@ import { run, type Connections, type PostgresClient, type Row } from './connecti
 import {
   closedError,
   damagedEvent,
+  expiredError,
   isTaken,
   keepsConnection,
   lostError,
@@ -39,11 +44,14 @@ export interface PostgresStoreParts {
   /** Quoted. */
   readonly schema: string
   readonly durability: 'full' | 'relaxed'
+  /** Present: other engines may have the schema open too. */
+  readonly shared: SharedCapability | undefined
 }
 
-/** A store in a schema of PostgreSQL, of which this process has the lease. */
+/** A store in a schema of PostgreSQL, of which this process has the lease, or one of the leases. */
 export class PostgresStore implements Store {
-  readonly capabilities = { durable: true, syncReads: false }
+  readonly capabilities: StoreCapabilities
+  readonly shared?: SharedStore
   readonly #connections: Connections
   readonly #lease: Lease
   readonly #schema: string
@@ -55,12 +63,20 @@ export class PostgresStore implements Store {
   #recovering: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
-  constructor({ connections, lease, schema, durability }: PostgresStoreParts) {
+  constructor({ connections, lease, schema, durability, shared }: PostgresStoreParts) {
+    this.capabilities = { durable: true, syncReads: false, ...(shared && { shared }) }
+    if (shared !== undefined)
+      this.shared = {
+        engineId: lease.claim.owner,
+        liveEngines: () => this.#liveEngines(),
+        heads: (ids) => this.#heads(ids),
+        alone: () => this.#alone(),
+      }
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema
-    this.#statements = new CommitStatements(schema)
-    this.#commits = new CommitQueue((set) => this.#store(set))
+    this.#statements = new CommitStatements(schema, lease.checked)
+    this.#commits = new CommitQueue((set) => this.#store(set), this.#lostLeaseError)
     // The server may have crashed, and have lost operations that the engine still has in memory.
     if (durability === 'relaxed') connections.onLost(() => this.#commits.fence(lostError()))
     lease.keep(() => this.#noteTaken())
@@ -198,10 +214,43 @@ export class PostgresStore implements Store {
     this.#commits.resume()
   }
 
-  /** From now on, this engine can store nothing. */
+  /** From now on, this engine can store nothing; on a shared store, not before it has another lease. */
   #noteTaken(): void {
-    this.#taken = true
-    this.#commits.fence(takenError())
+    if (this.capabilities.shared === undefined) this.#taken = true
+    this.#commits.fence(this.#lostLeaseError())
+  }
+
+  readonly #lostLeaseError = (): EngineError =>
+    this.capabilities.shared === undefined ? takenError() : expiredError()
+
+  async #liveEngines(): Promise<ReadonlySet<string>> {
+    const rows = await this.#read(
+      `SELECT owner FROM ${this.#schema}.leases WHERE starts_with(name, 'engine:') AND expires_at > clock_timestamp()`,
+      [],
+    )
+    return new Set(rows.map(([owner]) => String(owner)))
+  }
+
+  async #alone(): Promise<() => Promise<void>> {
+    this.#assertOpen()
+    await this.#onLease((lease, client) => lease.beAlone(client))
+    return () => this.#onLease((lease, client) => lease.endAlone(client))
+  }
+
+  async #onLease(change: (lease: Lease, client: PostgresClient) => Promise<void>): Promise<void> {
+    try {
+      await this.#connections.write((client) => change(this.#lease, client))
+    } catch (error) {
+      throw this.#asReadError(error)
+    }
+  }
+
+  async #heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const rows = await this.#read(
+      `SELECT encode(session_id, 'hex'), head FROM ${this.#schema}.heads WHERE session_id = ANY($1::bytea[])`,
+      [byteaArray(sessionIds)],
+    )
+    return new Map(rows.map(([sessionId, head]) => [textOf(sessionId), String(head)]))
   }
 
   async #close(): Promise<void> {
@@ -221,7 +270,7 @@ export class PostgresStore implements Store {
         set.bytes <= postgresLimits.statementBytes
           ? await this.#storeSet(client, set)
           : await this.#storeParts(client, set)
-      if (status === 'taken') this.#taken = true
+      if (status === 'taken' && this.capabilities.shared === undefined) this.#taken = true
       return status
     })
   }

@@ -254,6 +254,17 @@ const registry = {
     code: 'FAILED_PRECONDITION',
     meaning: 'The common ancestor of the two sides of a merge is no longer stored.',
   },
+  SESSION_MOVED: {
+    code: 'ABORTED',
+    errno: 'EAGAIN',
+    meaning:
+      'Other engines changed the session each time that the operation was tried. Nothing changed; try again.',
+  },
+  SHARED_STORE: {
+    code: 'FAILED_PRECONDITION',
+    errno: 'EPERM',
+    meaning: 'The operation or option does not work while several engines may share the storage.',
+  },
   LOCK_HELD: { code: 'ABORTED', errno: 'EAGAIN', meaning: 'Another owner holds the lock.' },
   DEADLOCK: {
     code: 'ABORTED',
@@ -477,6 +488,14 @@ export function anotherEngine(): EngineError {
   return new EngineError(
     'STORE_FAILED',
     'another engine wrote to the same storage; open a storage with one engine at a time',
+  )
+}
+
+/** The error SHARED_STORE for an operation that only an engine with a storage of its own can do. */
+export function sharedStore(what: string, instead: string): EngineError {
+  return new EngineError(
+    'SHARED_STORE',
+    `${what} does not work on a storage that several engines share. ${instead}`,
   )
 }
 

@@ -173,6 +173,12 @@ export const limits = {
    * the limit by two.
    */
   heldLocks: 10_000,
+  /** How often an engine looks for jobs of engines that have ended, in milliseconds. */
+  sharedSweepMs: 5000,
+  /** How often an engine reads a job that another engine runs, in milliseconds. */
+  sharedJobPollMs: 200,
+  /** How often a change runs while other engines change the same session. */
+  sharedChangeRuns: 20,
   /** File locks of a session. */
   fileLocks: 10_000,
   /** The longest time to live of a file lock, in seconds. */

@@ -32,6 +32,7 @@ import {
   type Permissions,
 } from '../session/access/permissions.js'
 import type { LiveSession } from '../session/table/live.js'
+import { whenStored } from '../session/sharing/when-stored.js'
 import { endFollowers } from '../session/history/feed.js'
 import { openUsed, parseTtl } from '../session/table/expiry.js'
 import {
@@ -533,7 +534,11 @@ export class Engine extends EngineScope {
       await this.#services.processes.close()
       await this.#services.checkouts.close()
       await this.#services.collection.close()
-      for (const live of core.table.live.values()) await live.tail
+      for (const live of core.table.live.values()) {
+        await live.tail
+        if (live.shared !== undefined) await whenStored(live)
+      }
+      core.sharing?.stop()
       while (core.background.size > 0) await Promise.all(core.background)
       await this.#services.usage.flush().catch((error: unknown) => {
         // The only promise was to try.

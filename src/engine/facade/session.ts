@@ -70,6 +70,7 @@ import {
   type ForkRequest,
   type SessionInfo,
 } from '../session/sessions.js'
+import { finalState } from '../session/sharing/when-stored.js'
 import {
   diffOf,
   positionedState,
@@ -160,16 +161,26 @@ export interface SessionServices {
 }
 
 /** Hides a session, drops its locks in memory, and removes its secrets from the store. */
-export function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+export function endSession(
+  core: Core,
+  services: SessionServices,
+  sessionId: string,
+  { runs = 1 }: { readonly runs?: number } = {},
+): Promise<void> {
   // The records of secrets are deleted after the session. `close()` waits for both.
-  const ended = endWithSecrets(core, services, sessionId)
+  const ended = endWithSecrets(core, services, sessionId, runs)
   beforeClose(core, ended)
   return ended
 }
 
-async function endWithSecrets(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+async function endWithSecrets(
+  core: Core,
+  services: SessionServices,
+  sessionId: string,
+  runs: number,
+): Promise<void> {
   if (core.fence.closed) await core.fence.recover()
-  await deleteSession(core, sessionId)
+  await deleteSession(core, sessionId, runs)
   services.posixLocks.forget(sessionId)
   await services.secrets.forget(core, sessionId)
 }
@@ -988,8 +999,10 @@ export class Session implements SessionApi {
       const { fingerprint } = other.record.baseline
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
-      const position = await positionedState(core, other, state)
-      return this.#services.merges.merge(core, live, { sessionId, fingerprint, ...position }, request)
+      const isNewest = !refersToHistory(state) && state.base !== true
+      const final = isNewest && other.shared !== undefined ? await finalState(other, other.shared) : undefined
+      const { root, seq } = final ?? (await positionedState(core, other, state))
+      return this.#services.merges.merge(core, live, { sessionId, fingerprint, root, seq }, request)
     })
   }
 

@@ -186,7 +186,8 @@ export class UsageMeter {
 
 async function storeSent(sent: Sent): Promise<void> {
   const { core, minute, bytes, tried } = sent
-  const key = keys.egress(core.tenantKey, minute)
+  // Engines that share a store have records of their own, because each of them adds to its record.
+  const key = keys.egress(core.tenantKey, minute) + (core.sharing?.engineId ?? '')
   const before = Number((await core.store.get(key)) ?? 0)
   if (before === tried) return
   sent.tried = before + bytes

@@ -17,14 +17,35 @@ import type { Authorize, Caller } from './access/permissions.js'
 import type { EventMarks } from './history/event-marks.js'
 import type { Journal } from './journal/journal.js'
 import type { GrepCache } from './search/grep-cache.js'
+import { finalState } from './sharing/when-stored.js'
 import type { LiveSession } from './table/live.js'
 import type { SessionTable } from './table/session-table.js'
+
+/** The part of a shared store that sessions need; see `sharing/sharing.ts`. */
+export interface StoreSharing {
+  /** The id of this engine in the store. It is a part of the keys of records that only this engine changes. */
+  readonly engineId: string
+  /** A head that no commit has had. */
+  nextHead(): string
+  /** Makes a session in memory shared. `head` was read before its state. */
+  enter(live: LiveSession, head: string, readAt: number): void
+  /** The head of a session that is not in memory. */
+  headOf(core: Core, sessionId: string): Promise<string>
+  /** Whether the state of a session in memory is new enough to be read. */
+  isFresh(core: Core, live: LiveSession): boolean
+  /** Resolves when the state of a session in memory is new enough to be read. */
+  freshen(core: Core, live: LiveSession): Promise<void>
+  /** Stops looking for changes of other engines. */
+  stop(): void
+}
 
 /** One engine: its clocks, store and caches, the same for every caller. */
 export interface EngineContext {
   readonly storeOf: (tenantKey: string) => MeteredStore
   /** Stores the changes of sessions. */
   readonly journal: Journal
+  /** Present if other engines may change the store too. */
+  readonly sharing: StoreSharing | undefined
   /** Knows whether the store accepts commits. */
   readonly fence: Fence
   readonly environment: Environment
@@ -102,7 +123,7 @@ export function pinState(core: Core, live: LiveSession): PinnedState {
   let pin: Disposable | undefined
   let isReleased = false
   const take = async (): Promise<Dir> => {
-    const root = live.tree.freeze()
+    const root = live.shared === undefined ? live.tree.freeze() : (await finalState(live, live.shared)).root
     if (!isReleased) pin = core.pins.pin({ roots: [root] })
     await live.acknowledged
     return root

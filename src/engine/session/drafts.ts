@@ -3,6 +3,7 @@ import { eventTypes } from '../records/event.js'
 import { SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Core } from './core.js'
 import { readAgain } from './mutation-queue.js'
+import { finalState } from './sharing/when-stored.js'
 import { begin, forkEvents, type StartedSession } from './sessions.js'
 import type { LiveSession } from './table/live.js'
 
@@ -12,8 +13,9 @@ import type { LiveSession } from './table/live.js'
  */
 export async function forkForDraft(core: Core, parent: LiveSession): Promise<StartedSession> {
   if (parent.tail !== undefined) await parent.tail
+  const final = parent.shared && (await finalState(parent, parent.shared))
   if (parent.discarded === 'failed') throw readAgain()
-  const { seq, record: of } = parent
+  const { seq, record: of } = final ?? parent
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline: of.baseline,
@@ -29,7 +31,7 @@ export async function forkForDraft(core: Core, parent: LiveSession): Promise<Sta
   const started = begin(
     core,
     session,
-    { baseline: parent.baseline, root: parent.tree.freeze(), inheritedEvents },
+    { baseline: parent.baseline, root: final?.root ?? parent.tree.freeze(), inheritedEvents },
     { type: eventTypes.forkSession, details: { sourceSessionId: parent.id, checkpointId: '' } },
   )
   // The parent may be deleted meanwhile. Its data is kept until the fork is stored.

@@ -17,6 +17,8 @@ import { addStep, restoreStep } from './history/lineage.js'
 import type { LineageStep } from './history/lineage-step.js'
 import { nextEventTime, withSetBack } from './history/event-times.js'
 import { noteUse } from './table/unused.js'
+import { catchUp, changeShared } from './sharing/shared-changes.js'
+import { Overtaken, type StoredState } from './sharing/shared-session.js'
 import type { LiveSession } from './table/live.js'
 import type { SessionRecord } from '../records/session.js'
 import { admitChange, countChange } from './usage/session-bytes.js'
@@ -117,6 +119,7 @@ function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>):
   if (live.discarded !== undefined) throw readAgain()
   live.revive?.()
   core.fence.check()
+  if (live.shared !== undefined) return changeShared(live, () => withRollback(live, operation))
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
 }
@@ -156,6 +159,8 @@ export interface NewEvent {
    */
   readonly at?: number
   readonly blobs?: readonly BlobRef[]
+  /** Heads of a source and a job that the same commit moves, on a shared store. */
+  readonly heads?: StoreCommit['heads']
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
@@ -250,7 +255,10 @@ export function commitEvent(
     const stored = core.journal.blobs(core.store, blobs)
     if (stored !== undefined) commit.blobs = stored
   }
-  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
+  const { shared } = live
+  if (shared !== undefined) commit.heads = [shared.move(), ...(event.heads ?? [])]
+  const after = shared && { root: live.tree.freeze(), seq, at, chain: live.chain }
+  live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs, after)
   if (live.followers !== undefined) {
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
     const notify = (): void =>
@@ -280,13 +288,15 @@ export function commitRecords(
   blobs: readonly BlobRef[] = [],
 ): Promise<void> {
   const stored = blobs.length === 0 ? undefined : core.journal.blobs(core.store, blobs)
-  const commit: StoreCommit = stored === undefined ? records : { ...records, blobs: stored }
+  let commit: StoreCommit = stored === undefined ? records : { ...records, blobs: stored }
+  if (live.shared !== undefined) commit = { ...commit, heads: [live.shared.move()] }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
 }
 
 /**
- * Waits for a commit. After a failure, all sessions are read again.
+ * Waits for a commit. After a failure, all sessions are read again. `after` is the state with the commit, if other
+ * engines may be first.
  *
  * @throws {EngineError} STORE_FAILED when the commit was not stored.
  */
@@ -295,10 +305,11 @@ export function acknowledged(
   live: LiveSession,
   pending: Promise<boolean>,
   blobs?: readonly BlobRef[],
+  after?: StoredState,
 ): Promise<void> {
   live.revive?.()
   // Memory is the only copy then, so there is nothing to drop, to snapshot or to evict.
-  return pending === storedAtOnce ? done : whenStored(core, live, pending, blobs)
+  return pending === storedAtOnce ? done : whenStored(core, live, pending, blobs, after)
 }
 
 const done = Promise.resolve()
@@ -308,8 +319,13 @@ async function whenStored(
   live: LiveSession,
   pending: Promise<boolean>,
   blobs?: readonly BlobRef[],
+  after?: StoredState,
 ): Promise<void> {
   let stored: boolean
+  const { shared } = live
+  const change = shared?.planning
+  if (shared !== undefined) shared.queued = pending
+  if (change !== undefined) change.commits++
   live.pending++
   try {
     stored = await pending
@@ -320,6 +336,15 @@ async function whenStored(
   } finally {
     live.pending--
   }
+  if (!stored && shared !== undefined) {
+    if (live.discarded === undefined) {
+      if (change !== undefined) change.isLost = true
+      shared.isOvertaken = true
+      catchUp(core, live).catch(() => undefined)
+    } else if (change !== undefined) throw readAgain()
+    throw new Overtaken(live.id)
+  }
+  if (after !== undefined) shared?.store(after)
   if (!stored) {
     core.table.discardAll(core.log)
     throw anotherEngine()

@@ -93,7 +93,7 @@ export function restoreActionOf(request: ParsedRestore): 'restoreCheckpoint' | '
 
 /** What a restore does, found for one newest event. */
 interface Found {
-  readonly seq: number
+  readonly version: number | string
   readonly after: Dir
   readonly stateId: string
   readonly redo: readonly Redo[]
@@ -112,7 +112,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
   using _ = core.pins.pin({ writesSince: 'now' })
   let found: Found | undefined
   return await mutate(core, live, () => {
-    if (found?.seq !== live.seq)
+    if (found?.version !== live.version)
       throw new Fault(async () => {
         found = await findRestore(core, live, request)
       })
@@ -138,7 +138,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
 async function findRestore(core: Core, live: LiveSession, request: ParsedRestore): Promise<Found> {
   const { from, paths } = request
   const before = live.tree.freeze()
-  const { seq } = live
+  const { version } = live
   const state = await positionedState(core, live, from)
   const after = state.root
   // Contents of the earlier state may not be referenced otherwise until the event is stored.
@@ -153,5 +153,5 @@ async function findRestore(core: Core, live: LiveSession, request: ParsedRestore
   const preview = isListed
     ? await reading(core, [before, after], () => collectPreview(restoredChanges(core, restored)))
     : noPreview()
-  return { seq, after, stateId, redo, preview }
+  return { version, after, stateId, redo, preview }
 }

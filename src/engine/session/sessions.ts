@@ -36,6 +36,8 @@ import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
+import { finalState, whenStored } from './sharing/when-stored.js'
+import { Overtaken } from './sharing/shared-session.js'
 import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
 
 /** The public facts about a session. */
@@ -181,14 +183,15 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   const { from = newestState, newTags, metadata } = request
   // The fork includes all changes that were called before it.
   if (parent.tail !== undefined) await parent.tail
+  const final = parent.shared && (await finalState(parent, parent.shared))
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
-  let seq = parent.seq
+  let seq = final?.seq ?? parent.seq
   let root: Dir
-  let { baseline } = parent.record
+  let { baseline } = final?.record ?? parent.record
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
   const isEarlier = refersToHistory(from)
-  if (!isEarlier) root = parent.tree.freeze()
+  if (!isEarlier) root = final?.root ?? parent.tree.freeze()
   else {
     const state = await positionedState(core, parent, from)
     root = state.root
@@ -282,6 +285,7 @@ export function begin(
   live.branchTips = new Map(tips)
   // A merge needs this state later. A durable store can read it again.
   if (session.base !== undefined && core.journal.kept(() => true) === undefined) live.forkRoot = root
+  core.sharing?.enter(live, '', core.environment.monotonicMs())
   core.table.residency.enter(live)
   const put: [string, object][] = [[keys.session(core.tenantKey, live.id), session]]
   for (const [branch, tip] of live.branchTips) put.push([keys.branchTip(live.id, branch), tip])
@@ -369,18 +373,20 @@ export async function listSessions(
 }
 
 /**
- * Deletes a session. It is hidden immediately, and its id is unknown from then on. Forks of it stay intact:
+ * Deletes a session. `runs` counts the tries. It is hidden immediately, and its id is unknown from then on. Forks of it stay intact:
  * the data that they depend on is kept until a collection has made them independent.
  */
-export async function deleteSession(core: Core, sessionId: string): Promise<void> {
+export async function deleteSession(core: Core, sessionId: string, runs = 1): Promise<void> {
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   // Changes that were called before the deletion are carried out first.
   if (live.tail !== undefined) await live.tail
+  if (live.shared !== undefined) await whenStored(live)
   // Meanwhile, the session may have been deleted, or dropped from memory so that it must be read again.
-  if (live.discarded !== undefined) return deleteSession(core, sessionId)
+  if (live.discarded !== undefined) return deleteSession(core, sessionId, runs)
   core.fence.check()
   const { followers } = live
-  const deletion = deletionOf(core, live)
+  let deletion = deletionOf(core, live)
+  if (live.shared !== undefined) deletion = { ...deletion, heads: [live.shared.move()] }
   core.table.discard(live, 'deleted')
   core.table.deleting.add(sessionId)
   try {
@@ -389,6 +395,10 @@ export async function deleteSession(core: Core, sessionId: string): Promise<void
     // The session still exists. Like all others, it must be read again.
     live.discarded = 'failed'
     if (live.fileReferences !== undefined) core.table.dropped.set(sessionId, live)
+    if (error instanceof Overtaken && runs < limits.sharedChangeRuns) {
+      core.table.deleting.delete(sessionId)
+      return deleteSession(core, sessionId, runs + 1)
+    }
     throw error
   } finally {
     core.table.deleting.delete(sessionId)

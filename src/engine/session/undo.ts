@@ -60,7 +60,7 @@ export type Direction = 'undo' | 'redo'
 
 /** The state that an undo or redo leads to, found for one newest event. */
 interface Step {
-  readonly seq: number
+  readonly version: number | string
   readonly details: StepDetails
   readonly root: Dir
   readonly preview: Preview
@@ -79,7 +79,7 @@ export async function undoOrRedo(
   let found: Step | undefined
   return await mutate(core, live, () => {
     checkNoConflicts(live)
-    if (found?.seq !== live.seq)
+    if (found?.version !== live.version)
       throw new Fault(async () => {
         found = await findStep(core, live, direction, request)
       })
@@ -108,16 +108,16 @@ async function findStep(
 ): Promise<Step> {
   // Queued events are read from the store.
   await live.acknowledged
-  const { seq } = live
+  const { seq, version } = live
   const walk = new EventWalk(core, live)
   const details =
     direction === 'undo' ? await undoDetails(walk, seq, request) : await redoDetails(walk, seq, request)
   const before = live.tree.freeze()
-  if (details.count === 0) return { seq, details, root: before, preview: noPreview() }
+  if (details.count === 0) return { version, details, root: before, preview: noPreview() }
   const root = await namedRoot(core, live, details.position)
   core.pins.pin({ roots: [root], owner: root })
   const isListed = request.dryRun || request.listChanges
-  return { seq, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview() }
+  return { version, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview() }
 }
 
 async function undoDetails(

@@ -31,8 +31,8 @@ export interface Store {
 
   /**
    * Stores everything in the commit, or nothing. Resolves to true once it is stored. Resolves to false, with
-   * nothing changed, when the session already has an event with one of the `seq` numbers, because another
-   * writer was first.
+   * nothing changed, when the session already has an event with one of the `seq` numbers or another head,
+   * because another writer was first.
    *
    * @throws {EngineError} STORE_FAILED when this write or an earlier one failed.
    * @throws {EngineError} STORE_FULL when the disk has no space left.
@@ -90,6 +90,9 @@ export interface Store {
    */
   forget?(sessionId: string): void
 
+  /** Present if and only if `capabilities.shared` is. */
+  readonly shared?: SharedStore
+
   /**
    * The stored blobs after the hash `after`, in the order of their hashes, at most `limit` of them. If
    * `after` is '', the list starts at the first blob. It may or may not include blobs that are committed
@@ -132,10 +135,42 @@ export interface StoreCapabilities {
   readonly durable: boolean
   /** true: the store has `getSync` and `blobSync`. */
   readonly syncReads: boolean
+  /**
+   * Present: other engines may change the store at the same time. The engine then passes `heads` with its commits, and
+   * asks for the heads of sessions in memory.
+   */
+  readonly shared?: SharedCapability
+}
+
+/** The part of a {@link Store} that several engines need. */
+export interface SharedStore {
+  /** The id of this engine. */
+  readonly engineId: string
+  /** The ids of the engines that have the store open. An engine that is not among them stores nothing. */
+  liveEngines(): Promise<ReadonlySet<string>>
+  /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
+  heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Keeps other engines from opening the store, until the returned function is called.
+   *
+   * @throws {EngineError} STORE_LOCKED when other engines have the store open.
+   */
+  alone(): Promise<() => Promise<void>>
+}
+
+/** How several engines use a {@link Store}. */
+export interface SharedCapability {
+  /** The longest time after which a read must see the changes of other engines, in milliseconds. */
+  readonly freshnessMs: number
 }
 
 /** One atomic change of a {@link Store}. An absent field changes nothing. */
 export interface StoreCommit {
+  /**
+   * The sessions, sources and jobs that the commit changes, on a shared store. If one of them has another head than
+   * expected, nothing is stored, and `commit` resolves to false.
+   */
+  readonly heads?: readonly HeadMove[]
   /** Events to add. The events of one session continue its `seq` numbers without a gap. */
   readonly events?: readonly NewStoredEvent[]
   /**
@@ -153,6 +188,19 @@ export interface StoreCommit {
   readonly replaceEvents?: readonly NewStoredEvent[]
   /** Ids of sessions whose events are all deleted. No later commit adds events to these sessions. */
   readonly deleteEvents?: readonly string[]
+}
+
+/**
+ * A step of the head of a session, source or job. The head names the newest commit to it, so a commit that expects the
+ * head that it builds on is stored only if no other engine has changed the session since.
+ */
+export interface HeadMove {
+  /** The id of the session, source or job. */
+  readonly id: string
+  /** The head that it must have; '' if it must have none. */
+  readonly from: string
+  /** The new head, which no other commit has. */
+  readonly to: string
 }
 
 /** An event as a {@link Store} returns it. */

@@ -18,6 +18,7 @@ export function wrapped(store: Store, changes: Partial<Store>): Store {
     ...(store.getSync && { getSync: (...args: Parts<'getSync'>) => store.getSync!(...args) }),
     ...(store.blobSync && { blobSync: (...args: Parts<'blobSync'>) => store.blobSync!(...args) }),
     ...(store.forget && { forget: (...args: Parts<'forget'>) => store.forget!(...args) }),
+    ...(store.shared && { shared: store.shared }),
     ...(store.listBlobs && { listBlobs: (...args: Parts<'listBlobs'>) => store.listBlobs!(...args) }),
     ...(store.recover && { recover: () => store.recover!() }),
     ...(store.check && { check: (...args: Parts<'check'>) => store.check!(...args) }),

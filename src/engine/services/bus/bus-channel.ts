@@ -17,18 +17,45 @@ interface UsedPattern {
   subscribers: number
 }
 
+/** The subscribers of a session. */
+class Hub {
+  readonly emitter = createEmitter<Record<Channels, KeptMessage>>()
+  readonly subscribers = new Set<Subscription>()
+  unfollow: (() => void) | undefined
+  /** The different patterns of all subscribers. Each is matched once for each message. */
+  readonly patterns = new Map<string, UsedPattern>()
+  patternSize = 0
+
+  use(glob: TextGlob): void {
+    const known = this.patterns.get(glob.pattern)
+    if (known !== undefined) known.subscribers++
+    else {
+      this.patterns.set(glob.pattern, { glob, subscribers: 1 })
+      this.patternSize += glob.size
+    }
+  }
+
+  release({ pattern, size }: TextGlob): void {
+    const used = present(this.patterns.get(pattern), 'the pattern of a subscription')
+    if (--used.subscribers > 0) return
+    this.patterns.delete(pattern)
+    this.patternSize -= size
+  }
+
+  off(name: Channels, handler: (message: KeptMessage) => void): void {
+    this.emitter.off(name, handler)
+    // The emitter keeps an empty list for every name that ever had a handler.
+    if (this.emitter.all.get(name)?.length === 0) this.emitter.all.delete(name)
+  }
+}
+
 /**
  * The messages of one session and their subscribers. A message gets its number when it is published. At that
  * moment it is kept, and older messages are dropped. It is delivered when it is stored, in the order of the
  * numbers.
  */
 export class BusChannel {
-  readonly #emitter = createEmitter<Record<Channels, KeptMessage>>()
-  readonly #subscribers = new Set<Subscription>()
-  #unfollow: (() => void) | undefined
-  /** The different patterns of all subscribers. Each is matched once for each message. */
-  readonly #patterns = new Map<string, UsedPattern>()
-  #patternSize = 0
+  #hub = new Hub()
   readonly #kept: KeptMessage[] = []
   #keptBytes = 0
   #newest = 0
@@ -54,6 +81,22 @@ export class BusChannel {
     this.#delivered = message.seq
   }
 
+  /**
+   * Continues with the subscribers of an earlier channel of the session, after all of its deliveries. They receive the
+   * messages that other engines published meanwhile, in order.
+   */
+  takeOver(earlier: BusChannel, environment: Environment): void {
+    this.#hub = earlier.#hub
+    const newest = this.#newest
+    this.#delivered = 0
+    this.#settled = earlier.#settled.then(async () => {
+      const missed = this.#kept.filter(({ seq }) => seq > earlier.#delivered && seq <= newest)
+      this.#delivered = earlier.#delivered
+      for (const message of missed) await this.#emit(message, environment)
+      this.#delivered = Math.max(this.#delivered, newest)
+    })
+  }
+
   /** Adds a publication. Returns its message, and the older messages that were dropped for it. */
   add(
     publication: Publication,
@@ -70,7 +113,7 @@ export class BusChannel {
       dropped.push(oldest)
     }
     const newestDropped = dropped.at(-1)
-    if (newestDropped !== undefined) this.#emitter.emit('dropped', newestDropped)
+    if (newestDropped !== undefined) this.#hub.emitter.emit('dropped', newestDropped)
     return { message, dropped }
   }
 
@@ -97,11 +140,12 @@ export class BusChannel {
     { environment, follow }: { readonly environment: Environment; readonly follow: () => () => void },
   ): void {
     const { topics, patterns, replay } = query
-    checkQuota('subscribers', this.#subscribers.size + 1, limits.busSubscribers)
+    const hub = this.#hub
+    checkQuota('subscribers', hub.subscribers.size + 1, limits.busSubscribers)
     const fresh = [...new Map(patterns.map((glob) => [glob.pattern, glob])).values()].filter(
-      ({ pattern }) => !this.#patterns.has(pattern),
+      ({ pattern }) => !hub.patterns.has(pattern),
     )
-    const patternSize = fresh.reduce((sum, { size }) => sum + size, this.#patternSize)
+    const patternSize = fresh.reduce((sum, { size }) => sum + size, hub.patternSize)
     checkQuota('characters in topic patterns', patternSize, limits.busPatternSize)
 
     const receive = (message: KeptMessage): void => subscription.receive(message)
@@ -111,18 +155,18 @@ export class BusChannel {
       ...patterns.map(({ pattern }) => `p${pattern}` as const),
     ]
     if (names.length === 0) names.push('all')
-    for (const name of names) this.#emitter.on(name, receive)
-    if (replay !== undefined) this.#emitter.on('dropped', drop)
-    for (const glob of patterns) this.#use(glob)
-    this.#subscribers.add(subscription)
+    for (const name of names) hub.emitter.on(name, receive)
+    if (replay !== undefined) hub.emitter.on('dropped', drop)
+    for (const glob of patterns) hub.use(glob)
+    hub.subscribers.add(subscription)
     subscription.start(this.#newest, () => {
-      for (const name of names) this.#off(name, receive)
-      if (replay !== undefined) this.#off('dropped', drop)
-      for (const glob of patterns) this.#release(glob)
-      this.#subscribers.delete(subscription)
-      if (this.#subscribers.size === 0) this.#unfollow?.()
+      for (const name of names) hub.off(name, receive)
+      if (replay !== undefined) hub.off('dropped', drop)
+      for (const glob of patterns) hub.release(glob)
+      hub.subscribers.delete(subscription)
+      if (hub.subscribers.size === 0) hub.unfollow?.()
     })
-    if (this.#subscribers.size === 1) this.#unfollow = follow()
+    if (hub.subscribers.size === 1) hub.unfollow = follow()
     if (replay !== undefined) {
       const oldest = (): number => this.#kept[0]?.seq ?? 0
       subscription.startReplay(this.#search(query, replay, environment), oldest)
@@ -133,7 +177,7 @@ export class BusChannel {
   end(how: { readonly error?: Error }): void {
     this.#settled.then(
       () => {
-        for (const subscription of this.#subscribers) subscription.end(how)
+        for (const subscription of this.#hub.subscribers) subscription.end(how)
       },
       () => undefined,
     )
@@ -152,13 +196,13 @@ export class BusChannel {
   #emit(message: KeptMessage, environment: Environment): void | Promise<void> {
     this.#delivered = message.seq
     const { topic, payload } = message
-    const copied = payload.byteLength * this.#subscribers.size
-    if (this.#patternSize * topic.length > limits.busMatchesPerTurn || copied > limits.busBytesPerTurn)
+    const copied = payload.byteLength * this.#hub.subscribers.size
+    if (this.#hub.patternSize * topic.length > limits.busMatchesPerTurn || copied > limits.busBytesPerTurn)
       return this.#emitInSlices(message, environment)
-    this.#emitter.emit('all', message)
-    this.#emitter.emit(`t${topic}`, message)
-    for (const { glob } of this.#patterns.values()) {
-      if (glob.matches(topic)) this.#emitter.emit(`p${glob.pattern}`, message)
+    this.#hub.emitter.emit('all', message)
+    this.#hub.emitter.emit(`t${topic}`, message)
+    for (const { glob } of this.#hub.patterns.values()) {
+      if (glob.matches(topic)) this.#hub.emitter.emit(`p${glob.pattern}`, message)
     }
   }
 
@@ -167,7 +211,7 @@ export class BusChannel {
     const slice = new TimeSlice(environment)
     let bytes = 0
     const deliver = async (name: Channels): Promise<void> => {
-      for (const receive of this.#emitter.all.get(name)?.slice() ?? []) {
+      for (const receive of this.#hub.emitter.all.get(name)?.slice() ?? []) {
         ;(receive as (message: KeptMessage) => void)(message)
         bytes += message.payload.byteLength
         if (bytes < limits.busBytesPerTurn) continue
@@ -177,7 +221,7 @@ export class BusChannel {
     }
     await deliver('all')
     await deliver(`t${message.topic}`)
-    for (const { glob } of this.#patterns.values()) {
+    for (const { glob } of this.#hub.patterns.values()) {
       if (glob.matches(message.topic)) await deliver(`p${glob.pattern}`)
       if (slice.over) await slice.next()
     }
@@ -191,7 +235,7 @@ export class BusChannel {
   #pauseAfter({ payload }: KeptMessage): boolean {
     this.#inARow.messages += 1
     this.#inARow.bytes += payload.byteLength
-    this.#inARow.deliveries += this.#subscribers.size
+    this.#inARow.deliveries += this.#hub.subscribers.size
     const { messages, bytes, deliveries } = this.#inARow
     if (
       messages < limits.busWaitingMessages / 2 &&
@@ -231,27 +275,5 @@ export class BusChannel {
       if (matches) found.push(message)
     }
     return found.reverse()
-  }
-
-  #use(glob: TextGlob): void {
-    const known = this.#patterns.get(glob.pattern)
-    if (known !== undefined) known.subscribers++
-    else {
-      this.#patterns.set(glob.pattern, { glob, subscribers: 1 })
-      this.#patternSize += glob.size
-    }
-  }
-
-  #release({ pattern, size }: TextGlob): void {
-    const used = present(this.#patterns.get(pattern), 'the pattern of a subscription')
-    if (--used.subscribers > 0) return
-    this.#patterns.delete(pattern)
-    this.#patternSize -= size
-  }
-
-  #off(name: Channels, handler: (message: KeptMessage) => void): void {
-    this.#emitter.off(name, handler)
-    // The emitter keeps an empty list for every name that ever had a handler.
-    if (this.#emitter.all.get(name)?.length === 0) this.#emitter.all.delete(name)
   }
 }

@@ -1,5 +1,6 @@
 import { touch } from '../../session/table/activity.js'
-import type { Core } from '../../session/core.js'
+import { whenLoaded } from '../../base/fault.js'
+import { inBackground, type Core } from '../../session/core.js'
 import { follow } from '../../session/history/feed.js'
 import type { RecordChanges } from '../../session/journal/journal.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -23,10 +24,13 @@ export class MessageBus {
     { weigh: ({ keptCount, keptBytes }) => keptCount * roughly.record + keptBytes },
   )
 
+  /** The channels of sessions that other engines change too. Each change replaces them. */
+  readonly #newest = new WeakMap<LiveSession, BusChannel>()
+
   /** Resolves when the message is stored, and delivered to the subscribers that wait for it. */
   publish(core: Core, live: LiveSession, publication: Publication): Promise<{ messageId: string }> {
     return mutate(core, live, () => {
-      const channel = this.#channels.get(core, live)
+      const channel = this.#channel(core, live)
       const by = { senderId: core.principal, at: core.environment.wallClockMs() }
       const { message, dropped } = channel.add(publication, by)
       // A message has no event, so its use of the session must be noted here.
@@ -48,8 +52,9 @@ export class MessageBus {
    */
   subscribe(core: Core, live: LiveSession, subscription: Subscription, query: BusQuery): Promise<void> {
     return mutate(core, live, () => {
-      const channel = this.#channels.get(core, live)
+      const channel = this.#channel(core, live)
       if (subscription.ended) return Promise.resolve()
+      live.shared?.onRestart(this, () => inBackground(core, this.#refresh(core, live)))
       const end = (error?: Error): void => channel.end(error === undefined ? {} : { error })
       channel.subscribe(subscription, query, {
         environment: core.environment,
@@ -57,5 +62,22 @@ export class MessageBus {
       })
       return Promise.resolve()
     })
+  }
+
+  /** The channel of a session. Throws a Fault if its messages must be read first. */
+  #channel(core: Core, live: LiveSession): BusChannel {
+    const channel = this.#channels.get(core, live)
+    if (live.shared === undefined) return channel
+    const earlier = this.#newest.get(live)
+    if (earlier !== channel) {
+      this.#newest.set(live, channel)
+      if (earlier !== undefined) channel.takeOver(earlier, core.environment)
+    }
+    return channel
+  }
+
+  /** Delivers the messages of other engines. */
+  async #refresh(core: Core, live: LiveSession): Promise<void> {
+    if (live.discarded === undefined) await whenLoaded(() => this.#channel(core, live))
   }
 }

@@ -1,5 +1,5 @@
 import { withSignals } from '../../base/abort.js'
-import { engineClosed } from '../../base/errors.js'
+import { engineClosed, sharedStore } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
@@ -133,6 +133,11 @@ export class Checkouts {
     signal: AbortSignal | undefined,
     work: (place: string, tree: HostTree, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
+    if (core.sharing !== undefined)
+      throw sharedStore(
+        'a checkout',
+        'Write the session to an archive, or use an engine that does not share it',
+      )
     const running = withSignals([signal, this.#closing.signal], (ends) =>
       this.#opened(core, directory, create, ends, work),
     )

@@ -92,9 +92,18 @@ export class Collection {
    * Runs a collection when its turn comes.
    *
    * @throws {EngineError} DATA_LOSS when a stored state cannot be read completely; the sweep then deletes nothing
+   * @throws {EngineError} STORE_LOCKED when other engines share the store
    */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
-    return this.pausedFor(options.signal, (signal) => this.#collect(core, options, signal))
+    return this.pausedFor(options.signal, async (signal) => {
+      // Other engines may be about to refer to objects without a reference.
+      const release = await core.store.shared?.alone()
+      try {
+        return await this.#collect(core, options, signal)
+      } finally {
+        await release?.()
+      }
+    })
   }
 
   /** Like {@link collect}, but only if `isDue` holds when its turn comes. Resolves with the result of `isDue`. */

@@ -1,4 +1,4 @@
-import { engineClosed, type EngineError } from '../../base/errors.js'
+import { engineClosed, sharedStore, type EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
 import { addFileReference, removeFileReference, type FileReference } from '../../session/file-references.js'
@@ -73,6 +73,8 @@ export class PosixLocks {
     lock: ParsedLock,
     wait: { readonly signal: AbortSignal | undefined } | false,
   ): Promise<void> {
+    if (core.sharing !== undefined)
+      return Promise.reject(sharedStore('a POSIX lock', 'Use locks of files: session.locks'))
     return mutate(core, live, () => {
       const found = this.#find(live, lock.path)
       const request = { ...lock, file: found.node.ino }

@@ -56,11 +56,11 @@ export async function applyDraft(
   using _ = core.pins.pin({ roots: [base, draft] })
   for (let attempt = 0; attempt < limits.mergeAttempts; attempt++) {
     if (live.tail !== undefined) await live.tail
-    const target = { seq: live.seq, root: live.tree.freeze() }
+    const target = { version: live.version, root: live.tree.freeze() }
     using held = core.pins.pin({ roots: [target.root] })
     void held
     const effects = await effectsOfDraft(core, { base, ours: target.root, theirs: draft })
-    const result = await commitDraft(core, live, target.seq, effects)
+    const result = await commitDraft(core, live, target.version, effects)
     if (result !== moved) return result
   }
   throw new EngineError(
@@ -82,11 +82,11 @@ async function effectsOfDraft(
 function commitDraft(
   core: Core,
   live: LiveSession,
-  seq: number,
+  version: number | string,
   { changes, redo }: MergeEffects,
 ): Promise<DraftResult | typeof moved> {
   return mutate<DraftResult | typeof moved>(core, live, () => {
-    if (live.seq !== seq) return Promise.resolve(moved)
+    if (live.version !== version) return Promise.resolve(moved)
     const result = {
       changes: changes.slice(0, limits.mergeListedPaths).map(describeChange),
       changeCount: changes.length,

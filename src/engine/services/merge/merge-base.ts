@@ -75,8 +75,10 @@ export class MergeBase {
   async #treeOf(state: GraphState): Promise<Dir> {
     const live = 'sessionId' in state ? this.#core.table.live.get(state.sessionId) : undefined
     if (live !== undefined && 'seq' in state) {
-      if (live.seq === state.seq && live.tail === undefined) return live.tree.freeze()
-      const pinned = live.pins?.get(state.seq)
+      // On a shared store, only stored states are final.
+      const last = live.shared?.stored.seq ?? live.seq
+      if (last === state.seq && live.tail === undefined) return live.shared?.stored.root ?? live.tree.freeze()
+      const pinned = state.seq > last ? undefined : live.pins?.get(state.seq)
       if (pinned !== undefined) return pinned
     }
     for (const { tree, root } of this.#ancestry.treesOf(state)) {

@@ -93,6 +93,8 @@ interface Computed {
 /** The state of the target that a change is computed from. */
 interface Target {
   readonly seq: number
+  /** See `LiveSession.version`. */
+  readonly version: number | string
   readonly root: Dir
 }
 
@@ -399,7 +401,7 @@ export class Merges {
     make: () => NewEvent & { readonly open: OpenMerge | undefined; readonly baseRoot?: Dir | undefined },
   ): Promise<void> {
     return mutate(core, live, () => {
-      if (live.seq !== target.seq) throw new Moved('the session changed during the merge')
+      if (live.version !== target.version) throw new Moved('the session changed during the merge')
       this.#open.prepare(core, live)
       const { open, baseRoot, ...event } = make()
       const committed = record(core, live, event)
@@ -431,7 +433,7 @@ export class Merges {
   async #whenStill<T>(core: Core, live: LiveSession, work: (target: Target) => Promise<T>): Promise<T> {
     for (let attempt = 0; attempt < limits.mergeAttempts; attempt++) {
       if (live.tail !== undefined) await live.tail
-      const target = { seq: live.seq, root: live.tree.freeze() }
+      const target = { seq: live.seq, version: live.version, root: live.tree.freeze() }
       using _ = core.pins.pin({ roots: [target.root] })
       try {
         return await work(target)

@@ -1,4 +1,4 @@
-import { EngineError, invalid } from '../../base/errors.js'
+import { EngineError, invalid, sharedStore } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { idLength } from '../../base/ids.js'
 import { given, parseText, shown } from '../../base/input.js'
@@ -159,6 +159,8 @@ export class Secrets {
    * @throws {EngineError} DATA_LOSS when a stored secret is damaged
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
+    if (core.sharing !== undefined)
+      throw sharedStore('a rotation of keys', 'Rotate with an engine that does not share it')
     this.#ring.current()
     const problems: EngineError[] = []
     let rewrapped = 0

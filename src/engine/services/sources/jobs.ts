@@ -1,7 +1,14 @@
-import { checkSignal } from '../../base/abort.js'
+import { checkSignal, onAbort } from '../../base/abort.js'
 import { createEmitter } from '../../base/emitter.js'
 import { formatTime } from '../../base/environment.js'
-import { engineClosed, EngineError, errorRegistry, invalid, messageOf } from '../../base/errors.js'
+import {
+  engineClosed,
+  EngineError,
+  errorRegistry,
+  invalid,
+  messageOf,
+  sharedStore,
+} from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { Shape } from '../../base/shape.js'
 import { given, shown } from '../../base/input.js'
@@ -11,6 +18,10 @@ import { inBackground, type Core } from '../../session/core.js'
 import type { TreeCounts } from '../../records/baseline.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
+import { encodeRun, runOf } from '../../records/unfinished-job.js'
+import { Head, headOf } from '../../session/sharing/head.js'
+import { Overtaken } from '../../session/sharing/shared-session.js'
+import { readHead } from '../../storage/heads.js'
 import { ImportJobState, importJobKind, type ImportJob } from '../../records/import-job.js'
 
 /** Identifies an import job. An {@link ImportJob} is also a reference to itself. */
@@ -108,6 +119,8 @@ export function parseWatch(options: WatchOptions): WatchOptions {
 export interface JobRecords {
   readonly put: NonNullable<StoreCommit['put']>
   readonly del: NonNullable<StoreCommit['del']>
+  /** The heads that the commit moves, on a shared store. */
+  readonly heads?: StoreCommit['heads']
 }
 
 /** The result of a finished job. It is stored together with the job's success. */
@@ -119,6 +132,8 @@ export interface JobResult extends JobRecords {
    * Stores the records in a commit that contains more than these. Absent: a commit with only these records.
    */
   readonly commit?: (records: JobRecords) => Promise<unknown>
+  /** Makes the result again, because another engine has changed the source. */
+  readonly again?: () => Promise<JobResult>
 }
 
 export interface JobContext {
@@ -147,6 +162,8 @@ export interface JobStart {
 
 interface RunningJob {
   readonly tenantKey: string
+  /** Present if other engines may end the job. */
+  readonly head: Head | undefined
   job: ImportJob
   readonly abort: AbortController
   /** The number of calls that share the job and have not aborted. */
@@ -160,7 +177,13 @@ interface RunningJob {
 }
 
 /** Records to store together with the failure of a job. */
-type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<JobRecords['put']>
+type FailureRecords = (tenantKey: string, job: ImportJob) => Promise<FailurePut>
+
+/** Records of a failure, and the head of the source that they change. */
+export interface FailurePut {
+  readonly put: JobRecords['put']
+  readonly heads?: StoreCommit['heads']
+}
 
 /** Jobs of sources. A job is queued, then running, then succeeded or failed. Each step is stored. */
 export class Jobs {
@@ -170,7 +193,7 @@ export class Jobs {
   readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
   /** Ended jobs whose end could not be stored. They are kept until the store has recovered. */
   readonly #unstored = new Map<string, { readonly core: Core; readonly ended: ImportJob }>()
-  #recordsOf: FailureRecords = () => Promise.resolve([])
+  #recordsOf: FailureRecords = () => Promise.resolve({ put: [] })
   readonly #changed = createEmitter<Record<string, ImportJob>>()
   readonly #watched = createEmitter<Record<string, ImportJob>>()
 
@@ -189,26 +212,41 @@ export class Jobs {
       () => undefined,
       () => inBackground(core, this.#storeEnded()),
     )
+    await this.failAbandoned(core)
+  }
+
+  /** Fails the unfinished jobs of engines that do not have the store open. */
+  async failAbandoned(core: Core): Promise<void> {
     const prefix = keys.unfinishedJobs()
-    for (;;) {
-      const found = await core.store.scan({
-        gte: prefix,
-        lt: prefixEnd(prefix),
-        limit: limits.pageSizeDefault,
-      })
-      for (const [unfinishedKey, jobKey] of found) {
-        const json = await core.store.get(jobKey)
-        const put: JobRecords['put'][number][] = []
-        if (json !== undefined) {
-          const job = importJobKind.parse(json)
-          put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process that ran the job ended')])
-          put.push(...(await recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)))
-        }
-        await core.store.commit({ put, del: [unfinishedKey] })
-        core.log('warn', 'a job of an earlier process was interrupted')
+    const live = await core.store.shared?.liveEngines()
+    for (let gte = prefix; ;) {
+      const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeDefault })
+      for (const [unfinishedKey, value] of found) {
+        gte = `${unfinishedKey}\0`
+        const { jobKey, engineId } = runOf(value)
+        if (engineId === undefined || live?.has(engineId) !== true)
+          await this.#failAbandoned(core, unfinishedKey, jobKey)
       }
       if (found.length < limits.pageSizeDefault) return
     }
+  }
+
+  async #failAbandoned(core: Core, unfinishedKey: string, jobKey: string): Promise<void> {
+    // The head is read first, so nothing is stored if another engine is first.
+    const head = await headOf(core, keys.jobIdOf(jobKey))
+    const json = await core.store.get(jobKey)
+    const put: JobRecords['put'][number][] = []
+    const heads = head === undefined ? [] : [head.next()]
+    if (json !== undefined) {
+      const job = importJobKind.parse(json)
+      put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process that ran the job ended')])
+      const failure = await this.#recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)
+      put.push(...failure.put)
+      heads.push(...(failure.heads ?? []))
+    }
+    const commit = { put, del: [unfinishedKey] }
+    const isStored = await core.store.commit(heads.length === 0 ? commit : { ...commit, heads })
+    if (isStored) core.log('warn', 'a job of an earlier process was interrupted')
   }
 
   /** Resolves with the queued job when it is stored. The work continues. */
@@ -237,6 +275,7 @@ export class Jobs {
     }
     const running: RunningJob = {
       tenantKey: core.tenantKey,
+      head: core.sharing && new Head(core.sharing, job.jobId, ''),
       job,
       abort: new AbortController(),
       holders: 0,
@@ -250,7 +289,7 @@ export class Jobs {
       if (shareKey !== undefined && this.#shared.get(shareKey)?.running === running)
         this.#shared.delete(shareKey)
     }
-    const queued = this.#queue(core, running.job)
+    const queued = this.#queue(core, running)
     this.#running.set(job.jobId, running)
     running.done = queued
       .then(
@@ -273,13 +312,14 @@ export class Jobs {
     return queued
   }
 
-  async #queue(core: Core, job: ImportJob): Promise<ImportJob> {
+  async #queue(core: Core, { job, head }: RunningJob): Promise<ImportJob> {
     const [jobKey, unfinishedKey] = keysOf(core, job)
     await core.store.commit({
       put: [
         [jobKey, job],
-        [unfinishedKey, jobKey],
+        [unfinishedKey, encodeRun(jobKey, core.sharing?.engineId)],
       ],
+      ...(head && { heads: [head.next()] }),
     })
     return job
   }
@@ -310,7 +350,12 @@ export class Jobs {
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running !== undefined) await this.#follow(running, signal, onProgress)
-    const job = running?.job ?? (await this.get(core, reference))
+    let job = running?.job ?? (await this.get(core, reference))
+    if (running === undefined)
+      for await (const later of this.#polled(core, job, signal)) {
+        job = later
+        onProgress?.(job)
+      }
     if (job.state === ImportJobState.SUCCEEDED) return job
     const { jobId, sourceId, errorCode, errorMessage } = job
     const message = errorMessage || 'the job has not ended'
@@ -329,7 +374,9 @@ export class Jobs {
     signal?.throwIfAborted()
     const running = this.#find(core, reference)
     if (running === undefined) {
-      yield await this.get(core, reference)
+      const job = await this.get(core, reference)
+      yield job
+      yield* this.#polled(core, job, signal)
       return
     }
     const { jobId } = running.job
@@ -380,7 +427,26 @@ export class Jobs {
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job was aborted'))
       await running.done
     }
-    return this.get(core, reference)
+    const job = await this.get(core, reference)
+    if (core.sharing !== undefined && !hasEnded(job))
+      throw sharedStore('the abort of a job that another engine runs', 'Abort it in that engine')
+    return job
+  }
+
+  /** The later states of a job that another engine runs, on a shared store. */
+  async *#polled(
+    core: Core,
+    first: ImportJob,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<ImportJob, void, undefined> {
+    if (core.sharing === undefined) return
+    for (let job = first; !hasEnded(job);) {
+      await pause(limits.sharedJobPollMs, signal)
+      const next = await this.get(core, job)
+      if (next.state === job.state) continue
+      job = next
+      yield job
+    }
   }
 
   /** Ends all jobs of a source. */
@@ -474,15 +540,13 @@ export class Jobs {
           )
           deadline.unref()
           this.#update(running, { state: ImportJobState.RUNNING, startedAt: nowOf(core) })
-          await core.store.commit({ put: [[jobKey, running.job]] })
+          const { head } = running
+          const put = [[jobKey, running.job]] as const
+          if (!(await core.store.commit(head === undefined ? { put } : { put, heads: [head.next()] })))
+            throw takenOver()
         },
-        onDone: async ({ revisionId, counts, put, del, commit }) => {
-          signal.throwIfAborted()
-          const state = ImportJobState.SUCCEEDED
-          const whole = { filesProcessed: counts.files, bytesProcessed: counts.bytes }
-          const succeeded = { ...running.job, ...whole, state, revisionId, completedAt: nowOf(core) }
-          const records = { put: [...put, [jobKey, succeeded] as const], del: [...del, unfinishedKey] }
-          await (commit === undefined ? core.store.commit(records) : commit(records))
+        onDone: async (result) => {
+          const succeeded = await this.#storeResult(core, running, result)
           this.#update(running, succeeded)
           core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
         },
@@ -493,8 +557,10 @@ export class Jobs {
       const ended = failed(core, running.job, code, messageOf(error).slice(0, limits.errorMessageLength))
       // If the store fails here, the end is stored after its recovery. Otherwise the next opening fails the
       // job.
+      const end = { put: [[jobKey, ended]] as const, del: [unfinishedKey] }
+      const { head } = running
       await core.store
-        .commit({ put: [[jobKey, ended]], del: [unfinishedKey] })
+        .commit(head === undefined ? end : { ...end, heads: [head.next()] })
         .catch(() => this.#keepEnd(core, ended))
       this.#update(running, ended)
       core.log('warn', 'a job failed', { ...reference, errorCode: code })
@@ -503,6 +569,33 @@ export class Jobs {
       transfer.close()
       // The end of a job also ends all remaining work of third parties for it.
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job has ended'))
+    }
+  }
+
+  /** Stores the result of a job with its success. On a shared store, another engine may have changed the source. */
+  async #storeResult(core: Core, running: RunningJob, first: JobResult): Promise<ImportJob> {
+    const { abort, head } = running
+    const [jobKey, unfinishedKey] = keysOf(core, running.job)
+    let result = first
+    for (let run = 1; ; run++) {
+      abort.signal.throwIfAborted()
+      const { revisionId, counts, put, del, commit } = result
+      const state = ImportJobState.SUCCEEDED
+      const whole = { filesProcessed: counts.files, bytesProcessed: counts.bytes }
+      const succeeded = { ...running.job, ...whole, state, revisionId, completedAt: nowOf(core) }
+      const records = { put: [...put, [jobKey, succeeded] as const], del: [...del, unfinishedKey] }
+      if (head === undefined) {
+        await (commit === undefined ? core.store.commit(records) : commit(records))
+        return succeeded
+      }
+      const before = head.current
+      const shared = { ...records, heads: [head.next(), ...(result.heads ?? [])] }
+      const isStored = await (commit === undefined ? core.store.commit(shared) : storedBy(commit(shared)))
+      if (isStored) return succeeded
+      head.current = before
+      if ((await readHead(core.store, running.job.jobId)) !== before) throw takenOver()
+      if (result.again === undefined || run === limits.sharedChangeRuns) throw takenOver()
+      result = await result.again()
     }
   }
 
@@ -519,8 +612,11 @@ export class Jobs {
       const [jobKey, unfinishedKey] = keysOf(core, ended)
       const json = await core.store.get(jobKey)
       if (json !== undefined && !hasEnded(importJobKind.parse(json))) {
-        const put = [[jobKey, ended] as const, ...(await this.#recordsOf(core.tenantKey, ended))]
-        await core.store.commit({ put, del: [unfinishedKey] })
+        const head = await headOf(core, jobId)
+        const failure = await this.#recordsOf(core.tenantKey, ended)
+        const put = [[jobKey, ended] as const, ...failure.put]
+        const heads = head && { heads: [head.next(), ...(failure.heads ?? [])] }
+        await core.store.commit({ put, del: [unfinishedKey], ...heads })
       }
       this.#unstored.delete(jobId)
     }
@@ -542,6 +638,35 @@ function hold(running: RunningJob, signal: AbortSignal | undefined): void {
   }
   signal.addEventListener('abort', follow, { once: true })
   running.releases.push(() => signal.removeEventListener('abort', follow))
+}
+
+/** Waits for some time. Rejects with the signal's reason. */
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const end = (settle: () => void): void => {
+      clearTimeout(timer)
+      release?.()
+      settle()
+    }
+    const timer = setTimeout(() => end(resolve), ms)
+    const release = signal && onAbort(signal, () => end(() => reject(signal.reason as Error)))
+  })
+}
+
+/** Whether a change of a session was stored. */
+async function storedBy(change: Promise<unknown>): Promise<boolean> {
+  try {
+    await change
+    return true
+  } catch (error) {
+    if (error instanceof Overtaken) return false
+    throw error
+  }
+}
+
+/** The error of a job that another engine has ended, because the lease of this engine had expired. */
+function takenOver(): EngineError {
+  return new EngineError('IMPORT_FAILED', 'another engine ended the job, or kept changing its source')
 }
 
 function hasEnded({ state }: ImportJob): boolean {

@@ -1,5 +1,5 @@
 import { checkSignal, onAbort } from '../../base/abort.js'
-import { EngineError, invalid } from '../../base/errors.js'
+import { anotherEngine, EngineError, invalid, sharedStore } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { parseText, given, shown } from '../../base/input.js'
 import { parseFilter } from '../../base/tag-filter.js'
@@ -25,7 +25,15 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import type { GitRemote } from './git-ports.js'
 import { importTree, type Imported, type ImportPorts } from './imports.js'
-import { Jobs, type JobContext, type JobLimits, type JobRecords, type JobResult } from './jobs.js'
+import { headOf } from '../../session/sharing/head.js'
+import {
+  Jobs,
+  type FailurePut,
+  type JobContext,
+  type JobLimits,
+  type JobRecords,
+  type JobResult,
+} from './jobs.js'
 import { describeSource, type Source } from './source-records.js'
 import { revisionKind, revisionLabelKind, type RevisionRecord } from '../../records/revision.js'
 import type { ImportJob } from '../../records/import-job.js'
@@ -107,6 +115,11 @@ export class SourceService {
     )
   }
 
+  /** Fails the jobs of engines that no longer have the store open. */
+  takeOver(core: Core): Promise<void> {
+    return this.jobs.failAbandoned(core)
+  }
+
   async create(core: Core, { displayName, kind, labels }: ParsedCreate): Promise<Source> {
     if (kind.remote !== undefined) await this.#ports.checkRemote(kind.remote)
     const path = kind.path === undefined ? undefined : await (await this.#ports.host()).check(kind.path)
@@ -161,13 +174,12 @@ export class SourceService {
     this.#deleting.add(lock)
     try {
       await this.jobs.abortAll(core, sourceId)
-      await this.#mutex.run(lock, async () => {
-        const source = await this.#find(core, sourceId)
-        if (source === undefined) return
-        const deletedAt = core.environment.wallClockMs()
-        const deleted = { ...source, status: SourceStatus.DELETING, updatedAt: deletedAt, deletedAt }
-        await core.store.commit({ put: [entryOf(core, deleted)] })
-      })
+      await this.#mutex.run(lock, () =>
+        this.#change(core, sourceId, (source) => {
+          const deletedAt = core.environment.wallClockMs()
+          return { ...source, status: SourceStatus.DELETING, updatedAt: deletedAt, deletedAt }
+        }),
+      )
     } finally {
       this.#deleting.delete(lock)
     }
@@ -244,12 +256,31 @@ export class SourceService {
     return (await this.#find(core, sourceId))?.remote
   }
 
-  #startReading(
+  /** Changes the record of a source if it exists. Repeats that if another engine was first. */
+  async #change(
+    core: Core,
+    sourceId: string,
+    change: (source: SourceRecord) => SourceRecord | undefined,
+  ): Promise<void> {
+    for (let run = 1; ; run++) {
+      const head = await headOf(core, sourceId)
+      const source = await this.#find(core, sourceId)
+      const changed = source && change(source)
+      if (changed === undefined) return
+      const commit = { put: [entryOf(core, changed)] }
+      if (await core.store.commit(head === undefined ? commit : { ...commit, heads: [head.next()] })) return
+      if (run === limits.sharedChangeRuns) throw anotherEngine()
+    }
+  }
+
+  async #startReading(
     core: Core,
     sourceId: string,
     input: ImportInput,
     signal: AbortSignal | undefined,
   ): Promise<ImportJob> {
+    if (core.sharing !== undefined && 'path' in input)
+      throw sharedStore('a scan of a directory', 'The engines may be on several hosts: upload an archive')
     const share = shareOf(input)
     return this.jobs.start(core, {
       sourceId,
@@ -325,10 +356,6 @@ export class SourceService {
         const { fingerprint } = baseline
         const git = lineageOf(live.record.baseline, sourceId)
         const imported = { revisionId: fingerprint, baseline, root, put: [], del: [], ...(git && { git }) }
-        const result = await this.#revise(core, sourceId, imported)
-        const put = [...result.put]
-        if (label !== '')
-          put.push([keys.revisionLabel(core.tenantKey, sourceId, label), { revisionId: fingerprint }])
         const event = {
           type: eventTypes.promoteSession,
           details: { sourceId, jobId: context.jobId },
@@ -336,7 +363,20 @@ export class SourceService {
         }
         const commit = (records: JobRecords): Promise<void> =>
           onCurrent(core, live.id, (current) => record(core, current, { ...event, ...records }))
-        return { ...result, put, commit }
+        const make = async (): Promise<JobResult> => {
+          const result = await this.#revise(core, sourceId, imported)
+          const put = [...result.put]
+          if (label !== '')
+            put.push([keys.revisionLabel(core.tenantKey, sourceId, label), { revisionId: fingerprint }])
+          const again = async (): Promise<JobResult> => {
+            // Another engine may have given the label to a revision.
+            if (label !== '' && (await findRevision(core, sourceId, label)) !== undefined)
+              throw labelTaken(label)
+            return make()
+          }
+          return { ...result, put, commit, again }
+        }
+        return make()
       })
         .finally(release)
         .finally(() => pinned[Symbol.dispose]())
@@ -358,11 +398,7 @@ export class SourceService {
   async #takeLabel(core: Core, sourceId: string, label: string): Promise<() => void> {
     if (label === '') return () => undefined
     const labelKey = keys.revisionLabel(core.tenantKey, sourceId, label)
-    const taken = new EngineError(
-      'ALREADY_EXISTS',
-      `the source already has a revision labelled ${given(label)}: choose another label`,
-      { revisionLabel: label },
-    )
+    const taken = labelTaken(label)
     if (this.#takenLabels.has(labelKey)) throw taken
     this.#takenLabels.add(labelKey)
     const release = (): void => {
@@ -381,6 +417,7 @@ export class SourceService {
   async #revise(core: Core, sourceId: string, imported: Imported): Promise<JobResult> {
     const { revisionId, baseline, root, git, put, del } = imported
     const records = [...put]
+    const head = await headOf(core, sourceId)
     const { fingerprint, root: encoded, counts } = baseline
     const known = await getRevision(core, sourceId, revisionId)
     // Records of earlier versions have no counts.
@@ -397,7 +434,9 @@ export class SourceService {
     records.push(
       entryOf(core, { ...source, ...imported.source, status, latestRevisionId: revisionId, updatedAt }),
     )
-    return { revisionId, counts, put: records, del }
+    const result = { revisionId, counts, put: records, del }
+    if (head === undefined) return result
+    return { ...result, heads: [head.next()], again: () => this.#revise(core, sourceId, imported) }
   }
 
   /**
@@ -405,20 +444,21 @@ export class SourceService {
    * import.
    */
   async #markFailed(core: Core, sourceId: string): Promise<void> {
-    await this.#failedRecords(core, sourceId)
-      .then((put) => core.store.commit({ put }))
-      .catch(() => false)
+    await this.#change(core, sourceId, (source) => this.#failedSource(core, source)).catch(() => undefined)
   }
 
-  /**
-   * Returns a record with status FAILED for a source without a revision. A source with a revision stays
-   * usable.
-   */
-  async #failedRecords(core: Core, sourceId: string): Promise<JobRecords['put']> {
+  async #failedRecords(core: Core, sourceId: string): Promise<FailurePut> {
+    const head = await headOf(core, sourceId)
     const source = await this.#find(core, sourceId)
-    if (source === undefined || source.latestRevisionId !== '' || this.#isGone(core, source)) return []
-    const updatedAt = core.environment.wallClockMs()
-    return [entryOf(core, { ...source, status: SourceStatus.FAILED, updatedAt })]
+    const failed = source && this.#failedSource(core, source)
+    if (failed === undefined) return { put: [] }
+    return { put: [entryOf(core, failed)], ...(head && { heads: [head.next()] }) }
+  }
+
+  /** A source without a revision, with status FAILED. A source with a revision stays usable: undefined. */
+  #failedSource(core: Core, source: SourceRecord): SourceRecord | undefined {
+    if (source.latestRevisionId !== '' || this.#isGone(core, source)) return undefined
+    return { ...source, status: SourceStatus.FAILED, updatedAt: core.environment.wallClockMs() }
   }
 
   async #find(core: Core, sourceId: string): Promise<SourceRecord | undefined> {
@@ -435,6 +475,14 @@ export class SourceService {
     if (source === undefined || this.#isGone(core, source)) throw sourceNotFound(sourceId)
     return source
   }
+}
+
+function labelTaken(label: string): EngineError {
+  return new EngineError(
+    'ALREADY_EXISTS',
+    `the source already has a revision labelled ${given(label)}: choose another label`,
+    { revisionLabel: label },
+  )
 }
 
 /** Finds a revision by its id, otherwise by its label. */

@@ -150,6 +150,10 @@ export class SessionAccess {
         : live
     if (loaded !== undefined) {
       if (!isExpired(this.core, loaded)) return this.#keep(loaded)
+      if (this.core.sharing !== undefined) {
+        this.#reopened().catch(() => undefined)
+        throw wouldBlock('another engine may have used the session since')
+      }
       inBackground(this.core, this.core.expire(this.core, loaded.id))
       throw sessionNotFound(loaded.id)
     }
@@ -251,6 +255,7 @@ export class SessionAccess {
     if (isExpired(this.core, live)) return expireNow(this.core, this.sessionId)
     live.revive?.()
     this.core.table.residency.used(live)
+    if (this.core.sharing?.isFresh(this.core, live) === false) return this.#reopened()
     return live
   }
 
@@ -273,8 +278,12 @@ export class SessionAccess {
     // After a failed commit, the store recovers first, if it can. If it cannot, the stored state can still be
     // read.
     await this.core.fence.recover()
-    const live = await openUsed(this.core, this.sessionId)
-    this.#slot = live.slot
-    return live
+    for (;;) {
+      const live = await openUsed(this.core, this.sessionId)
+      this.#slot = live.slot
+      await this.core.sharing?.freshen(this.core, live)
+      // Another engine may have deleted it.
+      if (this.core.sharing === undefined || live.discarded === undefined) return live
+    }
   }
 }

@@ -93,7 +93,10 @@ export async function watchedState(
   live: LiveSession,
   { afterEventId }: ParsedWatch,
 ): Promise<WatchedState> {
-  if (afterEventId === undefined) return pinned(core, live.tree.freeze(), live.seq)
+  if (afterEventId === undefined) {
+    const { root, seq } = newestFinal(live)
+    return pinned(core, root, seq)
+  }
   const seq = parseEventId('afterEventId', live.id, afterEventId)
   const { root } = await positionedState(core, live, { eventId: afterEventId })
   return pinned(core, root, seq)
@@ -124,7 +127,7 @@ export async function* watchChanges(
   if (live.discarded === undefined)
     reader.pin = core.pins.pin({ states: { sessionId: live.id, seqs: [] }, owner: reader })
   try {
-    if (live.seq !== from.seq) feed.event()
+    if (newestFinal(live).seq !== from.seq) feed.event()
     for (;;) {
       await feed.quiet(signal)
       signal?.throwIfAborted()
@@ -133,7 +136,8 @@ export async function* watchChanges(
       if (live.discarded === 'closed') return undefined
       feed.reset()
       const before = from
-      from = pinned(core, live.tree.freeze(), live.seq)
+      const newest = newestFinal(live)
+      from = pinned(core, newest.root, newest.seq)
       using _ = before.pin
       // Only stored changes are reported.
       await live.acknowledged
@@ -141,7 +145,7 @@ export async function* watchChanges(
         signal?.throwIfAborted()
         yield batch
       }
-      if (ended !== undefined && live.seq === from.seq) return undefined
+      if (ended !== undefined && newestFinal(live).seq === from.seq) return undefined
     }
   } catch (error) {
     // A slow reader may find the store closed before it has read all changes.
@@ -152,6 +156,11 @@ export async function* watchChanges(
     from.pin[Symbol.dispose]()
     reader.pin?.[Symbol.dispose]()
   }
+}
+
+/** The newest state that no other engine can replace. */
+function newestFinal(live: LiveSession): Pick<WatchedState, 'root' | 'seq'> {
+  return live.shared?.stored ?? { root: live.tree.freeze(), seq: live.seq }
 }
 
 function isClosed({ discarded }: LiveSession): boolean {

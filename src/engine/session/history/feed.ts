@@ -28,6 +28,8 @@ export interface Follower {
 /** The part of a session in memory that followers need. */
 interface Followed {
   readonly seq: number
+  /** The newest event that is stored, if another engine may store another one in place of a later event. */
+  readonly shared?: { readonly stored: { readonly seq: number } } | undefined
   readonly revive: (() => void) | undefined
   followers: Map<Follower, number> | undefined
 }
@@ -35,7 +37,7 @@ interface Followed {
 /** Passes every new event to a follower, in order, once it is stored. The returned function ends this. */
 export function follow(live: Followed, follower: Follower): () => void {
   live.revive?.()
-  const from = live.seq
+  const from = live.shared?.stored.seq ?? live.seq
   const followers = (live.followers ??= new Map())
   followers.set(follower, from)
   return () => {

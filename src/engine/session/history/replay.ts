@@ -17,6 +17,7 @@ import { stateNotKept } from './event-ids.js'
 import type { EventBody } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
+import type { SharedSession } from '../sharing/shared-session.js'
 import { LiveSession } from '../table/live.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { sessionKind, startOf, type SessionRecord } from '../../records/session.js'
@@ -51,6 +52,8 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
 
 async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
   await core.table.draining.get(sessionId)
+  const readAt = core.sharing === undefined ? 0 : core.environment.monotonicMs()
+  const head = core.sharing === undefined ? '' : await core.sharing.headOf(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
@@ -59,6 +62,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
     ...state,
     readAt: await storedRead(core, sessionId),
   })
+  core.sharing?.enter(live, head, readAt)
   await core.store.counted?.()
   await core.onOpen?.(core, live)
   const dropped = core.table.dropped.get(sessionId)
@@ -224,7 +228,14 @@ async function readState(core: Core, sessionId: string, seq: number): Promise<St
 
 function knownRoot(core: Core, sessionId: string, seq: number): Dir | undefined {
   const live = core.table.live.get(sessionId)
+  if (live?.shared !== undefined) return storedRoot(live, live.shared, seq)
   return live?.pins?.get(seq) ?? (live?.seq === seq ? live.tree.freeze() : undefined)
+}
+
+/** Another engine may store other events in place of those that are not stored yet. */
+function storedRoot(live: LiveSession, { stored }: SharedSession, seq: number): Dir | undefined {
+  if (seq > stored.seq) return undefined
+  return live.pins?.get(seq) ?? (seq === stored.seq ? stored.root : undefined)
 }
 
 async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): Promise<void> {

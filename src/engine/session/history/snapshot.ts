@@ -1,5 +1,6 @@
 import { keys } from '../../storage/keys.js'
 import type { Core } from '../core.js'
+import type { StoredState } from '../sharing/shared-session.js'
 import type { LiveSession } from '../table/live.js'
 import type { SnapshotRecord } from '../../records/snapshot.js'
 
@@ -29,10 +30,12 @@ export async function writeSnapshot(core: Core, live: LiveSession): Promise<void
 }
 
 async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
-  const { seq, lastEventAt: at, chain } = live
+  // Other engines may be first with events in place of those that are not stored yet.
+  const { root: state, seq, at, chain } = live.shared?.stored ?? newestOf(live)
+  if (seq === live.snapshotSeq) return
   const made = live.tree.madeBytes
   let size = 0
-  const root = await core.roots.save(live.tree.freeze(), (wrote) => (size = wrote))
+  const root = await core.roots.save(state, (wrote) => (size = wrote))
   // The session may have been dropped because one of its changes was not stored. A deleted session gets no
   // snapshot either.
   if (live.discarded !== undefined) return
@@ -41,4 +44,8 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   live.snapshotSeq = seq
   live.storedBytes = made
   live.snapshotSize = size
+}
+
+function newestOf(live: LiveSession): StoredState {
+  return { root: live.tree.freeze(), seq: live.seq, at: live.lastEventAt, chain: live.chain }
 }

@@ -3,6 +3,8 @@ import { invalid } from '../../base/errors.js'
 import { sessionNotFound, type Core } from '../core.js'
 import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
+import { Overtaken } from '../sharing/shared-session.js'
+import { storedRead } from './activity.js'
 import { isExpired } from './unused.js'
 
 /**
@@ -33,11 +35,24 @@ export async function openUsed(core: Core, sessionId: string): Promise<LiveSessi
 }
 
 /**
- * Deletes an expired session.
+ * Deletes an expired session. Returns it if another engine has used it meanwhile.
  *
  * @throws {EngineError} SESSION_NOT_FOUND once the session is deleted.
  */
-export async function expireNow(core: Core, sessionId: string): Promise<never> {
-  await core.expire(core, sessionId)
-  throw sessionNotFound(sessionId)
+export async function expireNow(core: Core, sessionId: string): Promise<LiveSession> {
+  for (;;) {
+    if (core.sharing !== undefined) {
+      const live = await openSession(core, sessionId)
+      await core.sharing.freshen(core, live)
+      live.lastActivityAt = Math.max(live.lastActivityAt, await storedRead(core, sessionId))
+      if (live.discarded === undefined && !isExpired(core, live)) return live
+    }
+    try {
+      await core.expire(core, sessionId)
+    } catch (error) {
+      if (error instanceof Overtaken) continue
+      throw error
+    }
+    throw sessionNotFound(sessionId)
+  }
 }

@@ -6,6 +6,7 @@ import type { LineageStep } from '../history/lineage-step.js'
 import type { BranchTip } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
+import type { SharedSession } from '../sharing/shared-session.js'
 
 const nothingPending = Promise.resolve()
 
@@ -73,6 +74,8 @@ export class LiveSession {
   pending = 0
   /** The key of cached records in a `SessionIndex`. Each eviction replaces it, which drops these records. */
   epoch: object
+  /** Present if other engines may change the session too. */
+  shared: SharedSession | undefined = undefined
   /** Set after eviction. Operations that still use the session call this to return it to memory. */
   revive: (() => void) | undefined = undefined
   /** Roots of earlier states by seq, bounded; replay finds the others. */
@@ -139,6 +142,14 @@ export class LiveSession {
     this.tail = undefined
   }
 
+  /**
+   * Identifies its state for code that computes a change from a state and waits meanwhile. On a shared store, the event
+   * of another engine may get the number of one that is not stored yet.
+   */
+  get version(): number | string {
+    return this.shared === undefined ? this.seq : this.chain
+  }
+
   /** Events that are replayed when it is opened from the store as it is now. */
   get unsnapshotted(): number {
     return this.seq - this.snapshotSeq + (this.snapshotSeq === 0 ? this.inheritedEvents : 0)
@@ -164,7 +175,8 @@ export class LiveSession {
       this.snapshotting === undefined &&
       this.discarded === undefined &&
       (this.fileReferences === undefined || this.fileReferences.size === 0) &&
-      (this.followers === undefined || this.followers.size === 0)
+      (this.followers === undefined || this.followers.size === 0) &&
+      this.shared?.isBusy !== true
     )
   }
 }

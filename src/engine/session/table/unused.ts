@@ -51,5 +51,7 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
 
 function ttlMsOf(core: Core, record: SessionRecord): number | undefined {
   const seconds = record.ttlSeconds ?? core.sessionTtlSeconds
-  return seconds === undefined ? undefined : seconds * 1000
+  if (seconds === undefined) return undefined
+  // Another engine may not have stored its last read yet.
+  return seconds * 1000 + (core.sharing === undefined ? 0 : limits.activityStoredMs)
 }

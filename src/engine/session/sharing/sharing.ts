@@ -1,0 +1,128 @@
+import { messageOf } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
+import { inBackground, type Core, type StoreSharing } from '../core.js'
+import { readHead, readHeads } from '../../storage/heads.js'
+import type { SharedCapability, SharedStore } from '../../storage/store.js'
+import type { LiveSession } from '../table/live.js'
+import { catchUp } from './shared-changes.js'
+import { SharedSession, type StoredState } from './shared-session.js'
+
+/**
+ * One engine's view of a store that other engines change too. It compares the heads of the sessions in memory with those
+ * in the store, all with one query, and brings sessions to the state in the store.
+ */
+export class Sharing implements StoreSharing {
+  readonly #freshnessMs: number
+  readonly engineId: string
+  /** Starts all heads that this engine makes. */
+  readonly #prefix: string
+  #heads = 0
+  #looking: Promise<void> | undefined
+  #sweeper: ReturnType<typeof setInterval> | undefined
+  #timer: ReturnType<typeof setInterval> | undefined
+
+  #sweeping: Promise<void> | undefined
+
+  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore) {
+    this.#freshnessMs = freshnessMs
+    this.engineId = engineId
+    this.#prefix = `${this.engineId}.`
+  }
+
+  /**
+   * Looks at the heads in regular intervals, for followers of events and subscribers to messages. `sweep` looks for work of
+   * engines that have ended.
+   */
+  start(core: Core, sweep: () => Promise<void>): void {
+    this.#sweeper = setInterval(() => {
+      if (core.fence.closed) return
+      this.#sweeping ??= sweep().finally(() => {
+        this.#sweeping = undefined
+      })
+      inBackground(core, this.#sweeping)
+    }, limits.sharedSweepMs)
+    this.#sweeper.unref()
+    this.#timer = setInterval(() => {
+      if (core.table.live.size === 0 || core.fence.closed) return
+      const looked = this.#look(core)
+      // The next read looks again, and gets the error.
+      looked.catch((error: unknown) =>
+        core.log('warn', 'the store could not be read', { error: messageOf(error) }),
+      )
+    }, this.#freshnessMs)
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    clearInterval(this.#sweeper)
+  }
+
+  enter(live: LiveSession, head: string, readAt: number): void {
+    const stored: StoredState = {
+      root: live.tree.freeze(),
+      seq: live.seq,
+      at: live.lastEventAt,
+      chain: live.chain,
+    }
+    live.shared = new SharedSession(live.id, { head, stored, readAt, nextHead: () => this.nextHead() })
+  }
+
+  nextHead(): string {
+    return `${this.#prefix}${(++this.#heads).toString(36)}`
+  }
+
+  headOf({ store }: Core, sessionId: string): Promise<string> {
+    return readHead(store, sessionId)
+  }
+
+  isFresh({ environment }: Core, { shared }: LiveSession): boolean {
+    if (shared === undefined) return true
+    shared.isUsed = true
+    return shared.catchingUp === undefined && environment.monotonicMs() - shared.readAt <= this.#freshnessMs
+  }
+
+  async freshen(core: Core, live: LiveSession): Promise<void> {
+    const { shared } = live
+    if (shared === undefined) return
+    while (live.discarded === undefined && !this.isFresh(core, live)) {
+      if (shared.catchingUp === undefined) await this.#look(core)
+      await shared.catchingUp
+    }
+  }
+
+  #look(core: Core): Promise<void> {
+    this.#looking ??= this.#lookNow(core).finally(() => {
+      this.#looking = undefined
+    })
+    return this.#looking
+  }
+
+  async #lookNow(core: Core): Promise<void> {
+    const looked: [LiveSession, SharedSession][] = []
+    for (const live of core.table.live.values()) {
+      const { shared, followers } = live
+      if (shared === undefined || shared.catchingUp !== undefined) continue
+      if (!shared.isUsed && (followers === undefined || followers.size === 0)) continue
+      shared.isUsed = false
+      looked.push([live, shared])
+    }
+    if (looked.length === 0) return
+    const startedAt = core.environment.monotonicMs()
+    const heads = await readHeads(
+      core.store,
+      looked.map(([{ id }]) => id),
+    )
+    for (const [live, shared] of looked) {
+      if (live.discarded !== undefined || shared.catchingUp !== undefined) continue
+      const head = heads.get(live.id) ?? ''
+      if (head === shared.seen || head.startsWith(this.#prefix)) {
+        shared.readAt = Math.max(shared.readAt, startedAt)
+        continue
+      }
+      catchUp(core, live).catch(ignore)
+    }
+  }
+}
+
+function ignore(): void {}
