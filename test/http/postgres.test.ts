@@ -4,9 +4,12 @@ import { openServer, refusalIn } from '../support/http-server.js'
 import { connect } from '../../src/adapters/client/index.js'
 import { token } from '../support/http-server.js'
 
-describe.skipIf(!hasPostgres)('a server on PostgreSQL', () => {
+describe.skipIf(!hasPostgres).each([
+  ['a server on PostgreSQL', {}],
+  ['a server on a shared schema of PostgreSQL', { shared: true }],
+])('%s', (_, options) => {
   test('serves sessions, and finds them after a restart', async () => {
-    const { storage } = await freshPostgres()
+    const { storage } = await freshPostgres(options)
     let id: string
     {
       await using served = await openServer({ engine: { storage } })
@@ -44,7 +47,7 @@ describe.skipIf(!hasPostgres)('a server on PostgreSQL', () => {
   })
 
   test('takes many writes of one moment, and streams large contents', async () => {
-    const { storage } = await freshPostgres()
+    const { storage } = await freshPostgres(options)
     await using served = await openServer({ engine: { storage } })
     const session = await connect({ baseUrl: served.url, token }).sessions.create()
     await Promise.all(

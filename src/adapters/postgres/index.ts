@@ -85,14 +85,16 @@ const optionsShape = new Shape<PostgresStorageOptions>({
  * - One statement, and so one round trip, stores an operation, or all operations that wait at the same time.
  * - Only one engine at a time can write to a schema. It has a lease, which it renews. An engine whose lease was
  *   taken over stores nothing more.
+ * - With `shared: true`, several engines write to a schema. Each acknowledged operation is stored once, and operations on
+ *   one session take effect in one order. An engine whose lease has expired stores nothing before it has another one.
  * - After a failed write, the store accepts no further writes until it has recovered. Reads continue.
  *
- * Not guaranteed: synchronous reads of data that is not in memory (`WOULD_BLOCK`), several engines on one schema,
- * and connection poolers that give each transaction another connection.
+ * Not guaranteed: synchronous reads of data that is not in memory (`WOULD_BLOCK`), and connection poolers that give
+ * each transaction another connection.
  *
  * Errors of opening, by reason
- * - `STORE_LOCKED` another engine has the lease. `details.host`, `details.pid`, `details.since` and
- *   `details.expiresInSeconds` describe it.
+ * - `STORE_LOCKED` another engine has the lease, or other engines share the schema. `details.host`, `details.pid`,
+ *   `details.since` and `details.expiresInSeconds` describe it.
  * - `STORE_FORMAT` the schema has other tables, or its tables are newer than this version supports. Nothing was
  *   changed.
  * - `PERMISSION_DENIED` the server refused the login, or the role may not use the schema.
@@ -101,6 +103,8 @@ const optionsShape = new Shape<PostgresStorageOptions>({
  * Errors of use, by reason
  * - `STORE_FAILED`, `STORE_FULL` a write failed. `details.outcome` is `unknown` if it may be stored, and
  *   `not-applied` if it is not.
+ * - `SESSION_MOVED` with `shared`, other engines changed the session each time that the operation was tried.
+ * - `SHARED_STORE` the operation does not work with `shared`.
  * - `STORE_TAKEN` another engine took over the store after the lease had expired. Close this engine.
  * - `STORE_CLOSED` the engine was closed.
  *
