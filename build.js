@@ -25,13 +25,29 @@ await build({
   output: {
     dir: 'dist',
     cleanDir: true,
-    chunkFileNames: 'chunks/[name]-[hash].js',
+    // The server reads its contract, which is next to it.
+    chunkFileNames: ({ moduleIds }) =>
+      moduleIds.some((id) => id.endsWith('/openapi-document.ts'))
+        ? 'adapters/http/[name]-[hash].js'
+        : 'chunks/[name]-[hash].js',
     // The declarations have the comments.
     comments: false,
     sourcemap: true,
     sourcemapExcludeSources: true,
   },
 })
+
+// The page of the inspector, with everything that it imports. It runs in browsers.
+const page = 'src/adapters/inspector/page'
+await build({
+  input: `${page}/main.tsx`,
+  platform: 'browser',
+  transform: { target: 'es2023' },
+  tsconfig: `${page}/tsconfig.json`,
+  output: { file: 'dist/adapters/inspector/page/page.js', minify: true, comments: false },
+})
+for (const name of ['index.html', 'icon.svg', 'page.css'])
+  await copyFile(`${page}/${name}`, `dist/adapters/inspector/page/${name}`)
 
 const declarations = await rollup({
   input: inputs(
@@ -60,7 +76,9 @@ for (const name of await readdir('dist', { recursive: true })) {
   await writeFile(file, JSON.stringify({ ...map, mappings, names: [] }))
 }
 
-await copyFile('src/adapters/http/openapi.json', 'dist/adapters/http/openapi.json')
+// Without its line breaks and indents, the contract takes less of the package.
+const contract = JSON.parse(await readFile('src/adapters/http/openapi.json', 'utf8'))
+await writeFile('dist/adapters/http/openapi.json', JSON.stringify(contract))
 await chmod('dist/adapters/cli/main.js', 0o755)
 
 /** The positions in a line of the output where another line of a source begins. A stack trace needs no others. */

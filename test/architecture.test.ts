@@ -102,6 +102,7 @@ const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/claude/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/deepagents/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/git/': ['adapters/host/index.ts'],
+  'adapters/inspector/': ['adapters/http/index.ts', 'adapters/http/parts.ts'],
   'adapters/mastra/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
@@ -186,7 +187,7 @@ interface SourceFile {
 
 const sources: readonly SourceFile[] = readdirSync(root, { recursive: true, encoding: 'utf8' })
   .map((name) => name.replaceAll('\\', '/'))
-  .filter((name) => name.endsWith('.ts'))
+  .filter((name) => /\.tsx?$/.test(name))
   .sort()
   .map((name) => parse(name, readFileSync(join(root, name), 'utf8')))
 

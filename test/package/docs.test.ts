@@ -19,6 +19,7 @@ const run = examples.filter((example) => whyNotRun(example) === undefined)
 const exported = exportedNames({
   forkspace: source('index.ts'),
   'forkspace/http': source('adapters/http/index.ts'),
+  'forkspace/inspector': source('adapters/inspector/index.ts'),
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
   'forkspace/claude': source('adapters/claude/index.ts'),
   'forkspace/mastra': source('adapters/mastra/index.ts'),

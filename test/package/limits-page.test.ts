@@ -7,6 +7,8 @@ import { clientLimits } from '../../src/adapters/client/limits.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { hostLimits } from '../../src/adapters/host/limits.js'
 import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
+import { inspectorLimits } from '../../src/adapters/inspector/limits.js'
+import { pageLimits } from '../../src/adapters/inspector/page/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
@@ -22,7 +24,9 @@ const all = new Map<string, unknown>(
     git: gitLimits,
     host: hostLimits,
     http: defaultHttpLimits,
+    inspector: inspectorLimits,
     junit: junitLimits,
+    page: pageLimits,
     postgres: postgresLimits,
     server: serverLimits,
     shell: justBashLimits,

@@ -19,7 +19,10 @@ const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
  *
  * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
  */
-export function callerOf(httpRequest: HttpRequest, authenticate: Authenticate): Caller | Promise<Caller> {
+export function callerOf(
+  httpRequest: Pick<HttpRequest, 'header' | 'request'>,
+  authenticate: Authenticate,
+): Caller | Promise<Caller> {
   const token = bearer.exec(httpRequest.header('authorization') ?? '')?.[1]
   if (token === undefined) throw unauthenticated()
   // Creating a Request costs more than the rest of this function, and most hooks take only the token.
