@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
   beforeAll(async () => {
     browser = await startBrowser()
     axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-    engine = await openEngine()
+    engine = await openEngine({ secrets: { masterKey: new Uint8Array(32) } })
     const ann = engine.as({ principal: 'ann' })
     main = await ann.sessions.create({
       files: { '/src/parse.ts': lines(60), '/README.md': '# App\n', '/logo.png': png, '/empty': '' },
@@ -203,6 +203,99 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await page.evaluate(() => 'ran' in globalThis)).toBe(false)
     expect(await page.locator('script').count()).toBe(1)
     await hostile.delete()
+  })
+
+  test('shows blame, reviews, services, figures, forks and the store', async () => {
+    const agent = await engine.as({ principal: 'agent-1' }).sessions.open(main.id)
+    const { contentHash } = await agent.files.readWithHash({ path: '/src/parse.ts' })
+    await agent.annotations.add({
+      filePath: '/src/parse.ts',
+      lineNumber: 8,
+      expectedContentHash: contentHash,
+      comment: 'Why parse?',
+    })
+    await agent.approvals.request({ reason: 'COMMIT_TO_MAIN', details: { summary: 'A parser' } })
+    await agent.fileLocks.lock({ path: '/src/new.ts', timeoutSeconds: 600 })
+    await agent.cache.put({ key: 'plan', value: Buffer.from('step 2') })
+    await agent.bus.publish({ topic: 'progress', payload: Buffer.from('half done') })
+    await agent.secrets.put({ secretName: 'NPM_TOKEN', secretValue: 'never-shown' })
+    const report = '<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>'
+    await agent.health.report({ reportFormat: 'junit-xml/v1', reportContent: Buffer.from(report) })
+
+    await open(`/session/${main.id}?path=/src/parse.ts`)
+    await page.getByRole('button', { name: 'blame' }).click()
+    await page
+      .locator('.blame', { hasText: /ann|local/ })
+      .first()
+      .waitFor()
+    await sees('the base')
+    await page.getByRole('tab', { name: 'Changes' }).click()
+    await row('/src/parse.ts').click()
+    await page.locator('.note', { hasText: 'Why parse?' }).waitFor()
+    await page.getByRole('tab', { name: 'Review' }).click()
+    await sees('COMMIT_TO_MAIN')
+    expect(await page.getByRole('button', { name: 'Grant' }).count()).toBe(0)
+    await page.getByRole('tab', { name: 'Services' }).click()
+    for (const text of ['/src/new.ts', 'plan', 'half done', 'NPM_TOKEN']) await sees(text)
+    await agent.bus.publish({ topic: 'progress', payload: Buffer.from('all done') })
+    await sees('all done')
+    expect(await page.content()).not.toContain('never-shown')
+    await page.getByRole('tab', { name: 'Figures' }).click()
+    await sees('ReportHealth')
+    await sees('failing')
+    await page.getByRole('tab', { name: 'Forks' }).click()
+    await row('/src/parse.ts').waitFor()
+    expect(await page.getByRole('button', { name: 'Preview a merge' }).count()).toBe(0)
+    await page.getByRole('link', { name: 'Store' }).click()
+    await sees('without sharing')
+    await sees('There are no sources')
+  })
+
+  test('restores, undoes, merges and decides only if it was opened for writing', async () => {
+    const writable = await inspected(engine, { write: true })
+    const session = await engine.sessions.create({ files: { '/a.txt': 'one\n' } })
+    await session.files.write({ path: '/a.txt', content: 'two\n' })
+    const attempt = await session.fork()
+    await attempt.files.write({ path: '/b.txt', content: 'b\n' })
+    await session.approvals.request({ reason: 'COMMIT_TO_MAIN' })
+    const contentOf = (path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+    page.removeAllListeners('request')
+
+    await page.goto(`${served.url}&/session/${session.id}?tab=timeline`)
+    await row('session created').click()
+    await sees('v1.SessionService.CreateSession')
+    expect(await page.getByRole('button', { name: 'Restore this state' }).count()).toBe(0)
+
+    await page.goto(`${writable.url}&/session/${session.id}?tab=timeline`)
+    await row('session created').click()
+    await page.getByRole('button', { name: 'Restore this state …' }).click()
+    await sees('1 path would change:')
+    expect(await contentOf('/a.txt')).toBe('two\n')
+    await page.getByRole('button', { name: 'Restore this state', exact: true }).click()
+    await row('restore state').waitFor()
+    expect(await contentOf('/a.txt')).toBe('one\n')
+    await page.getByRole('button', { name: 'Undo …' }).click()
+    await page.getByRole('button', { name: 'Undo the newest change' }).click()
+    await row(/^undo/).waitFor()
+    expect(await contentOf('/a.txt')).toBe('two\n')
+
+    await page.getByRole('tab', { name: 'Forks' }).click()
+    await page.getByRole('button', { name: 'Preview a merge' }).click()
+    await sees('A merge would change 1 path, with 0 conflicts.')
+    await page.getByRole('button', { name: 'Merge', exact: true }).click()
+    await sees('The merge changed 1 path')
+    expect(await contentOf('/b.txt')).toBe('b\n')
+
+    await page.getByRole('tab', { name: 'Review' }).click()
+    await page.getByLabel('Feedback').fill('Not yet')
+    await page.getByRole('button', { name: 'Deny' }).click()
+    await sees('denied')
+    expect((await session.approvals.list()).approvals).toMatchObject([
+      { status: 'APPROVAL_STATUS_DENIED', decidedBy: 'viewer', feedback: 'Not yet' },
+    ])
+    await attempt.delete()
+    await session.delete()
+    await writable.close()
   })
 
   test.each(['light', 'dark'] as const)(

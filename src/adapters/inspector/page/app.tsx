@@ -9,6 +9,7 @@ import { linkTo, place } from './route.js'
 import { refreshSessions } from './sessions.js'
 import { SessionView } from './session-view.js'
 import { Empty, Failure } from './states.js'
+import { StoreView } from './store-view.js'
 import type { PageInfo } from './wire.js'
 
 /** The whole page. */
@@ -65,6 +66,7 @@ function View(): VNode {
   useSessions()
   const [kind, id] = place.value.parts
   if (kind === undefined) return <GraphView />
+  if (kind === 'store') return <StoreView />
   if (kind === 'session' && id !== undefined) return <SessionView key={id} id={id} />
   return (
     <main>
@@ -80,13 +82,19 @@ function TopBar(): VNode {
   const [kind] = place.value.parts
   return (
     <nav class="top" aria-label="Inspector">
-      <a class="brand" href={linkTo([])} aria-current={kind === undefined ? 'page' : undefined}>
+      <a class="brand" href={linkTo([])}>
         <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
           <path class="lane lane-0" d="M5 2V16M5 12C5 8 13 10 13 5" />
           <circle class="node fill lane-0" cx="5" cy="14" r="2.5" />
           <circle class="node fill lane-1" cx="13" cy="4" r="2.5" />
         </svg>
         forkspace
+      </a>
+      <a href={linkTo([])} aria-current={kind === undefined ? 'page' : undefined}>
+        Sessions
+      </a>
+      <a href={linkTo(['store'])} aria-current={kind === 'store' ? 'page' : undefined}>
+        Store
       </a>
       <span class="grow" />
       {info.value !== undefined && (

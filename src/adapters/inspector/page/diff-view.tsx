@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { call, ofSession, pages } from './api.js'
 import { eventsOf, labelOf, operationOf } from './events.js'
 import { count, Name, shortId } from './format.js'
-import { Hunks } from './hunks.js'
+import { Hunks, type Note } from './hunks.js'
 import { pageLimits } from './limits.js'
 import { change, place } from './route.js'
 import { byId } from './sessions.js'
@@ -220,6 +220,8 @@ function FileLine({ file }: { readonly file: ChangedFile }): VNode {
   )
 }
 
+const none: readonly Note[] = []
+
 interface FileDiffProps {
   readonly id: string
   readonly file: ChangedFile
@@ -248,6 +250,16 @@ function FileDiff({ id, file, from, at, moment }: FileDiffProps): VNode {
       return file
     },
     [id, file, from, at, moment, context.value],
+  )
+  const notes = useLoaded(
+    async (signal) =>
+      (
+        await call<{ annotations: Note[] }>(ofSession(id, '/annotations'), {
+          query: { filePath: file.path },
+          signal,
+        })
+      ).annotations,
+    [id, file.path, moment],
   )
   return (
     <div class="file">
@@ -290,7 +302,7 @@ function FileDiff({ id, file, from, at, moment }: FileDiffProps): VNode {
           ) : (found.hunks ?? []).length === 0 ? (
             <Empty title="No changed lines">The file is empty, or only its mode or its name differs.</Empty>
           ) : (
-            <Hunks hunks={found.hunks ?? []} form={form} />
+            <Hunks hunks={found.hunks ?? []} form={form} notes={notes.value ?? none} />
           )
         }
       </Show>

@@ -2,10 +2,11 @@ import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import { bytesOf, call, ofSession } from './api.js'
-import { count, Name, shown, size } from './format.js'
+import { count, Name, shown, size, Time } from './format.js'
 import { pageLimits } from './limits.js'
+import { change } from './route.js'
 import { chosenState } from './state-choice.js'
-import { Empty, Show, useLoaded } from './states.js'
+import { Empty, Failure, Show, useLoaded } from './states.js'
 import type { Stat } from './wire.js'
 import { VirtualList } from './virtual-list.js'
 
@@ -42,7 +43,7 @@ const imageTypes: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
-type Form = 'text' | 'image' | 'hex'
+type Form = 'text' | 'blame' | 'image' | 'hex'
 
 interface FileViewProps {
   readonly id: string
@@ -80,7 +81,7 @@ export function FileView({ id, path, moment }: FileViewProps): VNode {
         const isText = !piece.bytes.subarray(0, 8000).includes(0)
         const form =
           chosen.value ?? (type !== undefined && type !== 'image/svg+xml' ? 'image' : isText ? 'text' : 'hex')
-        const forms: Form[] = type === undefined ? ['text', 'hex'] : ['text', 'image', 'hex']
+        const forms: Form[] = type === undefined ? ['text', 'blame', 'hex'] : ['text', 'image', 'hex']
         return (
           <div class="file">
             <div class="bar">
@@ -104,8 +105,9 @@ export function FileView({ id, path, moment }: FileViewProps): VNode {
                 ))}
               </div>
             </div>
-            {form === 'text' ? (
+            {form === 'text' || form === 'blame' ? (
               <TextLines
+                {...(form === 'blame' && { blame: { id, path, moment } })}
                 piece={piece}
                 more={() => (limit.value = Math.min(pageLimits.textBytes, limit.value * 2))}
               />
@@ -129,12 +131,25 @@ async function targetOf(id: string, path: string, signal: AbortSignal): Promise<
   }
 }
 
-function TextLines({ piece, more }: { readonly piece: Piece; readonly more: () => void }): VNode {
+interface TextLinesProps {
+  readonly piece: Piece
+  readonly more: () => void
+  /** Shows who changed each line. */
+  readonly blame?: FileViewProps
+}
+
+function TextLines({ piece, more, blame }: TextLinesProps): VNode {
+  const blamed = useLoaded(
+    async (signal) =>
+      blame === undefined ? undefined : blamedLines(await readBlame(blame.id, blame.path, signal)),
+    [blame?.id, blame?.path, blame?.moment],
+  )
   const lines = useMemo(() => {
     const found = new TextDecoder().decode(piece.bytes).split('\n')
     if (found.length > 1 && found.at(-1) === '') found.pop()
     return found
   }, [piece])
+  if (blamed.error !== undefined) return <Failure error={blamed.error} />
   if (piece.sizeBytes === 0) return <Empty title="The file is empty" />
   const isPart = piece.bytes.length < piece.sizeBytes
   const digits = String(lines.length).length
@@ -151,6 +166,7 @@ function TextLines({ piece, more }: { readonly piece: Piece; readonly more: () =
           const isCut = line.length > pageLimits.lineCharacters
           return (
             <>
+              {blame !== undefined && <BlameCell range={blamed.value?.get(index + 1)} />}
               <span class="number" style={{ width: `${digits + 2}ch` }}>
                 {index + 1}
               </span>
@@ -175,6 +191,42 @@ function TextLines({ piece, more }: { readonly piece: Piece; readonly more: () =
         </p>
       )}
     </>
+  )
+}
+
+interface BlameRange {
+  readonly startLine: number
+  readonly lineCount: number
+  readonly eventId: string
+  readonly timestamp: string
+  readonly principal: string
+}
+
+async function readBlame(id: string, path: string, signal: AbortSignal): Promise<readonly BlameRange[]> {
+  const { ranges } = await call<{ ranges: BlameRange[] }>(ofSession(id, ':blame'), {
+    method: 'POST',
+    body: { path, at: chosenState() },
+    signal,
+  })
+  return ranges
+}
+
+/** The range of each line. */
+function blamedLines(ranges: readonly BlameRange[]): ReadonlyMap<number, BlameRange> {
+  const lines = new Map<number, BlameRange>()
+  for (const range of ranges)
+    for (let line = 0; line < range.lineCount; line++) lines.set(range.startLine + line, range)
+  return lines
+}
+
+/** The event that changed a line. A click shows the state after it. */
+function BlameCell({ range }: { readonly range: BlameRange | undefined }): VNode {
+  if (range === undefined || range.eventId === '') return <span class="blame quiet clip">the base</span>
+  return (
+    <span class="blame clip" onClick={() => change({ at: range.eventId })}>
+      <Name text={range.principal} /> <span class="quiet">#{parseInt(range.eventId.slice(-8), 36)}</span>{' '}
+      <Time at={range.timestamp} />
+    </span>
   )
 }
 

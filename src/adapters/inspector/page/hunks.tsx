@@ -2,7 +2,9 @@ import { diffWordsWithSpace } from 'diff'
 import type { ComponentChildren, VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { visible } from './file-view.js'
+import { Name } from './format.js'
 import { pageLimits } from './limits.js'
+import { StatusText } from './review-view.js'
 import type { Hunk } from './wire.js'
 import { VirtualList } from './virtual-list.js'
 
@@ -17,20 +19,30 @@ interface Line {
   pair?: Line
 }
 
+/** A note of a reviewer. */
+export interface Note {
+  readonly lineNumber: number
+  readonly comment: string
+  readonly reviewerId: string
+  readonly status: string
+}
+
 type Row =
   | { readonly head: string }
+  | { readonly note: Note }
   | { readonly line: Line }
   | { readonly left: Line | undefined; readonly right: Line | undefined }
 
-/** The changed lines of a file, in one column or in two. */
-export function Hunks({
-  hunks,
-  form,
-}: {
+interface HunksProps {
   readonly hunks: readonly Hunk[]
   readonly form: 'unified' | 'split'
-}): VNode {
-  const rows = useMemo(() => rowsOf(hunks, form), [hunks, form])
+  /** Each is shown below its line. */
+  readonly notes: readonly Note[]
+}
+
+/** The changed lines of a file, in one column or in two. */
+export function Hunks({ hunks, form, notes }: HunksProps): VNode {
+  const rows = useMemo(() => rowsOf(hunks, form, notes), [hunks, form, notes])
   const numbers = `${Math.max(3, String(lastLine(hunks)).length) + 1}ch`
   return (
     <VirtualList
@@ -43,6 +55,13 @@ export function Hunks({
         const row = rows[index]
         if (row === undefined) return null
         if ('head' in row) return <span class="hunk">{row.head}</span>
+        if ('note' in row)
+          return (
+            <span class="note">
+              <Name text={row.note.reviewerId} /> <Name text={row.note.comment} />
+              <StatusText status={row.note.status} />
+            </span>
+          )
         if ('line' in row)
           return (
             <span class={`line ${row.line.side}`}>
@@ -117,8 +136,13 @@ function lastLine(hunks: readonly Hunk[]): number {
   return last === undefined ? 0 : Math.max(last.oldStart + last.oldLines, last.newStart + last.newLines)
 }
 
-function rowsOf(hunks: readonly Hunk[], form: 'unified' | 'split'): Row[] {
-  const rows: Row[] = []
+function rowsOf(hunks: readonly Hunk[], form: 'unified' | 'split', notes: readonly Note[]): Row[] {
+  const rows: Row[] = notes.filter(({ lineNumber }) => lineNumber === 0).map((note) => ({ note }))
+  const byLine = Map.groupBy(notes, ({ lineNumber }) => lineNumber)
+  const add = (row: Row, line: Line | undefined): void => {
+    rows.push(row)
+    if (line?.now !== undefined) for (const note of byLine.get(line.now) ?? []) rows.push({ note })
+  }
   for (const hunk of hunks) {
     if (rows.length > pageLimits.hunkLines) {
       rows.push({ head: 'More lines differ than are shown here.' })
@@ -126,8 +150,8 @@ function rowsOf(hunks: readonly Hunk[], form: 'unified' | 'split'): Row[] {
     }
     rows.push({ head: `@@ −${hunk.oldStart},${hunk.oldLines} +${hunk.newStart},${hunk.newLines} @@` })
     const lines = linesOf(hunk)
-    if (form === 'unified') for (const line of lines) rows.push({ line })
-    else rows.push(...inColumns(lines))
+    if (form === 'unified') for (const line of lines) add({ line }, line)
+    else for (const row of inColumns(lines)) add(row, row.right)
   }
   return rows
 }
@@ -169,8 +193,10 @@ function linesOf(hunk: Hunk): Line[] {
   return lines
 }
 
-function inColumns(lines: readonly Line[]): Row[] {
-  const rows: Row[] = []
+type Columns = Extract<Row, { readonly right: unknown }>
+
+function inColumns(lines: readonly Line[]): Columns[] {
+  const rows: Columns[] = []
   let removed: Line[] = []
   let added: Line[] = []
   const flush = (): void => {

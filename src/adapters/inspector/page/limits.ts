@@ -12,6 +12,16 @@ export const pageLimits = {
   expandedSessions: 40,
   /** Events of one session that the page loads. */
   events: 100_000,
+  /** Forks of a session that are compared at once. */
+  comparedForks: 12,
+  /** Keys of the cache that are shown. */
+  cacheKeys: 200,
+  /** Messages of the bus that are shown. */
+  messages: 100,
+  /** Characters of the payload of a message that are shown. */
+  payloadCharacters: 200,
+  /** Days whose usage is shown. */
+  usageDays: 7,
   /** Lanes of the graph that are drawn. */
   lanes: 24,
   /** Bytes of a file that one request reads. */

@@ -2,6 +2,7 @@ import { inBackground } from './background.js'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { call, ofSession, stream } from './api.js'
+import { CompareView } from './compare-view.js'
 import { DiffView } from './diff-view.js'
 import { refreshEvents } from './events.js'
 import { FilesView } from './files-view.js'
@@ -10,7 +11,9 @@ import { Status, Tags } from './graph-view.js'
 import { pageLimits } from './limits.js'
 import { change, linkTo, place } from './route.js'
 import { byId, titleOf } from './sessions.js'
+import { ReviewView } from './review-view.js'
 import { Scrubber } from './scrubber.js'
+import { FiguresView, ServicesView } from './services-view.js'
 import { Show, useLoaded } from './states.js'
 import { TimelineView } from './timeline-view.js'
 import { version } from './version.js'
@@ -20,6 +23,10 @@ const tabs = [
   { name: 'files', title: 'Files', view: FilesView },
   { name: 'changes', title: 'Changes', view: DiffView },
   { name: 'timeline', title: 'Timeline', view: TimelineView },
+  { name: 'forks', title: 'Forks', view: CompareView },
+  { name: 'review', title: 'Review', view: ReviewView },
+  { name: 'services', title: 'Services', view: ServicesView },
+  { name: 'figures', title: 'Figures', view: FiguresView },
 ] as const
 
 /** One session: its files, its changes and its history. */

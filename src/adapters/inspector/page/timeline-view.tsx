@@ -3,6 +3,7 @@ import type { VNode } from 'preact'
 import { messageOf } from './api.js'
 import { changesFiles, eventsOf, labelOf, operationOf, pathsOf } from './events.js'
 import { count, Name, shown, Time } from './format.js'
+import { Rewind } from './rewind.js'
 import { change, place } from './route.js'
 import { Empty, Failure } from './states.js'
 import type { SessionEvent } from './wire.js'
@@ -59,7 +60,14 @@ export function TimelineView({ id }: { readonly id: string }): VNode {
           />
         )}
       </div>
-      <div class="side details">{chosen === undefined ? null : <Details event={chosen} />}</div>
+      <div class="side details">
+        {chosen !== undefined && (
+          <>
+            <Details event={chosen} />
+            <Rewind key={chosen.eventId} id={id} eventId={chosen.eventId} />
+          </>
+        )}
+      </div>
     </div>
   )
 }

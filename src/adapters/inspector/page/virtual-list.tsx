@@ -22,7 +22,7 @@ interface VirtualListProps {
   readonly onShow?: (first: number, end: number) => void
 }
 
-const spare = 12
+const spareRows = 12
 let lists = 0
 
 /** A list that draws only the rows in view, so its length costs nothing. */
@@ -35,7 +35,7 @@ export function VirtualList(props: VirtualListProps): VNode {
   const height = useSignal(600)
   const measure = (): void => {
     if (box.current === null) return
-    first.value = Math.max(0, Math.floor(box.current.scrollTop / rowHeight) - spare)
+    first.value = Math.max(0, Math.floor(box.current.scrollTop / rowHeight) - spareRows)
     height.value = box.current.clientHeight
   }
   useLayoutEffect(() => {
@@ -54,7 +54,7 @@ export function VirtualList(props: VirtualListProps): VNode {
       element.scrollTop = top + rowHeight - element.clientHeight
   }, [active, rowHeight])
   const start = Math.min(first.value, Math.max(0, count - 1))
-  const end = Math.min(count, start + Math.ceil(height.value / rowHeight) + 2 * spare)
+  const end = Math.min(count, start + Math.ceil(height.value / rowHeight) + 2 * spareRows)
   const { onShow } = props
   useEffect(() => onShow?.(start, end), [start, end, onShow])
 
