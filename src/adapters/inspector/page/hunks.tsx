@@ -43,6 +43,9 @@ interface HunksProps {
 /** The changed lines of a file, in one column or in two. */
 export function Hunks({ hunks, form, notes }: HunksProps): VNode {
   const rows = useMemo(() => rowsOf(hunks, form, notes), [hunks, form, notes])
+  // Both columns are as wide as the longest line, so that the list scrolls to its end.
+  const longest = useMemo(() => longestLine(hunks), [hunks])
+  const half = `${longest + numberCharacters}ch`
   const numbers = `${Math.max(3, String(lastLine(hunks)).length) + 1}ch`
   return (
     <VirtualList
@@ -76,8 +79,8 @@ export function Hunks({ hunks, form, notes }: HunksProps): VNode {
           )
         return (
           <>
-            <Half line={row.left} numbers={numbers} />
-            <Half line={row.right} numbers={numbers} />
+            <Half line={row.left} numbers={numbers} width={half} />
+            <Half line={row.right} numbers={numbers} width={half} />
           </>
         )
       }}
@@ -85,10 +88,16 @@ export function Hunks({ hunks, form, notes }: HunksProps): VNode {
   )
 }
 
-function Half({ line, numbers }: { readonly line: Line | undefined; readonly numbers: string }): VNode {
-  if (line === undefined) return <span class="line none" />
+interface HalfProps {
+  readonly line: Line | undefined
+  readonly numbers: string
+  readonly width: string
+}
+
+function Half({ line, numbers, width }: HalfProps): VNode {
+  if (line === undefined) return <span class="line none" style={{ minWidth: width }} />
   return (
-    <span class={`line ${line.side}`}>
+    <span class={`line ${line.side}`} style={{ minWidth: width }}>
       <span class="number" style={{ width: numbers }}>
         {line.side === 'added' ? line.now : (line.old ?? line.now)}
       </span>
@@ -129,6 +138,15 @@ function words({ text, side, pair }: Line): ComponentChildren {
     .map(({ value, added, removed }, index) =>
       added || removed ? <mark key={index}>{visible(value)}</mark> : visible(value),
     )
+}
+
+/** The room of the number and the sign of a line. */
+const numberCharacters = 10
+
+function longestLine(hunks: readonly Hunk[]): number {
+  let longest = 0
+  for (const { lines } of hunks) for (const line of lines) longest = Math.max(longest, line.length)
+  return Math.min(longest, pageLimits.lineCharacters)
 }
 
 function lastLine(hunks: readonly Hunk[]): number {
