@@ -165,7 +165,7 @@ function paletteOf(counts) {
     const nearest = new Map()
     for (const [index, [colour]] of sorted.entries()) {
       // The most frequent colours stay as they are.
-      const group = index < 64 ? `${colour}` : colour & all
+      const group = index < 128 ? `${colour}` : colour & all
       if (!groups.has(group)) groups.set(group, palette.push(colour) - 1)
       nearest.set(colour, groups.get(group))
     }

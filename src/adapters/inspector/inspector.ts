@@ -53,7 +53,10 @@ const pageHeaders = {
  * })
  * const response = await handle(new Request('http://localhost/'))
  */
-export function inspector(engine: Inspected | InspectedServer, options: InspectorOptions): Inspector {
+export function inspector(
+  engine: Pick<Engine, 'as'> | InspectedServer,
+  options: InspectorOptions,
+): Inspector {
   const { prefix, write, allowedHosts, ...rest } = parseOptions(options)
   const backend = isEngine(engine)
     ? inProcess(engine, write, { ...rest, allowedHosts })
