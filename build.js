@@ -25,13 +25,29 @@ await build({
   output: {
     dir: 'dist',
     cleanDir: true,
-    chunkFileNames: 'chunks/[name]-[hash].js',
+    // The server reads its contract, which is next to it.
+    chunkFileNames: ({ moduleIds }) =>
+      moduleIds.some((id) => id.endsWith('/openapi-document.ts'))
+        ? 'adapters/http/[name]-[hash].js'
+        : 'chunks/[name]-[hash].js',
     // The declarations have the comments.
     comments: false,
     sourcemap: true,
     sourcemapExcludeSources: true,
   },
 })
+
+// The page of the inspector, with everything that it imports. It runs in browsers.
+const page = 'src/adapters/inspector/page'
+await build({
+  input: `${page}/main.tsx`,
+  platform: 'browser',
+  transform: { target: 'es2023' },
+  tsconfig: `${page}/tsconfig.json`,
+  output: { file: 'dist/adapters/inspector/page/page.js', minify: true, comments: false },
+})
+for (const name of ['index.html', 'icon.svg', 'page.css'])
+  await copyFile(`${page}/${name}`, `dist/adapters/inspector/page/${name}`)
 
 const declarations = await rollup({
   input: inputs(

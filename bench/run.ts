@@ -15,6 +15,7 @@ import { git } from './scenarios/git.js'
 import { heap } from './scenarios/heap.js'
 import { http } from './scenarios/http.js'
 import { importTime } from './scenarios/import-time.js'
+import { inspector } from './scenarios/inspector.js'
 import { memoryBounds } from './scenarios/memory-bounds.js'
 import { memoryFiles } from './scenarios/memory-files.js'
 import { postgres } from './scenarios/postgres.js'
@@ -52,6 +53,7 @@ const core = [
   http,
   agents,
   checkouts,
+  inspector,
 ]
 /** `smoke` shows that every scenario runs. Its figures are not meaningful. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }

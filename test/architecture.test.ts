@@ -103,6 +103,7 @@ const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/deepagents/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/git-server/': ['adapters/git/parts.ts', 'adapters/http/parts.ts'],
   'adapters/git/': ['adapters/host/index.ts'],
+  'adapters/inspector/': ['adapters/http/index.ts', 'adapters/http/parts.ts'],
   'adapters/mastra/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
@@ -187,7 +188,7 @@ interface SourceFile {
 
 const sources: readonly SourceFile[] = readdirSync(root, { recursive: true, encoding: 'utf8' })
   .map((name) => name.replaceAll('\\', '/'))
-  .filter((name) => name.endsWith('.ts'))
+  .filter((name) => /\.tsx?$/.test(name))
   .sort()
   .map((name) => parse(name, readFileSync(join(root, name), 'utf8')))
 

@@ -73,7 +73,7 @@ export default defineConfig({
           ),
         },
         { text: 'Collaboration', items: pages('locks', 'bus', 'review', 'cache', 'health', 'secrets') },
-        { text: 'Access', items: pages('permissions', 'http', 'git-server', 'cli', 'security') },
+        { text: 'Access', items: pages('permissions', 'http', 'git-server', 'cli', 'inspector', 'security') },
         { text: 'Operation', items: pages('durability', 'collection', 'recovery', 'usage', 'performance') },
         { text: 'Reference', items: pages('options', 'errors', 'limits', 'storage-format') },
         {

@@ -55,14 +55,7 @@ export type { NarrowRequest } from './session/access/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export { Session, type DiffTarget, type SessionExportRequest } from './facade/session.js'
-export type {
-  EventOfApi,
-  EventPageOfApi,
-  PublicOf,
-  SessionAnalytics,
-  SessionApi,
-  SessionViewApi,
-} from './facade/session-api.js'
+export type { PublicOf, SessionAnalytics, SessionApi, SessionViewApi } from './facade/session-api.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { Dirent } from './fs/stats.js'
 export type { FsPromises, SessionFs } from './fs/types.js'
@@ -245,7 +238,13 @@ export type { Capability } from './operations/operation.js'
 export type { Caller } from './session/access/permissions.js'
 export type { Authorize, Resource } from './session/access/permissions.js'
 export { SessionStatus } from './records/session.js'
-export type { ForkRequest, SessionInfo, SessionListRequest, SessionPage } from './session/sessions.js'
+export type {
+  ForkRequest,
+  SessionInfo,
+  SessionListRequest,
+  SessionPage,
+  SessionParent,
+} from './session/sessions.js'
 export type { StateName, StateReference } from './session/states.js'
 export type { ChangedFile, DiffCounts, DiffStats } from './session/diffs/changed-file.js'
 export type { Diff } from './session/diffs/diff.js'

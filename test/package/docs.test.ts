@@ -20,6 +20,7 @@ const exported = exportedNames({
   forkspace: source('index.ts'),
   'forkspace/git': source('adapters/git-server/index.ts'),
   'forkspace/http': source('adapters/http/index.ts'),
+  'forkspace/inspector': source('adapters/inspector/index.ts'),
   'forkspace/ai-sdk': source('adapters/ai-sdk/index.ts'),
   'forkspace/claude': source('adapters/claude/index.ts'),
   'forkspace/mastra': source('adapters/mastra/index.ts'),

@@ -8,6 +8,8 @@ import { gitLimits } from '../../src/adapters/git/limits.js'
 import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
 import { hostLimits } from '../../src/adapters/host/limits.js'
 import { defaultHttpLimits, serverLimits } from '../../src/adapters/http/limits.js'
+import { inspectorLimits } from '../../src/adapters/inspector/limits.js'
+import { pageLimits } from '../../src/adapters/inspector/page/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
@@ -24,7 +26,9 @@ const all = new Map<string, unknown>(
     gitServer: gitServerLimits,
     host: hostLimits,
     http: defaultHttpLimits,
+    inspector: inspectorLimits,
     junit: junitLimits,
+    page: pageLimits,
     postgres: postgresLimits,
     server: serverLimits,
     shell: justBashLimits,

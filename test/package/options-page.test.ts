@@ -21,6 +21,7 @@ import {
 import { gitHandler } from '../../src/adapters/git-server/index.js'
 import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
+import { inspector } from '../../src/adapters/inspector/index.js'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import {
   memoryStorage,
@@ -81,6 +82,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
     (options) => serve(createHttpHandler(engine, { authenticate: () => undefined }), options),
   ],
   'server.close': ['CloseOptions', (options) => server.close(options)],
+  inspector: ['InspectorOptions', (options) => inspector(engine, options)],
   connect: ['ClientOptions', (options) => connect(options)],
   levelStorage: ['LevelStorageOptions', (options) => levelStorage('./none', options)],
   postgresStorage: ['PostgresStorageOptions', (options) => postgresStorage(options)],
@@ -213,6 +215,7 @@ describe('the page of options', () => {
         'deepagents',
         'git-server',
         'http',
+        'inspector',
         'just-bash',
         'level',
         'mastra',

@@ -8,6 +8,7 @@ import type * as gitServer from '../../src/adapters/git-server/index.js'
 import type * as host from '../../src/adapters/host/index.js'
 import type * as deepagents from '../../src/adapters/deepagents/index.js'
 import type * as http from '../../src/adapters/http/index.js'
+import type * as inspector from '../../src/adapters/inspector/index.js'
 import type * as level from '../../src/adapters/level/index.js'
 import type * as justBash from '../../src/adapters/just-bash/index.js'
 import type * as mcp from '../../src/adapters/mcp/index.js'
@@ -510,6 +511,15 @@ export const httpCalls: Calls<typeof http> = {
   staticTokens: [],
   toNodeHandler: [],
   openApiDocument: [],
+}
+
+export const inspectorCalls: Calls<typeof inspector> = {
+  inspector: [
+    [
+      { baseUrl: 'http://127.0.0.1:1', token: 'a' },
+      { authenticate, write: true, prefix: '', allowedHosts: [], log: onProgress },
+    ],
+  ],
 }
 
 export const nodeVfsCalls: Calls<typeof nodeVfs> = { sessionProvider: [] }

@@ -8,6 +8,7 @@ import * as client from '../../src/adapters/client/index.js'
 import * as git from '../../src/adapters/git/index.js'
 import * as host from '../../src/adapters/host/index.js'
 import * as http from '../../src/adapters/http/index.js'
+import * as inspector from '../../src/adapters/inspector/index.js'
 import * as level from '../../src/adapters/level/index.js'
 import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as gitServer from '../../src/adapters/git-server/index.js'
@@ -130,6 +131,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './client': [client, calls.clientsCalls],
   './git': [gitServer, calls.gitServerCalls],
   './http': [http, calls.httpCalls],
+  './inspector': [inspector, calls.inspectorCalls],
   './level': [level, calls.levelsCalls],
   './just-bash': [justBash, calls.justBashCalls],
   './mcp': [mcp, calls.mcpCalls],
@@ -196,6 +198,7 @@ describe('in process', () => {
   rejects('forkspace/testing', () => testing, calls.testsCalls)
   rejects('forkspace/http', () => http, calls.httpCalls)
   rejects('forkspace/git', () => gitServer, calls.gitServerCalls)
+  rejects('forkspace/inspector', () => inspector, calls.inspectorCalls)
   rejects('forkspace/mcp', () => mcp, calls.mcpCalls)
   rejects('forkspace/node-vfs', () => nodeVfs, calls.nodeVfsCalls)
   rejects('forkspace/claude', () => claude, calls.claudeCalls)

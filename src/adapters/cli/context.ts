@@ -27,6 +27,11 @@ export class Context {
     return 'server' in this.#place
   }
 
+  /** The server, if the verb does not work on a store. */
+  get server(): { readonly baseUrl: string; readonly token: string } | undefined {
+    return 'server' in this.#place ? { baseUrl: this.#place.server, token: this.#place.token } : undefined
+  }
+
   /** Opens the target on the first call. Later calls return the same target. */
   async workspaces(options: { readonly create: boolean } = { create: false }): Promise<EngineApi> {
     this.#target ??= await openTarget(this.#place, options)

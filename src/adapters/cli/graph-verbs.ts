@@ -47,7 +47,7 @@ export async function showGraph(context: Context, session: SessionApi): Promise<
     const text = (): string => {
       const columns = [
         out.paint('quiet', point.time),
-        ...(point.principal === '' ? [] : [printableName(point.principal)]),
+        printableName(point.principal),
         labelOf(point, (name) => out.paint('heading', name)),
       ]
       return `${lanes}  ${columns.join('  ')}`
@@ -138,8 +138,7 @@ function graphOf({ sessions }: Family): GraphSession<LogPoint>[] {
 }
 
 function pointOf(sessionId: string, event: AnyEvent): LogPoint {
-  // A server does not send the principal.
-  const { eventId, eventType, timestamp, principal = '', details } = event
+  const { eventId, eventType, timestamp, principal, details } = event
   const [, service = '', operation = ''] = eventType.split('.')
   const source = operation === 'MergeSession' ? details['sourceSessionId'] : undefined
   return {

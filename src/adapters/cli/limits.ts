@@ -14,6 +14,10 @@ export const cliLimits = {
   bufferedChars: 64 * 1024,
   /** Characters of the title of a progress bar. */
   titleLength: 40,
+  /** Connections to the inspector at once. */
+  inspectConnections: 256,
+  /** Headers of a request to the inspector. */
+  inspectHeaderBytes: 16 * 1024,
   /** Size of the file that `resolve --content` reads, in one piece. */
   resolvedBytes: 64 * 1024 * 1024,
   /** Sessions in the graph of `log --graph`. */

@@ -123,7 +123,7 @@ class Program {
 
   #addVerb(verb: Verb): void {
     const command = this.#declared(verb).action(async () => {
-      this.exitCode = await runVerb(this.#world, command, verb.load, this.#serve)
+      this.exitCode = await runVerb(this.#world, command, verb, this.#serve)
     })
     if (verb.note !== undefined) command.addHelpText('after', `\n${verb.note}`)
     addPlaceOptions(command)
@@ -190,15 +190,16 @@ function addPlaceOptions(verb: Command): void {
     .option('--json', 'print JSON: one document, or one per line')
 }
 
-async function runVerb(world: World, command: Command, load: Verb['load'], serve: Command): Promise<number> {
+async function runVerb(world: World, command: Command, verb: Verb, serve: Command): Promise<number> {
   const options = command.opts<VerbOptions>()
   const out = new Output(world, { json: options.json === true })
   let context: Context | undefined
   try {
     try {
-      context = new Context(parsePlaceOptions(options, world.env), world, out)
-      const verb = await load()
-      const code = await verb(context, command.processedArgs as never, options as never)
+      const place = verb.takesPlace === true ? withPlace(options, command.processedArgs[0]) : options
+      context = new Context(parsePlaceOptions(place, world.env), world, out)
+      const work = await verb.load()
+      const code = await work(context, command.processedArgs as never, options as never)
       await out.flush()
       return code ?? ExitCode.ok
     } finally {
@@ -208,6 +209,14 @@ async function runVerb(world: World, command: Command, load: Verb['load'], serve
   } catch (error) {
     return report(world, error, out.json, flagsOf(command, context?.remote === true ? serve : undefined))
   }
+}
+
+/** The options with the store or the server that an argument names. */
+function withPlace(options: VerbOptions, given: unknown): VerbOptions {
+  if (typeof given !== 'string') return options
+  if (options.store !== undefined || options.server !== undefined)
+    throw new UsageError('pass the store or the server once: as an argument, or with --store or --server')
+  return /^https?:/i.test(given) ? { ...options, server: given } : { ...options, store: given }
 }
 
 const manual = `

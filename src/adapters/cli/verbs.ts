@@ -4,6 +4,8 @@ import { Flag } from './flags.js'
 import type { World } from './world.js'
 
 interface VerbShape {
+  /** true: its first argument may name the store or the server, in place of the options. */
+  readonly takesPlace?: true
   /** One word, or the name of a group and one word, such as `source add`. */
   readonly name: string
   /** Other names for the last word of the name. */
@@ -47,6 +49,7 @@ const historyVerbs = () => import('./history-verbs.js')
 const mergeVerbs = () => import('./merge-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const mcpVerbs = () => import('./mcp.js')
+const inspectVerbs = () => import('./inspect.js')
 const storeVerbs = () => import('./store-verbs.js')
 
 const mergeNote =
@@ -516,6 +519,21 @@ export const verbs: readonly Verb[] = [
     load: async () => (await mcpVerbs()).serveMcp,
     takes: { '<session>': 'id, or the beginning of it' },
     note: 'Needs the package @modelcontextprotocol/server. Standard output carries only the protocol.',
+  },
+  {
+    name: 'inspect',
+    does: 'serve a page to look at a store or a server, until SIGINT or SIGTERM',
+    load: async () => (await inspectVerbs()).inspect,
+    takes: { '[place]': 'directory of the store, or URL of a server; by default that of the options' },
+    takesPlace: true,
+    options: [
+      option(
+        '--write',
+        'allow restore, undo, merge, and decisions about approvals; by default the page only reads',
+      ).sets('write'),
+      option('--port <port>', 'port of 127.0.0.1 to listen on; 0, the default, selects a free port'),
+    ],
+    note: 'Open the printed URL in a browser. Its token gives access to the page: do not share it.',
   },
 ]
 

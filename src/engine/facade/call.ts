@@ -135,10 +135,11 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
     return {
-      events: events.map(({ eventId, timestamp, eventType, details }) => ({
+      events: events.map(({ eventId, timestamp, eventType, principal, details }) => ({
         eventId,
         timestamp,
         eventType,
+        principal,
         details,
       })),
       nextPageToken,

@@ -30,6 +30,7 @@ import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
 import { isExpired } from './table/unused.js'
+import { eventIdOf } from './history/event-ids.js'
 import { baselineAfter } from './history/lineage.js'
 import { openSession } from './history/replay.js'
 import { needsSnapshot } from './history/snapshot.js'
@@ -58,6 +59,8 @@ export interface SessionInfo {
   readonly tags: StringMap
   /** The metadata that `fork` set, frozen; `{}` for other sessions. Forks do not inherit it. */
   readonly metadata: JsonObject
+  /** The state that it was forked from. Absent for a session that is no fork, or if the caller may not read lineage. */
+  readonly parent?: SessionParent
   /** The time of its creation: RFC 3339, UTC, milliseconds. */
   readonly createdAt: string
   /**
@@ -74,6 +77,14 @@ export interface SessionInfo {
     /** Whether the caller may add annotations. */
     readonly annotations: boolean
   }
+}
+
+/** The state that a fork started from. The parent may have been deleted. */
+export interface SessionParent {
+  /** The id of the parent. */
+  readonly sessionId: string
+  /** The event of the parent after which the fork started. */
+  readonly eventId: string
 }
 
 /** A page of sessions, filtered by a tag or by metadata. */
@@ -311,6 +322,7 @@ export function describeSession(
     status: session.status,
     tags: { ...session.tags },
     metadata: session.metadata ?? noMetadata,
+    ...(session.base !== undefined && may('getLineage') && { parent: parentOf(session.base) }),
     createdAt: formatTime(session.createdAt),
     lastActivityAt: formatTime(lastActivityAt),
     capabilities: {
@@ -319,6 +331,10 @@ export function describeSession(
       annotations: may('addAnnotation'),
     },
   }
+}
+
+function parentOf([sessionId, seq]: readonly [string, number]): SessionParent {
+  return { sessionId, eventId: eventIdOf(sessionId, seq) }
 }
 
 const sessionListShape = new Shape<SessionListRequest>({ filter: true, metadata: true, ...pageNames })

@@ -13,6 +13,9 @@ export type Authenticate = (
   request: Request,
 ) => Caller | undefined | Promise<Caller | undefined>
 
+/** The parts of a request from which its caller is found. */
+type AuthenticatedRequest = Pick<HttpRequest, 'header' | 'request'>
+
 const bearer = /^Bearer +([A-Za-z\d._~+/-]+=*)$/i
 
 const basic = /^Basic +([A-Za-z\d+/]+=*)$/i
@@ -22,24 +25,27 @@ const basic = /^Basic +([A-Za-z\d+/]+=*)$/i
  *
  * @throws HttpError `UNAUTHENTICATED`, with the same message for a missing and an unknown token.
  */
-export function callerOf(httpRequest: HttpRequest, authenticate: Authenticate): Caller | Promise<Caller> {
+export function callerOf(
+  httpRequest: AuthenticatedRequest,
+  authenticate: Authenticate,
+): Caller | Promise<Caller> {
   return callerOfToken(bearerToken(httpRequest), httpRequest, authenticate)
 }
 
 /** Like {@link callerOf}, for clients that send the token as the password of Basic authentication. */
 export function callerOfBasic(
-  httpRequest: HttpRequest,
+  httpRequest: AuthenticatedRequest,
   authenticate: Authenticate,
 ): Caller | Promise<Caller> {
   return callerOfToken(bearerToken(httpRequest) ?? passwordOf(httpRequest), httpRequest, authenticate)
 }
 
-function bearerToken(httpRequest: HttpRequest): string | undefined {
+function bearerToken(httpRequest: AuthenticatedRequest): string | undefined {
   return bearer.exec(httpRequest.header('authorization') ?? '')?.[1]
 }
 
 /** The password, or without one the user name, as in `https://<token>@host`. */
-function passwordOf(httpRequest: HttpRequest): string | undefined {
+function passwordOf(httpRequest: AuthenticatedRequest): string | undefined {
   const encoded = basic.exec(httpRequest.header('authorization') ?? '')?.[1]
   if (encoded === undefined) return undefined
   const text = Buffer.from(encoded, 'base64').toString('utf8')
@@ -51,7 +57,7 @@ function passwordOf(httpRequest: HttpRequest): string | undefined {
 
 function callerOfToken(
   token: string | undefined,
-  httpRequest: HttpRequest,
+  httpRequest: AuthenticatedRequest,
   authenticate: Authenticate,
 ): Caller | Promise<Caller> {
   if (token === undefined) throw unauthenticated()

@@ -18,7 +18,9 @@ const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
  * name resolves to this server. An entry is `name` or an address for any port, `name:port` for one port, or
  * `*` for every host.
  */
-export function hostGuard(allowed: readonly string[] | undefined): (httpRequest: HttpRequest) => void {
+export function hostGuard(
+  allowed: readonly string[] | undefined,
+): (httpRequest: Pick<HttpRequest, 'header' | 'target'>) => void {
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
   const check = (host: string | undefined): boolean => {
     const name = host === undefined ? undefined : hostForm.exec(host)?.[1]?.toLowerCase()

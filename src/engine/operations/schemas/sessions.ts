@@ -48,6 +48,15 @@ export const session = named(
       .meta({ id: 'SessionStatus' }),
     tags: stringMap,
     metadata: extension(jsonObject.describe('The metadata that forkSession set, or an empty object.')),
+    parent: extension(
+      z
+        .object({
+          sessionId: text,
+          eventId: text.describe('The event of the parent after which the fork started.'),
+        })
+        .describe('The state that it was forked from. Absent for a session that is no fork.')
+        .exactOptional(),
+    ),
     createdAt: time,
     lastActivityAt: time,
     capabilities: z
@@ -268,6 +277,7 @@ export const sessionSchemas = defineSchemas({
             eventId: text.describe('Later events have greater ids.'),
             timestamp: time,
             eventType: text.describe('`v1.<ServiceName>.<Operation>`'),
+            principal: extension(text.describe('The principal that made the change.')),
             details: anyObject.describe('The fields depend on the type.'),
           }),
         ),

@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto'
+import { present } from '../../engine/ports.js'
+import { parsePort } from './arguments.js'
+import type { Context } from './context.js'
+import { Failure } from './failure.js'
+import { serveFetch, type FetchServer } from './fetch-server.js'
+import type { World } from './world.js'
+
+export interface InspectOptions {
+  readonly write?: boolean
+  readonly port?: string
+}
+
+const tokenBytes = 32
+/** The caller of the page. The handle of the context decides whose sessions it sees. */
+const caller = { tenant: 'local', principal: 'local' }
+
+/** Serves the page of the inspector on loopback until a signal ends it. */
+export async function inspect(
+  context: Context,
+  _args: readonly unknown[],
+  { write = false, port: givenPort = '0' }: InspectOptions,
+): Promise<void> {
+  const port = parsePort(givenPort)
+  const [{ inspector }, { staticTokens }] = await Promise.all([
+    import('../inspector/index.js'),
+    import('../http/index.js'),
+  ])
+  const ending = nextSignal(context.world)
+  const { server } = context
+  const token = randomBytes(tokenBytes).toString('base64url')
+  const handle = inspector(server ?? { as: () => present(scope, 'the engine of a store') }, {
+    authenticate: staticTokens({ [token]: caller }),
+    write,
+    log: ({ message, error }) =>
+      context.note(`forkspace: ${message}: ${error instanceof Error ? error.message : String(error)}`),
+  })
+  const scope = server === undefined ? await context.engine('inspect') : undefined
+  const served = await listen(handle, port)
+  const url = `http://127.0.0.1:${served.port}/#token=${token}`
+  await context.out.line(`forkspace inspector on ${url}`, { url, write })
+  await context.out.flush()
+  await ending
+  await served.close()
+}
+
+async function listen(handle: (request: Request) => Promise<Response>, port: number): Promise<FetchServer> {
+  try {
+    return await serveFetch(handle, port)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE')
+      throw new Failure(`port ${port} of 127.0.0.1 is in use: pass another --port, or none`, { cause: error })
+    if (code === 'EACCES')
+      throw new Failure(`this user is not allowed to use port ${port}: pass another --port, or none`, {
+        cause: error,
+      })
+    throw error
+  }
+}
+
+/** Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default. */
+function nextSignal(world: World): Promise<void> {
+  return new Promise((end) => {
+    const signals = ['SIGINT', 'SIGTERM'] as const
+    const onSignal = (): void => {
+      for (const each of signals) world.removeListener(each, onSignal)
+      end()
+    }
+    for (const each of signals) world.on(each, onSignal)
+  })
+}

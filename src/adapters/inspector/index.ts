@@ -1,0 +1,2 @@
+export { inspector, type Inspector } from './inspector.js'
+export type { InspectedServer, InspectorOptions } from './options.js'

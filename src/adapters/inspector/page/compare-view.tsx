@@ -1,0 +1,158 @@
+import { useSignal } from '@preact/signals'
+import type { VNode } from 'preact'
+import { call, info, messageOf, ofSession, pages } from './api.js'
+import { inBackground } from './background.js'
+import { count, Id, Name } from './format.js'
+import { pageLimits } from './limits.js'
+import { linkTo } from './route.js'
+import { byId, sessions, titleOf } from './sessions.js'
+import { Empty, Show, useLoaded } from './states.js'
+import { VirtualList } from './virtual-list.js'
+import type { ChangedFile } from './wire.js'
+
+const letters: Readonly<Record<string, string>> = { added: 'A', modified: 'M', removed: 'D', renamed: 'R' }
+
+interface MergePreview {
+  readonly changeCount: number
+  readonly conflicts: readonly { readonly path: string; readonly kind: string }[]
+}
+
+/** The forks of a session side by side: which paths each of them changed, and what a merge would do. */
+export function CompareView({ id }: { readonly id: string }): VNode {
+  const forks = sessions.value
+    .filter(({ parent }) => parent?.sessionId === id)
+    .slice(-pageLimits.comparedForks)
+  const ids = forks.map((fork) => fork.id)
+  const loaded = useLoaded(
+    async (signal) => {
+      const changes = await Promise.all(ids.map((fork) => changesOf(fork, signal)))
+      const paths = [...new Set(changes.flatMap((one) => [...one.keys()]))].sort()
+      return { changes, paths }
+    },
+    [ids.join(' ')],
+  )
+  if (forks.length === 0)
+    return <Empty title="The session has no forks">Forks of it can be compared here, path by path.</Empty>
+  return (
+    <div class="column compare">
+      <div class="forks">
+        {forks.map((fork, index) => {
+          const files = [...(loaded.value?.changes[index]?.values() ?? [])]
+          return (
+            <section key={fork.id} class="panel" aria-label={titleOf(fork)}>
+              <h2 class="clip">
+                <a href={linkTo(['session', fork.id], { tab: 'changes', from: 'parent' })}>
+                  <bdi>{titleOf(fork)}</bdi> <Id id={fork.id} />
+                </a>
+              </h2>
+              <p>
+                {count(files.length, 'file')}{' '}
+                <span class="added">+{files.reduce((sum, file) => sum + file.additions, 0)}</span>{' '}
+                <span class="removed">−{files.reduce((sum, file) => sum + file.deletions, 0)}</span>
+              </p>
+              <MergeOf source={fork.id} target={id} />
+            </section>
+          )
+        })}
+      </div>
+      <Show loaded={loaded}>
+        {({ changes, paths }) => (
+          <VirtualList
+            label="Changed paths, with the forks that changed them"
+            role="document"
+            count={paths.length}
+            rowHeight={26}
+            row={(index) => {
+              const path = paths[index] ?? ''
+              const by = changes.filter((one) => one.has(path)).length
+              return (
+                <>
+                  {changes.map((one, fork) => {
+                    const file = one.get(path)
+                    const kind = file?.change ?? ''
+                    return (
+                      <span key={ids[fork]} class={`cell letter ${kind}`}>
+                        {file === undefined ? '·' : letters[kind]}
+                        <span class="heard">{` ${kind === '' ? 'unchanged' : kind} in fork ${fork + 1}`}</span>
+                      </span>
+                    )
+                  })}
+                  <span class={by > 1 ? 'grow clip path strong' : 'grow clip path'}>
+                    <Name text={path} />
+                  </span>
+                  {by > 1 && <span class="badge warn">{by} forks</span>}
+                </>
+              )
+            }}
+          />
+        )}
+      </Show>
+    </div>
+  )
+}
+
+/** What a fork changed since its start, by paths. */
+async function changesOf(id: string, signal: AbortSignal): Promise<ReadonlyMap<string, ChangedFile>> {
+  const changes = new Map<string, ChangedFile>()
+  const from = byId.value.get(id)?.parent ?? { base: true }
+  for await (const page of pages<{ files: ChangedFile[]; nextPageToken: string }>(
+    ofSession(id, ':diffFiles'),
+    {
+      method: 'POST',
+      body: { from, pageSize: pageLimits.pageEntries },
+      signal,
+    },
+  )) {
+    for (const file of page.files) changes.set(file.path, file)
+    if (changes.size > pageLimits.marks) break
+  }
+  return changes
+}
+
+/** Previews a merge of a fork, and carries it out. Both need the option `write`. */
+function MergeOf({ source, target }: { readonly source: string; readonly target: string }): VNode | null {
+  const preview = useSignal<MergePreview | undefined>(undefined)
+  const said = useSignal('')
+  if (info.value?.write !== true) return null
+  const merge = (dryRun: boolean): void => {
+    const body = { source: { sessionId: source }, dryRun }
+    inBackground(
+      call<MergePreview>(ofSession(target, ':merge'), { method: 'POST', body }).then(
+        (result) => {
+          preview.value = dryRun ? result : undefined
+          const conflicts = count(result.conflicts.length, 'conflict')
+          said.value = `${dryRun ? 'A merge would change' : 'The merge changed'} ${count(result.changeCount, 'path')}, with ${conflicts}.`
+        },
+        (error: unknown) => {
+          said.value = messageOf(error)
+        },
+      ),
+    )
+  }
+  return (
+    <div>
+      <div class="buttons">
+        <button type="button" onClick={() => merge(true)}>
+          Preview a merge
+        </button>
+        {preview.value !== undefined && (
+          <button type="button" onClick={() => merge(false)}>
+            Merge
+          </button>
+        )}
+      </div>
+      <p class="quiet" role="status">
+        <Name text={said.value} />
+      </p>
+      {preview.value !== undefined && preview.value.conflicts.length > 0 && (
+        <ul>
+          {preview.value.conflicts.slice(0, 10).map(({ path, kind }) => (
+            <li key={path}>
+              <Name text={path} /> <span class="quiet">{kind}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,109 @@
+import type { VNode } from 'preact'
+import { call } from './api.js'
+import { Id, Name, size, Time } from './format.js'
+import { pageLimits } from './limits.js'
+import { StatusText } from './review-view.js'
+import { sessions } from './sessions.js'
+import { Show, useLoaded } from './states.js'
+import { Bars, Figures, Table } from './table.js'
+
+interface Source {
+  readonly sourceId: string
+  readonly displayName: string
+  readonly kind: string
+  readonly status: string
+  readonly latestRevisionId: string
+  readonly updatedAt: string
+}
+
+interface Usage {
+  readonly windowStart: string
+  readonly sessionHours: number
+  readonly egressGb: number
+}
+
+/** The last days, in UTC, the newest first. */
+function lastDays(): { windowStart: string; windowEnd: string }[] {
+  const now = new Date()
+  const day = (ago: number): string =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() - ago)).toISOString()
+  return Array.from({ length: pageLimits.usageDays }, (_, ago) => ({
+    windowStart: day(ago),
+    windowEnd: day(ago - 1),
+  }))
+}
+
+/** The sources, the usage and the storage of the tenant. */
+export function StoreView(): VNode {
+  const loaded = useLoaded(async (signal) => {
+    const [{ sources }, metrics, usage] = await Promise.all([
+      call<{ sources: Source[] }>('/v1/sources', { query: { pageSize: 200 }, signal }),
+      call<{ objectCount: string; storedBytes: string; logicalBytes: string; dedupRatio: number }>(
+        '/v1/metrics/cas',
+        {
+          signal,
+        },
+      ),
+      Promise.all(
+        lastDays().map(({ windowStart, windowEnd }) =>
+          call<Usage>('/v1/usage', { query: { windowStart, windowEnd }, signal }),
+        ),
+      ),
+    ])
+    return { sources, usage, metrics }
+  }, [])
+  return (
+    <main class="panels">
+      <h1>Store</h1>
+      <Show loaded={loaded}>
+        {({ sources, usage, metrics }) => (
+          <>
+            <Figures
+              title="Storage"
+              figures={[
+                ['contents', Number(metrics.objectCount).toLocaleString('en')],
+                ['stored', size(Number(metrics.storedBytes))],
+                ['without sharing', size(Number(metrics.logicalBytes))],
+                ['ratio', metrics.dedupRatio.toFixed(2)],
+                ['sessions', sessions.value.length.toLocaleString('en')],
+              ]}
+            />
+            <Bars
+              title="Bytes"
+              bars={[
+                { name: 'stored', value: Number(metrics.storedBytes) },
+                { name: 'without sharing', value: Number(metrics.logicalBytes) },
+              ]}
+            />
+            <Bars
+              title="Hours of sessions by day"
+              bars={usage.map((day) => ({
+                name: day.windowStart.slice(0, 10),
+                value: Math.round(day.sessionHours * 100) / 100,
+              }))}
+            />
+            <Bars
+              title="Bytes sent to clients by day"
+              bars={usage.map((day) => ({
+                name: day.windowStart.slice(0, 10),
+                value: Math.round(day.egressGb * 1e9),
+              }))}
+            />
+            <Table
+              title="Sources"
+              none="There are no sources. Sessions can start from files without one."
+              heads={['Status', 'Name', 'Kind', 'Latest revision', 'Changed']}
+              rows={sources.map((source) => [
+                <StatusText status={source.status} />,
+                <Name text={source.displayName} />,
+                source.kind.replace('UNDERLAY_SOURCE_KIND_', '').replaceAll('_', ' ').toLowerCase(),
+                <Id id={source.latestRevisionId} />,
+                <Time at={source.updatedAt} />,
+              ])}
+            />
+          </>
+        )}
+      </Show>
+    </main>
+  )
+}

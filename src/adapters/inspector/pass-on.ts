@@ -1,0 +1,58 @@
+import type { Authenticate } from '../http/index.js'
+import { callerOf, HttpError } from '../http/parts.js'
+import { inspectorLimits } from './limits.js'
+import type { InspectedServer } from './options.js'
+
+/** Headers of a request that the server needs; the token is replaced. */
+const requestHeaders = ['accept', 'content-type']
+const responseHeaders = ['content-type', 'content-length', 'forkspace-size-bytes', 'forkspace-starts-after']
+
+/** Passes an allowed request on to a running server, with the token of that server. */
+export async function passOn(
+  { baseUrl, token }: InspectedServer,
+  authenticate: Authenticate,
+  request: Request,
+  path: string,
+): Promise<Response> {
+  await callerOf(
+    { header: (name) => request.headers.get(name) ?? undefined, request: () => request },
+    authenticate,
+  )
+  const headers = new Headers({ authorization: `Bearer ${token}` })
+  for (const name of requestHeaders) {
+    const value = request.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  const body = request.body === null ? null : await bodyOf(request)
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), inspectorLimits.serverMs)
+  try {
+    const response = await fetch(`${baseUrl}${path}`, {
+      method: request.method,
+      headers,
+      body,
+      redirect: 'error',
+      signal: AbortSignal.any([request.signal, late.signal]),
+    })
+    const kept = new Headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+    for (const name of responseHeaders) {
+      const value = response.headers.get(name)
+      if (value !== null) kept.set(name, value)
+    }
+    // fetch has undone a compression, so its length is another one.
+    if (response.headers.has('content-encoding')) kept.delete('content-length')
+    return new Response(response.body, { status: response.status, headers: kept })
+  } catch (error) {
+    if (error instanceof HttpError) throw error
+    throw new HttpError('UNAVAILABLE', `the server at ${new URL(baseUrl).origin} does not answer`)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function bodyOf(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+  const body = new Uint8Array(await request.arrayBuffer())
+  if (body.byteLength <= inspectorLimits.bodyBytes) return body
+  const limit = String(inspectorLimits.bodyBytes)
+  throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+}

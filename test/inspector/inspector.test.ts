@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createHttpHandler, serve, staticTokens, type HttpServer } from '../../src/adapters/http/index.js'
+import { inspector, type Inspector, type InspectorOptions } from '../../src/adapters/inspector/index.js'
+import { readOperations, writeOperations } from '../../src/adapters/inspector/operations.js'
+import { operations } from '../../src/engine/contract.js'
+import { openEngine, type Engine, type Session } from '../../src/index.js'
+
+const token = 'page-token'
+const serverToken = 'server-token'
+const caller = { tenant: 'acme', principal: 'ann' }
+const authenticate = staticTokens({ [token]: caller })
+
+let engine: Engine
+let session: Session
+let server: HttpServer
+
+beforeAll(async () => {
+  engine = await openEngine()
+  session = await engine.as(caller).sessions.create({ files: { '/a.txt': 'one\n' } })
+  server = await serve(createHttpHandler(engine, { authenticate: staticTokens({ [serverToken]: caller }) }))
+})
+afterAll(async () => {
+  await server.close()
+  await engine.close()
+})
+
+/** Both forms of the inspector, with the same rules. */
+const forms: readonly [form: string, make: (options?: Partial<InspectorOptions>) => Inspector][] = [
+  ['an engine', (options) => inspector(engine, { authenticate, ...options })],
+  [
+    'a server',
+    (options) => inspector({ baseUrl: server.url, token: serverToken }, { authenticate, ...options }),
+  ],
+]
+
+interface Call {
+  readonly method?: string
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+async function call(
+  handle: Inspector,
+  path: string,
+  { method = 'GET', body, headers = {} }: Call = {},
+): Promise<{ status: number; text: string; reason: string | undefined; headers: Headers }> {
+  const response = await handle(
+    new Request(`http://localhost:8080${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    }),
+  )
+  const text = await response.text()
+  const reason = /"reason":"(\w+)"/.exec(text)?.[1]
+  return { status: response.status, text, reason, headers: response.headers }
+}
+
+describe.each(forms)('the inspector of %s', (_form, make) => {
+  test('carries out reading operations for a known token only', async () => {
+    const handle = make()
+    const read = await call(handle, '/v1/sessions')
+    expect([read.status, read.text]).toEqual([200, expect.stringContaining(session.id)])
+    for (const authorization of ['', 'Bearer other', `Bearer ${serverToken}`, 'Basic eA=='])
+      expect(await call(handle, '/v1/sessions', { headers: { authorization } })).toMatchObject({
+        status: 401,
+      })
+    expect(await call(handle, '/inspector.json', { headers: { authorization: 'Bearer x' } })).toMatchObject({
+      status: 401,
+    })
+    expect(JSON.parse((await call(handle, '/inspector.json')).text)).toMatchObject({ write: false })
+  })
+
+  test('refuses every operation that is not a reading one', async () => {
+    const handle = make()
+    const refused: string[] = []
+    for (const [name, { method, path, stream }] of Object.entries(operations)) {
+      // An allowed stream would not end.
+      if (stream === true) continue
+      const { status, reason } = await call(handle, path.replaceAll(/\{\w+\}/g, session.id), {
+        method,
+        ...(method !== 'GET' && { body: {} }),
+      })
+      if (status === 403 && reason === 'PERMISSION_DENIED') refused.push(name)
+    }
+    const others = Object.entries(operations).filter(([name]) => !readOperations.has(name as never))
+    expect(refused).toEqual(others.map(([name]) => name))
+    expect(await session.fs.promises.readFile('/a.txt', 'utf8')).toBe('one\n')
+  })
+
+  test('restores with the option write, and refuses other changes', async () => {
+    const handle = make({ write: true })
+    const [first] = (await session.events.list()).events
+    await session.files.write({ path: '/a.txt', content: 'two\n' })
+    const path = `/v1/sessions/${session.id}:restoreState`
+    const body = { from: { eventId: first!.eventId } }
+    const preview = await call(handle, path, { method: 'POST', body: { ...body, dryRun: true } })
+    expect([preview.status, preview.text]).toEqual([200, expect.stringContaining('/a.txt')])
+    expect(await session.fs.promises.readFile('/a.txt', 'utf8')).toBe('two\n')
+    expect(await call(handle, path, { method: 'POST', body })).toMatchObject({ status: 200 })
+    expect(await session.fs.promises.readFile('/a.txt', 'utf8')).toBe('one\n')
+    const write = await call(handle, `/v1/sessions/${session.id}:writeFile`, {
+      method: 'POST',
+      body: { path: '/b', content: '' },
+    })
+    expect(write).toMatchObject({ status: 403, reason: 'PERMISSION_DENIED' })
+    const restored = await call(make(), path, { method: 'POST', body })
+    expect(restored).toMatchObject({ status: 403, text: expect.stringContaining('--write') })
+  })
+
+  test('serves no route for content that changes something, and no unknown route', async () => {
+    const handle = make({ write: true })
+    const content = `/v1/sessions/${session.id}/content?path=/a.txt`
+    expect(await call(handle, content, { method: 'PUT', body: '' })).toMatchObject({ status: 404 })
+    expect(await call(handle, '/v1/nothing')).toMatchObject({ status: 404, reason: 'ROUTE_NOT_FOUND' })
+    expect(await call(handle, '/../package.json')).toMatchObject({ status: 404 })
+  })
+
+  test('refuses other hosts, and requests of other pages', async () => {
+    const handle = make()
+    for (const path of ['/', '/v1/sessions'])
+      expect(await call(handle, path, { headers: { host: 'evil.example' } })).toMatchObject({
+        status: 403,
+        reason: 'HOST_NOT_ALLOWED',
+      })
+    const origin = (value: string): Promise<{ status: number }> =>
+      call(handle, '/v1/sessions', { headers: { origin: value } })
+    expect(await origin('http://evil.example')).toMatchObject({ status: 403 })
+    expect(await origin('null')).toMatchObject({ status: 403 })
+    expect(await origin('http://localhost:8081')).toMatchObject({ status: 403 })
+    expect(await origin('http://localhost:8080')).toMatchObject({ status: 200 })
+  })
+
+  test('serves below a prefix', async () => {
+    const handle = make({ prefix: '/inspect' })
+    expect(await call(handle, '/inspect/v1/sessions')).toMatchObject({ status: 200 })
+    expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 404 })
+    const moved = await call(handle, '/inspect')
+    expect([moved.status, moved.headers.get('location')]).toEqual([308, '/inspect/'])
+  })
+})
+
+test('no operation is both a reading and a writing one, and none gives the value of a secret', () => {
+  for (const name of writeOperations) expect(readOperations.has(name)).toBe(false)
+  expect([...readOperations, ...writeOperations]).not.toContain('getSecret')
+})
+
+test('a reading operation of an engine needs none of the withheld capabilities', () => {
+  for (const name of readOperations)
+    expect([name, ...operations[name].capabilities]).not.toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^(files\.write|approvals\.decide|commit|fork|delete)$/),
+      ]),
+    )
+})
+
+test('a server that does not answer is an error of the inspector', async () => {
+  const handle = inspector({ baseUrl: 'http://127.0.0.1:1', token: 'a' }, { authenticate })
+  expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 503, reason: 'UNAVAILABLE' })
+})
+
+test.each([
+  ['an option of the wrong type', () => inspector(engine, { authenticate, write: 1 as never })],
+  ['a prefix without a slash', () => inspector(engine, { authenticate, prefix: 'a' })],
+  ['no authenticate', () => inspector(engine, {} as never)],
+  ['no engine', () => inspector(undefined as never, { authenticate })],
+  ['a server without a token', () => inspector({ baseUrl: 'http://a', token: '' }, { authenticate })],
+  ['a server with another scheme', () => inspector({ baseUrl: 'ftp://a', token: 'a' }, { authenticate })],
+])('refuses %s', (_case, make) => {
+  expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
+})
