@@ -55,7 +55,14 @@ export type { NarrowRequest } from './session/access/permissions.js'
 export type { SessionFileLocks } from './facade/file-locks.js'
 export type { SessionPosixLocks } from './facade/posix-locks.js'
 export { Session, type DiffTarget, type SessionExportRequest } from './facade/session.js'
-export type { PublicOf, SessionAnalytics, SessionApi, SessionViewApi } from './facade/session-api.js'
+export type {
+  EventOfApi,
+  EventPageOfApi,
+  PublicOf,
+  SessionAnalytics,
+  SessionApi,
+  SessionViewApi,
+} from './facade/session-api.js'
 export type { GlobOptions } from './fs/glob.js'
 export type { Dirent } from './fs/stats.js'
 export type { FsPromises, SessionFs } from './fs/types.js'

@@ -54,8 +54,8 @@ test('of a session', () => {
     'narrow' | 'checkout' | 'draft' | 'exec' | 'exportBundle' | 'exportTar'
   >()
   expectTypeOf<Additional<Session, RemoteSession>>().toEqualTypeOf<never>()
-  // These contain or return handles; mergers are functions; events are not followed, published messages have no id, and a
-  // bundle of commits is a stream.
+  // These contain or return handles; mergers are functions; events have no principal, published messages have no id,
+  // and a bundle of commits is a stream.
   expectTypeOf<Differing<Session, RemoteSession>>().toEqualTypeOf<
     'fs' | 'fork' | 'group' | 'withMetadata' | 'diff' | 'at' | 'merge' | 'commits' | 'events' | 'bus'
   >()
@@ -63,7 +63,9 @@ test('of a session', () => {
 
 test('of the services of a session', () => {
   expectTypeOf<Missing<Session['events'], RemoteSession['events']>>().toEqualTypeOf<'follow' | 'verify'>()
-  expectTypeOf<Differing<Session['events'], RemoteSession['events']>>().toEqualTypeOf<never>()
+  expectTypeOf<Differing<Session['events'], RemoteSession['events']>>().toEqualTypeOf<
+    'list' | typeof Symbol.asyncIterator
+  >()
   expectTypeOf<Missing<Session['bus'], RemoteSession['bus']>>().toEqualTypeOf<never>()
   expectTypeOf<Differing<Session['bus'], RemoteSession['bus']>>().toEqualTypeOf<'publish'>()
   type Diffs = readonly [ReturnType<Session['diff']>, ReturnType<RemoteSession['diff']>]

@@ -159,9 +159,9 @@ describe('the routes', () => {
       'subscribe topicPatterns',
     ])
     const inBodies = JSON.stringify(contract.components.schemas).split('"x-extension":true').length - 1
-    // forkSession.from, the metadata of forkSession, createCheckpoint, Session and Checkpoint, the parent
-    // of Session, the principal of SessionEvent, createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
-    expect(inBodies).toBe(14)
+    // forkSession.from, the metadata of forkSession, createCheckpoint, Session and Checkpoint, the parent of Session,
+    // createSession.files, createDirectory.recursive, write.mode, commit.allowEmpty, and bytesTransferred of a job.
+    expect(inBodies).toBe(13)
   })
 
   test('take every field of their requests in exactly one place', () => {

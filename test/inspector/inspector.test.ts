@@ -169,3 +169,28 @@ test.each([
 ])('refuses %s', (_case, make) => {
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
 })
+
+test('the inspector of an engine adds the principals of events, page by page', async () => {
+  const handle = inspector(engine, { authenticate })
+  const changed = await engine.as(caller).sessions.create({ files: { '/a': '1' } })
+  const bob = await engine.as({ tenant: 'acme', principal: 'bob' }).sessions.open(changed.id)
+  await bob.files.write({ path: '/a', content: '2' })
+  await changed.files.write({ path: '/a', content: '3' })
+  const all: unknown[] = []
+  for (let pageToken = ''; ;) {
+    const query = `pageSize=2&pageToken=${encodeURIComponent(pageToken)}`
+    const { text, status } = await call(handle, `/v1/sessions/${changed.id}/events?${query}`)
+    expect(status).toBe(200)
+    const page = JSON.parse(text) as { events: { principal: string }[]; nextPageToken: string }
+    all.push(...page.events.map(({ principal }) => principal))
+    pageToken = page.nextPageToken
+    if (pageToken === '') break
+  }
+  expect(all).toEqual(['ann', 'bob', 'ann'])
+  const newest = (await changed.events.list()).events.at(-1)!
+  const since = `/v1/sessions/${changed.id}/events?startTime=${newest.timestamp}&pageSize=1000`
+  expect(JSON.parse((await call(handle, since)).text)).toMatchObject({
+    events: expect.arrayContaining([{ ...newest }]) as object,
+  })
+  expect(await call(handle, `/v1/sessions/${changed.id}/events?pageSize=x`)).toMatchObject({ status: 400 })
+})

@@ -115,7 +115,7 @@ interface Special {
   ) => Promise<{ files: (ChangedFile & { patch?: Uint8Array })[]; nextPageToken: string }>
   listEvents: (...request: Parameters<Session['events']['list']>) => Promise<
     Omit<EventPage, 'events'> & {
-      events: (Omit<SessionEvent, 'eventType'> & { eventType: string })[]
+      events: (Omit<SessionEvent, 'principal' | 'eventType'> & { eventType: string })[]
     }
   >
 

@@ -47,7 +47,7 @@ export async function showGraph(context: Context, session: SessionApi): Promise<
     const text = (): string => {
       const columns = [
         out.paint('quiet', point.time),
-        printableName(point.principal),
+        ...(point.principal === '' ? [] : [printableName(point.principal)]),
         labelOf(point, (name) => out.paint('heading', name)),
       ]
       return `${lanes}  ${columns.join('  ')}`
@@ -138,7 +138,8 @@ function graphOf({ sessions }: Family): GraphSession<LogPoint>[] {
 }
 
 function pointOf(sessionId: string, event: AnyEvent): LogPoint {
-  const { eventId, eventType, timestamp, principal, details } = event
+  // A server does not send the principal.
+  const { eventId, eventType, timestamp, principal = '', details } = event
   const [, service = '', operation = ''] = eventType.split('.')
   const source = operation === 'MergeSession' ? details['sourceSessionId'] : undefined
   return {

@@ -148,7 +148,7 @@ export async function showLog(
             printableName(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
           )
           .join(' ')
-        const { principal } = event
+        const { principal = '' } = event
         const columns = [
           out.paint('quiet', event.timestamp),
           ...(principal === '' ? [] : [printableName(principal)]),

@@ -34,7 +34,7 @@ export type { RemoteAnnotations, RemoteApprovals, RemoteCommits, RemoteConflicts
 export type { RemoteBus } from './bus.js'
 export type { RemoteCache } from './cache.js'
 export type { RemoteDiff } from './diff.js'
-export type { RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
+export type { RemoteEvent, RemoteEventPage, RemoteEvents, RemoteHealth, RemoteSecrets } from './visibility.js'
 export type { RemoteFileLocks, RemotePosixLocks } from './locks.js'
 export type { RemoteFiles } from './files.js'
 export type { RemoteFs, RemoteFsPromises } from './fs/index.js'

@@ -1,5 +1,4 @@
 import type {
-  EventPage,
   SessionEvent,
   SessionEvents,
   SessionHealth,
@@ -11,6 +10,17 @@ import { toBytes } from './bytes.js'
 import { pages } from './pages.js'
 import { callsOf, remoteService } from './remote-service.js'
 import type { SessionCalls } from './session-calls.js'
+
+/** An event without its principal, which servers do not send. */
+export type RemoteEvent = Omit<SessionEvent, 'principal'>
+
+/** One page of the events of a session. */
+export interface RemoteEventPage {
+  /** The events of this page, oldest first. */
+  readonly events: RemoteEvent[]
+  /** Pass it as `pageToken` to get the next page. Empty on the last page. */
+  readonly nextPageToken: string
+}
 
 /**
  * The event log of a session. Like `session.events` of a local engine, without `follow` and `verify`. Each
@@ -33,8 +43,8 @@ export class RemoteEvents {
    * @example
    * const { events } = await session.events.list({ startTime: '2026-01-31T00:00:00Z', pageSize: 100 })
    */
-  async list(request: Parameters<SessionEvents['list']>[0] = {}): Promise<EventPage> {
-    return (await this.#session.call('listEvents', request)) as EventPage
+  async list(request: Parameters<SessionEvents['list']>[0] = {}): Promise<RemoteEventPage> {
+    return (await this.#session.call('listEvents', request)) as RemoteEventPage
   }
 
   /**
@@ -45,7 +55,7 @@ export class RemoteEvents {
    * @example
    * for await (const { eventType, details } of session.events) console.log(eventType, details)
    */
-  [Symbol.asyncIterator](): AsyncGenerator<SessionEvent, void, undefined> {
+  [Symbol.asyncIterator](): AsyncGenerator<RemoteEvent, void, undefined> {
     return pages(async (page) => {
       const { events, nextPageToken } = await this.list(page)
       return [events, nextPageToken]

@@ -1,11 +1,12 @@
 import { EngineError, given, invalid, type Engine } from '../../engine/index.js'
 import { version } from '../../engine/ports.js'
 import { createHttpHandler } from '../http/index.js'
-import { errorResponse, hostGuard, HttpError, isDefect, Routes } from '../http/parts.js'
+import { callerOf, errorResponse, hostGuard, HttpError, isDefect, Routes } from '../http/parts.js'
 import { readOperations, unusedCapabilities, writeCapabilities, writeOperations } from './operations.js'
 import { parseOptions, parseServer, type InspectedServer, type InspectorOptions } from './options.js'
 import { pageFile } from './page-files.js'
 import { passOn } from './pass-on.js'
+import { withPrincipals } from './principals.js'
 
 /** Serves the page and its API. It never rejects. */
 export type Inspector = (request: Request) => Promise<Response>
@@ -13,8 +14,8 @@ export type Inspector = (request: Request) => Promise<Response>
 /** An engine of this process. */
 type Inspected = Pick<Engine, 'as'>
 
-/** Carries out an operation that is allowed. */
-type Backend = (request: Request, path: string) => Promise<Response>
+/** Carries out an operation that is allowed. `eventsOf` is the id of the session whose events it lists. */
+type Backend = (request: Request, path: string, eventsOf?: string) => Promise<Response>
 
 const policy = [
   "default-src 'none'",
@@ -89,14 +90,17 @@ export function inspector(
         { headers: pageHeaders },
       )
     }
-    const operation = routes.find(request.method === 'HEAD' ? 'GET' : request.method, path)?.route
+    const found = routes.find(request.method === 'HEAD' ? 'GET' : request.method, path)
+    const operation = found?.route
     // Contents of any size are read in ranges by the same operation.
     if (operation === undefined || (operation.content !== undefined && operation.content !== 'readContent'))
       throw new HttpError('ROUTE_NOT_FOUND', 'the path does not exist')
     const { name } = operation
     if (!readOperations.has(name) && !(write && writeOperations.has(name)))
       throw new EngineError('PERMISSION_DENIED', refusal(name), { action: name })
-    return backend(request, `${path}${url.search}`)
+    const eventsOf =
+      name === 'listEvents' && request.method === 'GET' ? found?.parameters['sessionId'] : undefined
+    return backend(request, `${path}${url.search}`, eventsOf)
   }
   const refusal = (name: string): string =>
     writeOperations.has(name as never)
@@ -143,12 +147,21 @@ function inProcess(
     ...rest,
     ...(allowedHosts !== undefined && { allowedHosts }),
   })
-  return (request, path) => {
+  return async (request, path, eventsOf) => {
     const headers = new Headers(request.headers)
     // The origin was compared with the host already.
     headers.delete('origin')
     if (!headers.has('host')) headers.set('host', new URL(request.url).host)
-    return fetch(copyOf(request, new URL(path, request.url).href, headers))
+    const url = new URL(path, request.url)
+    const response = await fetch(copyOf(request, url.href, headers))
+    if (eventsOf === undefined || !response.ok) return response
+    const header = (name: string): string | undefined => headers.get(name) ?? undefined
+    const caller = await callerOf({ header, request: () => request }, rest.authenticate)
+    return withPrincipals(response, {
+      engine: narrowed.as(caller),
+      sessionId: eventsOf,
+      query: url.searchParams,
+    })
   }
 }
 

@@ -135,11 +135,10 @@ const rows: { readonly [Name in Exclude<CallableOperation, Fitting>]: Call<Name>
   listEvents: inSession(async (session, request) => {
     const { events, nextPageToken } = await session.events.list(request)
     return {
-      events: events.map(({ eventId, timestamp, eventType, principal, details }) => ({
+      events: events.map(({ eventId, timestamp, eventType, details }) => ({
         eventId,
         timestamp,
         eventType,
-        principal,
         details,
       })),
       nextPageToken,

@@ -17,7 +17,7 @@ import type {
   PruneRequest,
 } from '../session/checkpoints.js'
 import type { LineageRequest, SessionLineage } from '../services/merge/session-lineage.js'
-import type { EventPage, SessionEvent } from '../session/history/event-log.js'
+import type { SessionEvent } from '../session/history/event-log.js'
 import type { Blame, BlameRequest } from '../session/history/blame.js'
 import type { ChangeWatch, ChangeWatchOptions } from '../session/history/change-watch.js'
 import type { PathHistoryPage, PathHistoryRequest } from '../session/history/path-history.js'
@@ -49,6 +49,17 @@ export interface SessionAnalytics extends SessionCounts {
   readonly sessionId: string
   /** The test status, as `session.health.get()` returns it. */
   readonly lastReportedHealth: Health
+}
+
+/** An event. A server does not say which principal caused it. */
+export type EventOfApi = Omit<SessionEvent, 'principal'> & Partial<Pick<SessionEvent, 'principal'>>
+
+/** A page of events. */
+export interface EventPageOfApi {
+  /** Oldest first. */
+  readonly events: readonly EventOfApi[]
+  /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
+  readonly nextPageToken: string
 }
 
 /** A view of one state: the members that views of an engine in this process and of a server both have. */
@@ -109,14 +120,14 @@ export interface SessionApi {
     subscribe(request?: BusSubscribeRequest): BusSubscription
   }
   /** The events of the session, as an append-only log. */
-  readonly events: AsyncIterable<SessionEvent> & {
+  readonly events: AsyncIterable<EventOfApi> & {
     /**
      * A page of the events, oldest first. Errors are those of {@link SessionEvents.list}.
      *
      * @example
      * const { events } = await session.events.list({ pageSize: 100 })
      */
-    list(request?: PageRequest): Promise<EventPage>
+    list(request?: PageRequest): Promise<EventPageOfApi>
   }
   /**
    * Tags, status, times and fingerprint as of now. Errors are those of {@link Session.get}.

@@ -19,6 +19,8 @@ interface OpenLog extends EventLog {
   /** The number of events before that page. */
   before: number
   running: Promise<void> | undefined
+  /** Whether events may have been added since the running read began. */
+  isStale: boolean
 }
 
 const logs = new Map<string, OpenLog>()
@@ -38,6 +40,7 @@ function open(id: string): OpenLog {
       token: '',
       before: 0,
       running: undefined,
+      isStale: false,
     }
     logs.set(id, log)
   }
@@ -47,10 +50,18 @@ function open(id: string): OpenLog {
 /** Reads the events that were added since the last call. */
 export function refreshEvents(id: string): Promise<void> {
   const log = open(id)
-  log.running ??= read(id, log).finally(() => {
+  log.isStale = true
+  log.running ??= readAll(id, log).finally(() => {
     log.running = undefined
   })
   return log.running
+}
+
+async function readAll(id: string, log: OpenLog): Promise<void> {
+  while (log.isStale) {
+    log.isStale = false
+    await read(id, log)
+  }
 }
 
 async function read(id: string, log: OpenLog): Promise<void> {

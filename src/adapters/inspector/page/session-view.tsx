@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { call, ofSession, stream } from './api.js'
 import { CompareView } from './compare-view.js'
 import { DiffView } from './diff-view.js'
-import { refreshEvents } from './events.js'
+import { eventsOf, refreshEvents } from './events.js'
 import { FilesView } from './files-view.js'
 import { Id } from './format.js'
 import { Status, Tags } from './graph-view.js'
@@ -105,6 +105,17 @@ function Tabs({ current }: { readonly current: string }): VNode {
   )
 }
 
+function newestOf(id: string): string | undefined {
+  return eventsOf(id).events.value.at(-1)?.eventId
+}
+
+/** Reads new events. If there are any, the views read their state again. */
+async function refresh(id: string): Promise<void> {
+  const before = newestOf(id)
+  await refreshEvents(id)
+  if (newestOf(id) !== before) version.value++
+}
+
 /** Reads the events of the session, and follows its changes with the event stream of the server. */
 function useFollowed(id: string): void {
   useEffect(() => {
@@ -112,7 +123,8 @@ function useFollowed(id: string): void {
     const follow = async (): Promise<void> => {
       for (let after: string | undefined; !abort.signal.aborted;) {
         try {
-          await refreshEvents(id)
+          await refresh(id)
+          after ??= newestOf(id)
           for await (const { result } of stream<{ result?: { eventId: string } }>(
             ofSession(id, '/watch'),
             { debounceMs: 50, afterEventId: after },
@@ -120,8 +132,7 @@ function useFollowed(id: string): void {
           )) {
             if (result === undefined) break
             after = result.eventId
-            await refreshEvents(id)
-            version.value++
+            await refresh(id)
           }
         } catch {
           after = undefined
@@ -132,7 +143,7 @@ function useFollowed(id: string): void {
     inBackground(follow())
     // Checkpoints, merges and commits change no files, so the stream does not report them.
     const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') inBackground(refreshEvents(id))
+      if (document.visibilityState === 'visible') inBackground(refresh(id))
     }, pageLimits.pollMs)
     return () => {
       abort.abort()

@@ -277,7 +277,6 @@ export const sessionSchemas = defineSchemas({
             eventId: text.describe('Later events have greater ids.'),
             timestamp: time,
             eventType: text.describe('`v1.<ServiceName>.<Operation>`'),
-            principal: extension(text.describe('The principal that made the change.')),
             details: anyObject.describe('The fields depend on the type.'),
           }),
         ),
