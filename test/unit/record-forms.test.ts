@@ -31,6 +31,7 @@ import { usageRollupKind } from '../../src/engine/records/usage-rollup.js'
 import { RecordKind, type RecordScope } from '../../src/engine/records/record-kind.js'
 import { revisionKind, revisionLabelKind } from '../../src/engine/records/revision.js'
 import { secretKind, SecretScope } from '../../src/engine/records/secret.js'
+import { servedCommitKind } from '../../src/engine/records/served-commit.js'
 import { sessionCountsKind } from '../../src/engine/records/session-counts.js'
 import { sessionKind, SessionStatus } from '../../src/engine/records/session.js'
 import { snapshotKind } from '../../src/engine/records/snapshot.js'
@@ -217,6 +218,12 @@ const rows: readonly Row[] = [
     metadata: optional(anyObject),
   }),
   object(branchTipKind, 'session', { commitId: text, seq: optional(count) }),
+  object(
+    servedCommitKind,
+    'session',
+    { commitId: text, seq: count, base: text, root: optional(root) },
+    { isDerived: true },
+  ),
   object(fileLockKind, 'session', {
     path: text,
     lockId: text,

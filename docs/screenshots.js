@@ -6,14 +6,14 @@ import { join } from 'node:path'
 import { env } from 'node:process'
 import { crc32, deflateSync } from 'node:zlib'
 import { getRequestListener } from '@hono/node-server'
-import { openEngine } from 'forkspace'
-import { staticTokens } from 'forkspace/http'
-import { inspector } from 'forkspace/inspector'
-import { fixedEnvironment } from 'forkspace/testing'
+import { openEngine } from '../dist/index.js'
+import { staticTokens } from '../dist/adapters/http/index.js'
+import { inspector } from '../dist/adapters/inspector/index.js'
+import { fixedEnvironment } from '../dist/testing.js'
 import { chromium } from 'playwright-core'
 
 const token = 'screenshots'
-const images = join(import.meta.dirname, 'docs/images')
+const images = join(import.meta.dirname, 'images')
 
 /** The times and ids are fixed, so that the images change only with the page. */
 const environment = fixedEnvironment({ startMs: Date.UTC(2026, 0, 31, 9), stepMs: 137, seed: 3 })
