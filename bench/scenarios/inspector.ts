@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { env } from 'node:process'
+import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { getRequestListener } from '@hono/node-server'
 import { openEngine, type Engine } from 'forkspace'
@@ -23,7 +24,7 @@ const frameTarget = { atMost: 50 }
 export const inspector: Scenario = { name: 'inspector', title: 'page of the inspector', run }
 
 async function* run(context: Context): AsyncIterable<Row> {
-  const files = join(import.meta.dirname, '../../../dist/adapters/inspector/page')
+  const files = fileURLToPath(new URL('page', import.meta.resolve('forkspace/inspector')))
   let bytes = 0
   for (const name of await readdir(files)) bytes += gzipSync(await readFile(join(files, name))).byteLength
   yield singleRow('bytes of the page, gzipped', 'bytes', bytes, pageTarget)
