@@ -1,4 +1,4 @@
-/** Serves a repository of generated files, as a session or by `git http-backend`, and reports what that took. */
+/** Serves a repository of generated files, as a session or by `git http-backend`, and reports the CPU time and memory of serving. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openEngine } from 'forkspace'
@@ -19,7 +19,7 @@ export interface ServeStep {
   readonly directory: string
 }
 
-/** `change` writes this many files. `figures` reports what the server has used since the last report. */
+/** `change` writes this many files. `figures` reports the CPU time and memory since the last report. */
 export type ServingStep =
   | ServeStep
   | { readonly step: 'change'; readonly count: number }

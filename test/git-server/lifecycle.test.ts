@@ -1,4 +1,4 @@
-/** What a served commit outlasts: processes, collections, bundles, and clients that come at once. */
+/** Served commits survive reopening, collections, bundles and simultaneous clients. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

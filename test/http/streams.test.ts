@@ -294,7 +294,7 @@ describe.each(entryPoints)('through %s:', (_entryPoint, send) => {
   })
 })
 
-test('a stream of the fetch handler ends when a request aborts that nobody else references', async () => {
+test('a stream of the fetch handler references its request, so an abort ends it', async () => {
   await using server = await openServer()
   const session = await server.session()
   const abort = new AbortController()

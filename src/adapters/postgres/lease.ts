@@ -118,7 +118,7 @@ export class Lease {
       [aloneLease, this.#owner],
     )
     if (other !== undefined) throw lockedError(await this.#holder(client, String(other[0])))
-    // What this engine has in memory may refer to objects that were deleted since.
+    // The memory of this engine may refer to objects that were deleted since.
     const period = String(row?.[0])
     if (this.#period !== undefined && this.#period !== period) throw takenError()
     this.#period = period

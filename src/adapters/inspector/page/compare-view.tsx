@@ -17,7 +17,7 @@ interface MergePreview {
   readonly conflicts: readonly { readonly path: string; readonly kind: string }[]
 }
 
-/** The forks of a session side by side: which paths each of them changed, and what a merge would do. */
+/** The forks of a session side by side: the paths that each of them changed, and a preview of a merge. */
 export function CompareView({ id }: { readonly id: string }): VNode {
   const forks = sessions.value
     .filter(({ parent }) => parent?.sessionId === id)

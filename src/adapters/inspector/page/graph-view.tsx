@@ -245,23 +245,14 @@ function LaneCell({ row, width }: { readonly row: GraphRow; readonly width: numb
       )}
       {row.point === undefined ? (
         <circle class={`node ring lane-${row.lane % 8}`} cx={own} cy={middle} r={5} />
-      ) : row.point.kind === 'checkpoint' ? (
+      ) : row.point.kind === 'checkpoint' || row.point.kind === 'commit' ? (
         <rect
           class={`node fill lane-${row.lane % 8}`}
           x={own - 4}
           y={middle - 4}
           width={8}
           height={8}
-          transform={`rotate(45 ${own} ${middle})`}
-        />
-      ) : row.point.kind === 'commit' ? (
-        <rect
-          class={`node fill lane-${row.lane % 8}`}
-          x={own - 4}
-          y={middle - 4}
-          width={8}
-          height={8}
-          rx={1}
+          {...(row.point.kind === 'commit' ? { rx: 1 } : { transform: `rotate(45 ${own} ${middle})` })}
         />
       ) : (
         <circle

@@ -1,4 +1,4 @@
-/** Bounds of what the page loads and draws. Sizes are in bytes, times in milliseconds. */
+/** Bounds of the requests and lists of the page. Sizes are in bytes, times in milliseconds. */
 export const pageLimits = {
   /** Requests at once. A browser opens six connections to a host, and a stream takes one of them. */
   requests: 4,

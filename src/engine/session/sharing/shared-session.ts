@@ -48,7 +48,7 @@ export class Change {
   }
 }
 
-/** What an engine knows about a session in memory that other engines may change too. */
+/** The facts about a session that an engine keeps while other engines may change the session too. */
 export class SharedSession {
   readonly #sessionId: string
   readonly #nextHead: () => string
