@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { env } from 'node:process'
 import { defineConfig } from 'vitest/config'
@@ -14,6 +15,12 @@ const withRounds = [
   'test/unit/level-{damage,faults,migration}.test.ts',
   'test/unit/{merge-git,patch-round-trips,store-repair,text-patch}.test.ts',
 ]
+/** The import of a test that runs on each kind of storage. */
+const importsStorages = /import \{.*\bstorages\b.*\} from '.*\/storages\.js'/
+/** Tests that `npm run test:long` runs once more, on a storage without synchronous reads. */
+const onStorages = readdirSync('test', { recursive: true, encoding: 'utf8' })
+  .map((path) => `test/${path}`)
+  .filter((path) => path.endsWith('.test.ts') && importsStorages.test(readFileSync(path, 'utf8')))
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
 
@@ -67,8 +74,26 @@ export default defineConfig(({ mode }) => ({
     reporters: ['default', './test/support/summary-reporter.ts'],
     ...(mode === 'long'
       ? {
-          include: [...withRounds, onlyLong],
-          env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
+          projects: [
+            {
+              extends: true as const,
+              test: {
+                name: 'long',
+                include: [...withRounds, onlyLong],
+                env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
+              },
+            },
+            {
+              extends: true as const,
+              test: {
+                name: 'storage',
+                include: onStorages,
+                exclude: [onlyLong],
+                env: { FORKSPACE_TEST_STORAGE: 'lazy', TMPDIR: temporaryDirectory() },
+                isolate: false,
+              },
+            },
+          ],
         }
       : {
           env: { TMPDIR: temporaryDirectory() },

@@ -962,11 +962,9 @@ function ordinary(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, ordinary(part)]))
 }
 
-const places = storages
-  .filter(([name]) => name === 'memory' || name === 'level')
-  .flatMap(([storage, make]) =>
-    transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
-  )
+const places = storages.flatMap(([storage, make]) =>
+  transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
+)
 
 describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, connect) => {
   let directory: string

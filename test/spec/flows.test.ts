@@ -13,11 +13,9 @@ import { serveGit, type GitServer } from '../support/git-server.js'
 import { storages } from '../support/storages.js'
 import { transports, type Call } from '../support/transports.js'
 
-const places = storages
-  .filter(([name]) => name === 'memory' || name === 'level')
-  .flatMap(([storage, make]) =>
-    transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
-  )
+const places = storages.flatMap(([storage, make]) =>
+  transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
+)
 
 const refused = (reason: string, status: number): object =>
   expect.objectContaining({ reason, status }) as object

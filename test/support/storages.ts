@@ -1,21 +1,29 @@
 import { join } from 'node:path'
+import { env } from 'node:process'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, type Storage } from '../../src/index.js'
+
+type StorageKind = readonly [name: string, make: (directory: string) => Storage, lasting: boolean]
+
+const memory: StorageKind = ['memory', () => memoryStorage(), false]
+const level: StorageKind = [
+  'level',
+  (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }),
+  true,
+]
+const lazy: StorageKind = ['durable memory without synchronous reads', withoutSyncReads, true]
 
 /**
  * The kinds of storage that behaviour tests run on. `make` takes a directory of the test; `lasting` storages keep their
  * data when the engine is closed and reopened. To the engine, durable memory with synchronous reads behaves like level;
- * the model and contract tests cover level itself.
+ * the model and contract tests cover level itself. `npm run test:long` runs the tests once more, on a storage that has
+ * no synchronous reads, as a remote one.
  */
-export const storages: readonly (readonly [
-  name: string,
-  make: (directory: string) => Storage,
-  lasting: boolean,
-])[] = [
-  ['memory', () => memoryStorage(), false],
-  ['durable memory without synchronous reads', withoutSyncReads, true],
-  ['level', (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }), true],
-]
+export const storages: readonly StorageKind[] =
+  env['FORKSPACE_TEST_STORAGE'] === 'lazy' ? [lazy] : [memory, level]
+
+/** All kinds of storage, for the few tests that need each of them in one run. */
+export const allStorages: readonly StorageKind[] = [memory, lazy, level]
 
 /** Selects the storages for tests with many objects. On the others, these tests would cover nothing new. */
 export function isForMany(name: string): boolean {

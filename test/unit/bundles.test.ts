@@ -23,7 +23,7 @@ import { bytesOf, putTogether, readFile, takeApart, writeFile } from '../support
 import { FailingStorage } from '../support/failing-storage.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
-import { storages } from '../support/storages.js'
+import { allStorages, storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
@@ -107,7 +107,7 @@ async function logOf(session: Session): Promise<unknown[]> {
   return events
 }
 
-const byName = new Map(storages.map((storage) => [storage[0], storage]))
+const byName = new Map(allStorages.map((storage) => [storage[0], storage]))
 const pairs = [
   ['memory', 'memory'],
   ['memory', 'level'],

@@ -17,7 +17,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { seed } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { allStorages, storages } from '../support/storages.js'
 
 let directory: string
 const opened: Engine[] = []
@@ -339,7 +339,7 @@ test(`evicted and reloaded sessions agree with a plain model (FORKSPACE_SEED=${s
 }, 60_000)
 
 test('opening an engine loads no session', async () => {
-  const [, make] = storages.find(([name]) => name === 'level')!
+  const [, make] = allStorages.find(([name]) => name === 'level')!
   const storage = make(directory)
   const first = await open(storage)
   const base = await first.sessions.create()

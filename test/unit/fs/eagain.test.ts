@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
 import { FailingStorage } from '../../support/failing-storage.js'
-import { storages } from '../../support/storages.js'
+import { allStorages } from '../../support/storages.js'
 
 type Call = readonly [name: string, syscall: string, run: (fs: SessionFs) => unknown]
 
@@ -77,7 +77,7 @@ function attempt(run: () => unknown): string {
   }
 }
 
-describe.each(storages)('synchronous calls on %s', (name, make, lasting) => {
+describe.each(allStorages)('synchronous calls on %s', (name, make, lasting) => {
   const waits = name === 'durable memory without synchronous reads'
   let directory: string
   let engine: Engine
