@@ -2,10 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index/index-database.js'
-import type { Store } from '../../src/engine/ports.js'
+import type { Store, StoreFinding } from '../../src/engine/ports.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { blobOf, openSmall, reasonOf, sessionId } from '../support/level-world.js'
 import { runs } from '../support/seed.js'
@@ -203,6 +204,37 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
       await checkPrefix(again, writer.outcomes)
       await again.close()
     }
+  })
+
+  test('a check finds no damage while the index is replaced', async () => {
+    const index = new FaultyIndex(1)
+    const checks: Promise<StoreFinding[]>[] = []
+    const findings = async (): Promise<StoreFinding[]> => {
+      const found: StoreFinding[] = []
+      for await (const finding of store.check({})) found.push(finding)
+      return found
+    }
+    const store = await openSmall(join(directory, 'checked'), {
+      durability,
+      openIndex: async (disk, path, options) => {
+        if (index.failed) checks.push(findings())
+        const db = await index.open(disk, path, { reset: index.failed || options.reset })
+        // This check looks at the new file, while the store still uses the old one.
+        if (index.failed) checks.push(findings())
+        await sleep(20)
+        return db
+      },
+    })
+    await new Writer().write(store, true)
+    await store.reclaim().catch(reasonOf)
+    checks.push(findings())
+    const recovered = store.recover()
+    checks.push(findings())
+    await recovered
+    checks.push(findings())
+    expect(checks.length).toBeGreaterThan(4)
+    expect((await Promise.all(checks)).flat()).toEqual([])
+    await store.close()
   })
 })
 

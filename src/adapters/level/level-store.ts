@@ -7,6 +7,7 @@ import { lostEvent, parseBody } from './log/event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './log/group-commit.js'
 import { indexFinding } from './index/index-check.js'
+import type { IndexDamage } from './index/index-database.js'
 import { IndexedReads } from './index/indexed-reads.js'
 import type { LiveIndex } from './index/live-index.js'
 import { damagedIndex } from './index/page-index.js'
@@ -42,6 +43,8 @@ export class LevelStore extends IndexedReads implements Store {
   #indexFailure: { readonly cause: unknown } | undefined
   /** Whether the index is damaged and has not been rebuilt yet. */
   #indexDamaged = false
+  /** How often the file of the index was replaced, including a replacement that is running. */
+  #indexReplacements = 0
   /**
    * The running rebuild of the index. Commits wait for it, and so do reads of damaged pages. It never
    * rejects.
@@ -120,16 +123,26 @@ export class LevelStore extends IndexedReads implements Store {
     this.#assertOpen()
     try {
       yield* checkSegments(this.#parts.segments, signal)
-      await this.#repairing
-      let isWhole = true
-      for await (const damage of this.#index.pages.db.damages()) {
-        isWhole = false
-        yield indexFinding(damage)
-      }
-      if (!isWhole) await this.#noteDamage()
+      const damages = await this.#indexDamages()
+      yield* damages.map(indexFinding)
+      if (damages.length > 0) await this.#noteDamage()
     } catch (error) {
       throw signal?.aborted === true ? error : this.asReadError(error)
     }
+  }
+
+  /** A recovery or repair that replaces the file meanwhile also replaces any damage. */
+  async #indexDamages(): Promise<readonly IndexDamage[]> {
+    await this.#recovering?.catch(ignore)
+    await this.#repairing
+    const replacements = this.#indexReplacements
+    const damages: IndexDamage[] = []
+    try {
+      for await (const damage of this.#index.pages.db.damages()) damages.push(damage)
+    } catch (error) {
+      if (replacements === this.#indexReplacements) throw error
+    }
+    return replacements === this.#indexReplacements ? damages : []
   }
 
   recover(): Promise<void> {
@@ -254,6 +267,7 @@ export class LevelStore extends IndexedReads implements Store {
   async #replaceIndex(): Promise<void> {
     const old = this.#index
     await old.flushing?.catch(ignore)
+    this.#indexReplacements++
     this.#index = await this.#parts.reopenIndex(this.#indexDamaged)
     this.#indexFailure = undefined
     this.#indexDamaged = false
