@@ -123,6 +123,8 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await extra.files.write({ path: '/streamed.txt', content: 'x' })
     await row('streamed.txt').waitFor()
     expect(await row('streamed.txt').count()).toBe(1)
+    // The open page would ask for the deleted session.
+    await page.goto('about:blank')
     await extra.delete()
   })
 

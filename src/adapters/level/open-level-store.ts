@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { EngineError, formats } from '../../engine/ports.js'
 import { levelLimits } from './limits.js'
@@ -121,7 +121,7 @@ async function open(
     isNew = marker === undefined
     const { storeId } = marker ?? (await createStore(disk, path))
     await finishMigration(disk, path)
-    if (isHost) await noteOwner(path)
+    if (isHost) noteOwner(path)
     if (isHost) await restrictStore(disk, path)
     segments = await Segments.open(disk, path, storeId)
     db = await openIndex(disk, indexPath, { reset: false })
@@ -139,7 +139,7 @@ async function open(
     const taken = lock
     const forget = async (): Promise<void> => {
       // If the store knows its directory only by the path, another store may be at that path now.
-      if (isHost && (path !== realPath || handle.isAtPath())) await forgetOwner(path)
+      if (isHost && (path !== realPath || handle.isAtPath())) forgetOwner(path)
     }
     return new LevelStore({
       segments,
@@ -163,7 +163,7 @@ async function open(
     await segments?.close().catch(ignore)
     if (lock !== undefined) {
       if (isNew) await creation.discardStore(disk, path)
-      if (isHost) await forgetOwner(path)
+      if (isHost) forgetOwner(path)
     }
     await lock?.release().catch(ignore)
     throw error
@@ -220,7 +220,7 @@ async function makeDirectory(
 ): Promise<{ path: string; creation: Creation }> {
   try {
     const created = await disk.makeDirectory(directory)
-    const path = isHost ? await realpath(directory) : directory
+    const path = isHost ? realpathSync.native(directory) : directory
     return { path, creation: await Creation.begin(path, isHost ? created : undefined) }
   } catch (error) {
     const code = errorCode(error)

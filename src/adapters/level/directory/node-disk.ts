@@ -1,10 +1,33 @@
-import { constants, fdatasyncSync, readSync, writeSync, writevSync } from 'node:fs'
-import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fdatasync,
+  fdatasyncSync,
+  fstatSync,
+  fsync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  read,
+  readdirSync,
+  readSync,
+  renameSync,
+  unlink,
+  writev,
+  writeSync,
+  writevSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { levelLimits } from '../limits.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode } from '../errors.js'
+
+const readElsewhere = promisify(read)
+const writevElsewhere = promisify(writev)
+const fdatasyncElsewhere = promisify(fdatasync)
+const fsyncElsewhere = promisify(fsync)
 
 /**
  * Opening must not wait if the path is a pipe instead of a file. Windows has neither this flag nor such
@@ -15,11 +38,14 @@ const flags = { read: reading, create: 'wx+', write: 'r+' } as const
 /** Stores contain private data, so other users of the system get no access. */
 const modes = { directory: 0o700, file: 0o600 } as const
 
-/** The file system of the host. */
+/**
+ * The file system of the host. Syncs, removals and large reads and writes run on another thread. The other calls block
+ * the event loop: they change or read a few bytes of metadata, which takes less time than a call on another thread.
+ */
 export const nodeDisk: Disk = {
   async list(directory) {
     try {
-      return await readdir(directory)
+      return readdirSync(directory)
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return []
       throw error
@@ -27,43 +53,57 @@ export const nodeDisk: Disk = {
   },
 
   async makeDirectory(directory) {
-    const first = await mkdir(directory, { recursive: true, mode: modes.directory })
+    const first = mkdirSync(directory, { recursive: true, mode: modes.directory })
     if (first !== undefined) await syncParents(directory, first)
     return first
   },
 
   async open(path, mode) {
-    return new NodeFile(await open(path, flags[mode], modes.file))
+    return new NodeFile(openSync(path, flags[mode], modes.file))
   },
 
-  rename: (from, to) => rename(from, to),
+  async rename(from, to) {
+    renameSync(from, to)
+  },
 
-  remove: (path) => rm(path),
+  remove: promisify(unlink),
 
   syncDirectory,
 
   async restrict(path, kind) {
-    // This fails for a file of another user, and on a disk without modes.
-    await chmod(path, modes[kind]).catch(() => undefined)
+    try {
+      chmodSync(path, modes[kind])
+    } catch {
+      // This fails for a file of another user, and on a disk without modes.
+    }
   },
 }
 
-class NodeFile implements DiskFile {
-  readonly #handle: FileHandle
+/** The descriptor of a file that was closed. Every call with it fails. */
+const closed = -1
 
-  constructor(handle: FileHandle) {
-    this.#handle = handle
+class NodeFile implements DiskFile {
+  #fd: number
+  /** The calls that use the descriptor on another thread. */
+  #running = 0
+  #whenIdle: (() => void) | undefined
+
+  constructor(fd: number) {
+    this.#fd = fd
   }
 
   async size(): Promise<number> {
-    return (await this.#handle.stat()).size
+    return fstatSync(this.#fd).size
   }
 
   async read(position: number, length: number): Promise<Uint8Array> {
+    if (length <= levelLimits.syncReadBytes) return this.readSync(position, length)
     const bytes = Buffer.allocUnsafeSlow(length)
     let filled = 0
     while (filled < length) {
-      const { bytesRead } = await this.#handle.read(bytes, filled, length - filled, position + filled)
+      const { bytesRead } = await this.#elsewhere((fd) =>
+        readElsewhere(fd, bytes, filled, length - filled, position + filled),
+      )
       if (bytesRead === 0) break
       filled += bytesRead
     }
@@ -74,7 +114,7 @@ class NodeFile implements DiskFile {
     const bytes = Buffer.allocUnsafe(length)
     let filled = 0
     while (filled < length) {
-      const bytesRead = readSync(this.#handle.fd, bytes, filled, length - filled, position + filled)
+      const bytesRead = readSync(this.#fd, bytes, filled, length - filled, position + filled)
       if (bytesRead === 0) break
       filled += bytesRead
     }
@@ -86,7 +126,7 @@ class NodeFile implements DiskFile {
     const [only] = pieces
     if (only !== undefined && pieces.length === 1 && only.length <= levelLimits.syncWriteBytes) {
       for (let done = 0; done < only.length;) {
-        const written = writeSync(this.#handle.fd, only, done, only.length - done, position + done)
+        const written = writeSync(this.#fd, only, done, only.length - done, position + done)
         if (written === 0) throw new Error('nothing was written')
         done += written
       }
@@ -97,8 +137,8 @@ class NodeFile implements DiskFile {
       for (let length = lengthOf(left); length > 0; length = lengthOf(left)) {
         const written =
           length <= levelLimits.syncWriteBytes
-            ? writevSync(this.#handle.fd, left, at)
-            : (await this.#handle.writev(left, at)).bytesWritten
+            ? writevSync(this.#fd, left, at)
+            : (await this.#elsewhere((fd) => writevElsewhere(fd, left, at))).bytesWritten
         if (written === 0) throw new Error('nothing was written')
         at += written
         left = written === length ? [] : behind(left, written)
@@ -106,17 +146,32 @@ class NodeFile implements DiskFile {
     }
   }
 
-  truncate(size: number): Promise<void> {
-    return this.#handle.truncate(size)
+  async truncate(size: number): Promise<void> {
+    ftruncateSync(this.#fd, size)
   }
 
   async sync(where: 'here' | 'elsewhere' = 'elsewhere'): Promise<void> {
-    if (where === 'here') fdatasyncSync(this.#handle.fd)
-    else await this.#handle.datasync()
+    if (where === 'here') fdatasyncSync(this.#fd)
+    else await this.#elsewhere(fdatasyncElsewhere)
   }
 
-  close(): Promise<void> {
-    return this.#handle.close()
+  /** Waits for running calls, because another file may get the number of a closed descriptor. */
+  async close(): Promise<void> {
+    const fd = this.#fd
+    if (fd === closed) return
+    this.#fd = closed
+    if (this.#running > 0) await new Promise<void>((resolve) => (this.#whenIdle = resolve))
+    closeSync(fd)
+  }
+
+  async #elsewhere<Result>(call: (fd: number) => Promise<Result>): Promise<Result> {
+    const fd = this.#fd
+    this.#running++
+    try {
+      return await call(fd)
+    } finally {
+      if (--this.#running === 0) this.#whenIdle?.()
+    }
   }
 }
 
@@ -139,15 +194,15 @@ function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
 /** Syncs a directory. Windows has no such call and needs none. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return
-  const handle = await open(path, 'r')
+  const fd = openSync(path, 'r')
   try {
-    await handle.sync()
+    await fsyncElsewhere(fd)
   } catch (error) {
     // Some file systems cannot sync a directory. Nothing more can be done there.
     const code = errorCode(error)
     if (code !== 'EINVAL' && code !== 'ENOTSUP') throw error
   } finally {
-    await handle.close()
+    closeSync(fd)
   }
 }
 

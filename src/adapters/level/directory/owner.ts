@@ -3,7 +3,8 @@
  * decides nothing: only LevelDB's lock counts. It is removed when the store is closed, and stays when its
  * process is killed.
  */
-import { readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { errorCode } from '../errors.js'
@@ -15,12 +16,12 @@ export const ownerName = 'owner.json'
  * Records this process as the owner. Call this while holding LevelDB's lock. A failure affects only the error
  * message that others get.
  */
-export async function noteOwner(directory: string): Promise<void> {
+export function noteOwner(directory: string): void {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)
   try {
-    await writeFile(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
-    await rename(`${path}.new`, path)
+    writeFileSync(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
+    renameSync(`${path}.new`, path)
   } catch {
     // The store works without this file.
   }
@@ -30,8 +31,12 @@ export async function noteOwner(directory: string): Promise<void> {
  * Removes the record. Call this while holding LevelDB's lock, because later the file may belong to another
  * process.
  */
-export async function forgetOwner(directory: string): Promise<void> {
-  await rm(join(directory, ownerName), { force: true }).catch(() => undefined)
+export function forgetOwner(directory: string): void {
+  try {
+    rmSync(join(directory, ownerName), { force: true })
+  } catch {
+    // The next owner replaces the file.
+  }
 }
 
 /**
