@@ -444,6 +444,8 @@ export type {
   ImportOptions,
   ImportStartRequest,
   JobProgress,
+  JobListRequest,
+  JobPage,
   JobReference,
   JsonObject,
   JsonValue,

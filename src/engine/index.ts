@@ -198,6 +198,7 @@ export type {
 } from './services/sources/source-requests.js'
 export type { ImportOptions } from './services/sources/job-limits.js'
 export type { ContentIn } from './services/sources/source-ports.js'
+export type { JobListRequest, JobPage } from './services/sources/job-listing.js'
 export type { PromoteRequest, SourceListRequest, SourcePage } from './services/sources/sources.js'
 export {
   SegmentConflictPolicy,

@@ -222,6 +222,9 @@ async function sources(engine: AnyEngine): Promise<unknown[]> {
         message,
       })),
   )
+  const listed = await engine.sources.listJobs({ sourceId, pageSize: 2 })
+  const { jobs } = await engine.sources.listJobs({ sourceId, pageToken: listed.nextPageToken })
+  seen.push([...listed.jobs, ...jobs].map(({ jobId, state }) => [jobId, state]))
   await engine.sources.delete(sourceId)
   seen.push((await engine.sources.list()).sources.length)
   const window = { windowStart: '2020-01-01T00:00:00Z', windowEnd: '2020-01-02T00:00:00Z' }

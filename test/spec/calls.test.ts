@@ -559,6 +559,10 @@ const requests: {
     const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
     return { sourceId, jobId }
   },
+  listJobs: async ({ engine }) => {
+    const { sourceId } = await engine.sources.startImport(await newSource(engine))
+    return { sourceId, pageSize: 1, pageToken: '' }
+  },
   abortJob: async ({ engine }) => {
     const { sourceId, jobId } = await engine.sources.startImport(await newSource(engine))
     return { sourceId, jobId }

@@ -67,6 +67,7 @@ const surroundings: Readonly<Record<string, Surroundings>> = {
   'adapters/client/sources.ts delete': gitSource,
   'adapters/client/sources.ts get': gitSource,
   'adapters/client/sources.ts getJob': gitSource,
+  'adapters/client/sources.ts listJobs': gitSource,
   'adapters/client/sources.ts promoteSession': gitSource,
   'adapters/client/sources.ts refresh': gitSource,
   'adapters/client/sources.ts startImport': gitSource,
@@ -128,6 +129,7 @@ const surroundings: Readonly<Record<string, Surroundings>> = {
   'engine/facade/sources.ts exportTar': gitSource,
   'engine/facade/sources.ts get': gitSource,
   'engine/facade/sources.ts getJob': gitSource,
+  'engine/facade/sources.ts listJobs': gitSource,
   'engine/facade/sources.ts promoteSession': gitSource,
   'engine/facade/sources.ts refresh': gitSource,
   'engine/facade/sources.ts startImport': {

@@ -124,6 +124,7 @@ export async function recordStory(seed: number): Promise<OperationExample[]> {
   })
   await done(imported)
   await step('a job that has ended', 'getJob', { sourceId, jobId: imported['jobId'] })
+  await step('of a source', 'listJobs', { sourceId, pageSize: 10 })
   const running = await step('a git remote', 'startImport', {
     sourceId: git['sourceId'],
     git: { gitRef: 'main' },

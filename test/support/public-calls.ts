@@ -87,6 +87,7 @@ export const sourcesCalls: Calls<main.Sources> = {
   promoteSession: [[id, { sessionId: id, revisionLabel: '', signal }]],
   exportTar: [[{ sourceId: id, revisionId: id, path: '/' }]],
   getJob: [[job]],
+  listJobs: [[{ sourceId: id, ...page }]],
   waitForJob: [[job, { signal, onProgress }]],
   watchJob: [[job, { signal }]],
   abortJob: [[job]],

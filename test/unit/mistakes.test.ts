@@ -274,6 +274,11 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT sourceId: must be a string; it is an object',
   ],
   [
+    'an id instead of a request',
+    () => engine.sources.listJobs('x' as never),
+    'INVALID_ARGUMENT request: must be an object with the keys sourceId, pageSize, pageToken; it is a string',
+  ],
+  [
     'no caller',
     async () => engine.as(undefined as never),
     'INVALID_ARGUMENT caller: must be an object with the keys tenant, principal; it is undefined',

@@ -24,6 +24,7 @@ import {
   type Engine,
   type ImportJob,
   type Session,
+  type Sources,
   type Storage,
 } from '../../src/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
@@ -281,6 +282,54 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
     expect(heard).toHaveLength(count)
     expect((await engine.sources.get(sourceId)).status).toBe(SourceStatus.READY)
     expect(await reasonOf(engine.sources.abortJob({ sourceId, jobId: sourceId }))).toBe('JOB_NOT_FOUND')
+  })
+
+  test('lists the jobs of a source, the newest first, with the progress of those that run', async () => {
+    await using engine = await openEngine({ storage: make(newDirectory()) })
+    const sourceId = await uploaded(engine)
+    const list = (request: { pageSize?: number; pageToken?: string } = {}): ReturnType<Sources['listJobs']> =>
+      engine.sources.listJobs({ sourceId, ...request })
+    expect(await list()).toEqual({ jobs: [], nextPageToken: '' })
+    const first = await upload(engine, sourceId, { '/a': '1' })
+    const failing = await engine.sources.startImport(sourceId, {
+      uploadedSnapshot: { content: Buffer.from('no archive') },
+    })
+    expect(await reasonOf(engine.sources.waitForJob(failing))).toBe('IMPORT_FAILED')
+    await upload(engine, await uploaded(engine), { '/other': '1' })
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      yield tarEntry({ name: 'a', content: Buffer.alloc(1000) })
+      yield* silent()
+    }
+    const slow = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    for await (const { filesProcessed } of engine.sources.watchJob(slow)) if (filesProcessed === 1) break
+    const queued = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: silent() } })
+
+    const { jobs } = await list()
+    expect(jobs).toEqual(
+      await Promise.all([queued, slow, failing, first].map((job) => engine.sources.getJob(job))),
+    )
+    expect(jobs.slice(0, 3)).toMatchObject([
+      { state: ImportJobState.QUEUED, startedAt: '' },
+      { state: ImportJobState.RUNNING, filesProcessed: 1, bytesProcessed: 1000 },
+      { state: ImportJobState.FAILED, errorCode: 'INVALID_ARCHIVE' },
+    ])
+    for (const pageSize of [1, 2, 3, 4]) {
+      const paged: ImportJob[] = []
+      for (let pageToken = ''; ;) {
+        const page = await list({ pageSize, pageToken })
+        expect(page.jobs.length).toBeLessThanOrEqual(pageSize)
+        paged.push(...page.jobs)
+        pageToken = page.nextPageToken
+        if (pageToken === '') break
+      }
+      expect(paged).toEqual(jobs)
+    }
+    expect(await reasonOf(list({ pageToken: 'x' }))).toBe('INVALID_ARGUMENT')
+    expect(await reasonOf(list({ pageSize: -1 }))).toBe('INVALID_ARGUMENT')
+    const others = engine.as({ tenant: 'other' }).sources
+    expect(await reasonOf(others.listJobs({ sourceId }))).toBe('SOURCE_NOT_FOUND')
+    await engine.sources.delete(sourceId)
+    expect(await reasonOf(list())).toBe('SOURCE_NOT_FOUND')
   })
 
   test('a label is never confused with an id', async () => {

@@ -135,6 +135,7 @@ describe.each(storages)('tenants on %s', (_name, makeStorage, lasting) => {
     for (const way of [
       (id: string) => other.sources.get(id),
       (id: string) => other.sources.startImport(id),
+      (id: string) => other.sources.listJobs({ sourceId: id }),
       (id: string) => other.sessions.create({ sourceRef: { sourceId: id } }),
     ]) {
       expect(await refusal(way(sourceId), sourceId)).toBe(await refusal(way(unknownId), unknownId))

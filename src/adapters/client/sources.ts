@@ -195,6 +195,19 @@ export class RemoteSources {
   }
 
   /**
+   * A page of the jobs of a source, the newest first.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id, or it was deleted
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is malformed
+   *
+   * @example
+   * const { jobs } = await engine.sources.listJobs({ sourceId, pageSize: 10 })
+   */
+  listJobs(request: Parameters<Sources['listJobs']>[0]): ReturnType<Sources['listJobs']> {
+    return this.#transport.call('listJobs', request)
+  }
+
+  /**
    * Ends a job and resolves with it. A job that has already ended stays unchanged.
    *
    * @throws {EngineError} JOB_NOT_FOUND when the source has no such job

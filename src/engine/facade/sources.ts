@@ -10,6 +10,7 @@ import {
   type WaitOptions,
   type WatchOptions,
 } from '../services/sources/jobs.js'
+import { jobListShape, type JobListRequest, type JobPage } from '../services/sources/job-listing.js'
 import type { Source } from '../services/sources/source-records.js'
 import type { ImportJob } from '../records/import-job.js'
 import {
@@ -212,6 +213,23 @@ export class Sources {
   async getJob(reference: JobReference): Promise<ImportJob> {
     const job = parseJobReference(reference)
     return this.#run('getJob', {}, (core) => this.#service.jobs.get(core, job))
+  }
+
+  /**
+   * A page of the jobs of a source, the newest first. A job that runs in this engine has its newest progress.
+   *
+   * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
+   * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
+   *
+   * @example
+   * const { jobs } = await engine.sources.listJobs({ sourceId, pageSize: 10 })
+   * console.log(jobs.map(({ state, createdAt }) => [state, createdAt]))
+   */
+  async listJobs(request: JobListRequest): Promise<JobPage> {
+    const copy = jobListShape.read(request)
+    const { sourceId } = copy
+    const resource = typeof sourceId === 'string' ? { sourceId } : {}
+    return this.#run('listJobs', resource, (core) => this.#service.listJobs(core, copy))
   }
 
   /**

@@ -72,6 +72,20 @@ export const sourceOperations = defineOperations({
     capabilities: ['sources'],
     errors: ['JOB_NOT_FOUND'],
   },
+  listJobs: {
+    tag: 'Sources',
+    summary: 'List the jobs of a source',
+    description:
+      'The jobs of the source, the newest first. A job that runs in the engine of the service has its newest ' +
+      'progress.',
+    method: 'GET',
+    path: '/v1/sources/{sourceId}/jobs',
+    query: ['pageSize', 'pageToken'],
+    extension: true,
+    implementedBy: 'engine.sources.listJobs',
+    capabilities: ['sources'],
+    errors: ['SOURCE_NOT_FOUND'],
+  },
   abortJob: {
     tag: 'Sources',
     summary: 'Abort a job',

@@ -70,6 +70,7 @@ export const keys = {
   tenantOfSource: (key: string): string => key.slice(1, -idLength),
   job: (tenantKey: string, sourceId: string, jobId: string): string =>
     `${keyPrefixes.job}${tenantKey}${sourceId}${jobId}`,
+  jobs: (tenantKey: string, sourceId: string): string => `${keyPrefixes.job}${tenantKey}${sourceId}`,
   jobIdOf: (key: string): string => key.slice(-idLength),
   /** The prefix of the sessions of all tenants. */
   allSessions: (): string => keyPrefixes.session,

@@ -137,6 +137,10 @@ export const sourceSchemas = defineSchemas({
     response: job,
   },
   getJob: { request: z.object(ofJob), response: job },
+  listJobs: {
+    request: z.object({ ...atSource, ...pageRequest }),
+    response: z.object({ jobs: z.array(job).describe('The newest first.'), nextPageToken }),
+  },
   abortJob: { request: z.object(ofJob), response: job },
   refreshSource: { request: z.object({ ...atSource, gitRef }), response: job },
   promoteSession: {

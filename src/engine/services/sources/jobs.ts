@@ -23,6 +23,7 @@ import { Head, headOf } from '../../session/sharing/head.js'
 import { Overtaken } from '../../session/sharing/shared-session.js'
 import { readHead } from '../../storage/heads.js'
 import { ImportJobState, importJobKind, type ImportJob } from '../../records/import-job.js'
+import { listJobs, type JobListRequest, type JobPage } from './job-listing.js'
 
 /** Identifies an import job. An {@link ImportJob} is also a reference to itself. */
 export interface JobReference {
@@ -327,14 +328,26 @@ export class Jobs {
   async get(core: Core, reference: JobReference): Promise<ImportJob> {
     const { sourceId, jobId } = reference
     if (!isId(sourceId) || !isId(jobId)) throw jobNotFound(reference)
-    const running = this.#find(core, reference)
-    if (running !== undefined) return running.job
-    const unstored = this.#unstored.get(jobId)
-    if (unstored?.core.tenantKey === core.tenantKey && unstored.ended.sourceId === sourceId)
-      return unstored.ended
+    const known = this.#known(core, reference)
+    if (known !== undefined) return known
     const json = await core.store.get(keys.job(core.tenantKey, sourceId, jobId))
     if (json === undefined) throw jobNotFound(reference)
     return importJobKind.parse(json)
+  }
+
+  /** A page of the jobs of a source that exists, the newest first. */
+  list(core: Core, request: JobListRequest): Promise<JobPage> {
+    return listJobs(core, request, (stored) => this.#known(core, stored) ?? stored)
+  }
+
+  /** A job of this engine that runs, or whose end is not stored yet. */
+  #known(core: Core, reference: JobReference): ImportJob | undefined {
+    const running = this.#find(core, reference)
+    if (running !== undefined) return running.job
+    const unstored = this.#unstored.get(reference.jobId)
+    return unstored?.core.tenantKey === core.tenantKey && unstored.ended.sourceId === reference.sourceId
+      ? unstored.ended
+      : undefined
   }
 
   /**

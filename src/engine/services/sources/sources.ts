@@ -34,6 +34,7 @@ import {
   type JobRecords,
   type JobResult,
 } from './jobs.js'
+import type { JobListRequest, JobPage } from './job-listing.js'
 import { describeSource, type Source } from './source-records.js'
 import { revisionKind, revisionLabelKind, type RevisionRecord } from '../../records/revision.js'
 import type { ImportJob } from '../../records/import-job.js'
@@ -164,6 +165,12 @@ export class SourceService {
       }
       if (found.length < scanned) return { sources, nextPageToken: '' }
     }
+  }
+
+  /** A page of the jobs of a source, the newest first. */
+  async listJobs(core: Core, request: JobListRequest): Promise<JobPage> {
+    await this.#mustGet(core, request.sourceId)
+    return this.jobs.list(core, request)
   }
 
   /** Hides a source at once, and ends its jobs. Its revisions, and the sessions on them, stay usable. */
