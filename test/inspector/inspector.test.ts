@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createHttpHandler, serve, staticTokens, type HttpServer } from '../../src/adapters/http/index.js'
 import { inspector, type Inspector, type InspectorOptions } from '../../src/adapters/inspector/index.js'
+import { inspectorLimits } from '../../src/adapters/inspector/limits.js'
 import { readOperations, writeOperations } from '../../src/adapters/inspector/operations.js'
 import { operations } from '../../src/engine/contract.js'
-import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { memoryStorage, openEngine, type CheckReport, type Engine, type Session } from '../../src/index.js'
 
 const token = 'page-token'
 const serverToken = 'server-token'
@@ -108,6 +109,59 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
     expect(restored).toMatchObject({ status: 403, text: expect.stringContaining('--write') })
   })
 
+  test('previews a merge without the option write, and refuses every other merge', async () => {
+    const handle = make()
+    const fork = await session.fork()
+    await fork.files.write({ path: '/merged.txt', content: 'x\n' })
+    const path = `/v1/sessions/${session.id}:merge`
+    const events = (await session.events.list()).events.length
+    const merge = (body: string, headers: Record<string, string> = {}) =>
+      handle(
+        new Request(`http://localhost:8080${path}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+          body,
+        }),
+      )
+    const source = `"source":{"sessionId":"${fork.id}"}`
+    const preview = await merge(`{${source},"dryRun":true}`)
+    expect([preview.status, await preview.json()]).toMatchObject([200, { changeCount: 1, conflicts: [] }])
+    for (const body of [
+      `{${source}}`,
+      `{${source},"dryRun":false}`,
+      `{${source},"dryRun":"true"}`,
+      `{${source},"dryRun":1}`,
+      `{${source},"dryRun":true,"dryRun":false}`,
+      `{${source},"__proto__":{"dryRun":true}}`,
+    ]) {
+      const refused = await merge(body)
+      expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining('--write')])
+    }
+    for (const body of ['[]', 'null', '{', '"dryRun"']) expect((await merge(body)).status).toBe(400)
+    expect((await merge(`{${source},"dryRun":true,"x":"${'x'.repeat(2 ** 20)}"}`)).status).toBe(413)
+    expect((await merge(`{${source},"dryRun":true}`, { authorization: 'Bearer x' })).status).toBe(401)
+    // The query is no way to ask for a merge either.
+    const other = `${path}?dryRun=false`
+    expect(
+      await call(handle, other, {
+        method: 'POST',
+        body: { source: { sessionId: fork.id }, dryRun: true },
+      }),
+    ).toMatchObject({ status: 200 })
+    expect((await session.events.list()).events).toHaveLength(events)
+    expect(session.fs.existsSync('/merged.txt')).toBe(false)
+  })
+
+  test('does not check the store without the option check', async () => {
+    const handle = make()
+    expect(await call(handle, '/check', { method: 'POST' })).toMatchObject({
+      status: 403,
+      reason: 'PERMISSION_DENIED',
+    })
+    expect(await call(handle, '/check')).toMatchObject({ status: 404 })
+    expect(JSON.parse((await call(handle, '/inspector.json')).text)).toMatchObject({ check: false })
+  })
+
   test('serves no route for content that changes something, and no unknown route', async () => {
     const handle = make({ write: true })
     const content = `/v1/sessions/${session.id}/content?path=/a.txt`
@@ -154,6 +208,85 @@ test('a reading operation of an engine needs none of the withheld capabilities',
     )
 })
 
+describe('a check of the store', () => {
+  /** An engine whose checks wait until `end`, or until they are aborted. */
+  async function heldEngine(): Promise<{ held: Engine; end: () => void }> {
+    const memory = memoryStorage({ durable: true })
+    let end = (): void => undefined
+    const held = await openEngine({
+      storage: {
+        open: async () => {
+          const store = await memory.open()
+          store.check = async function* ({ signal }) {
+            await new Promise<void>((resolve) => {
+              end = resolve
+              signal?.addEventListener('abort', () => resolve(), { once: true })
+            })
+            yield* []
+          }
+          return store
+        },
+      },
+    })
+    return { held, end: () => end() }
+  }
+  const ask = (handle: Inspector, query = '', init: RequestInit = {}): Promise<Response> =>
+    handle(
+      new Request(`http://localhost:8080/check${query}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}` },
+        ...init,
+      }),
+    )
+
+  test('needs a known token and runs once at a time; the end of its request or response ends it', async () => {
+    const { held, end } = await heldEngine()
+    await held.sessions.create({ files: { '/a': 'a' } })
+    const handle = inspector(held, { authenticate, check: true })
+    expect((await ask(handle, '', { headers: {} })).status).toBe(401)
+    expect((await ask(handle, '?readData=1')).status).toBe(400)
+
+    const first = await ask(handle)
+    const second = await ask(handle)
+    expect([second.status, await second.text()]).toEqual([429, expect.stringContaining('another check')])
+    await first.body?.cancel()
+    const abort = new AbortController()
+    await expect.poll(async () => (await ask(handle, '', { signal: abort.signal })).status).toBe(200)
+    abort.abort()
+    let last: Response | undefined
+    await expect.poll(async () => (last = await ask(handle, '?readData=true')).status).toBe(200)
+    end()
+    const lines = (await last!.text()).trim().split('\n')
+    expect(JSON.parse(lines[0]!)).toEqual({ looked: 0 })
+    expect(JSON.parse(lines.at(-1)!)).toMatchObject({
+      report: { found: 0, findings: [], sessions: 1, readBytes: 1 },
+    })
+    await held.close()
+    const closed = (await (await ask(handle)).text()).trim().split('\n')
+    expect(JSON.parse(closed.at(-1)!)).toMatchObject({ error: { details: [{ reason: 'STORE_CLOSED' }] } })
+  })
+
+  test('sends a limited number of problems', async () => {
+    const memory = memoryStorage({ durable: true })
+    const damaged = await openEngine({
+      storage: {
+        open: async () => {
+          const store = await memory.open()
+          store.check = async function* () {
+            for (let number = 0; number < 500; number++)
+              yield { problem: 'damaged', object: `file ${number}`, message: 'is damaged' }
+          }
+          return store
+        },
+      },
+    })
+    const text = await (await ask(inspector(damaged, { authenticate, check: true }))).text()
+    const { report } = JSON.parse(text.trim().split('\n').at(-1)!) as { report: CheckReport }
+    expect([report.found, report.findings.length]).toEqual([500, inspectorLimits.checkFindings])
+    await damaged.close()
+  })
+})
+
 test('a server that does not answer is an error of the inspector', async () => {
   const handle = inspector({ baseUrl: 'http://127.0.0.1:1', token: 'a' }, { authenticate })
   expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 503, reason: 'UNAVAILABLE' })
@@ -163,6 +296,15 @@ test.each([
   ['an option of the wrong type', () => inspector(engine, { authenticate, write: 1 as never })],
   ['a prefix without a slash', () => inspector(engine, { authenticate, prefix: 'a' })],
   ['no authenticate', () => inspector(engine, {} as never)],
+  ['a check that is no flag', () => inspector(engine, { authenticate, check: 1 as never })],
+  [
+    'a check of a server',
+    () => inspector({ baseUrl: 'http://a', token: 'a' }, { authenticate, check: true }),
+  ],
+  [
+    'a check of an object without one',
+    () => inspector({ as: (as) => engine.as(as) }, { authenticate, check: true }),
+  ],
   ['no engine', () => inspector(undefined as never, { authenticate })],
   ['a server without a token', () => inspector({ baseUrl: 'http://a', token: '' }, { authenticate })],
   ['a server with another scheme', () => inspector({ baseUrl: 'ftp://a', token: 'a' }, { authenticate })],

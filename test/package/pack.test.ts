@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -87,6 +89,41 @@ describe('the packed tarball', () => {
     const args = ['--enable-source-maps', '--input-type=module', '-e', lines.join('\n')]
     const { stdout } = await run(process.execPath, args, { cwd: root })
     expect(stdout).toMatch(/src\/engine\/\S+\.ts:\d+:\d+/)
+  })
+
+  test('serves a page of the inspector that is complete, small, and loads nothing from other places', async () => {
+    // The tarball has no dependencies.
+    await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
+    const { inspector } = (await import(
+      pathToFileURL(join(packed, 'dist/adapters/inspector/index.js')).href
+    )) as typeof import('../../src/adapters/inspector/index.js')
+    const nobody = (): never => {
+      throw new Error('the page needs no token')
+    }
+    const handle = inspector({ baseUrl: 'http://127.0.0.1', token: 'none' }, { authenticate: nobody })
+    const get = async (path: string): Promise<Uint8Array> => {
+      const response = await handle(new Request(`http://localhost${path}`))
+      expect([path, response.status]).toEqual([path, 200])
+      return new Uint8Array(await response.arrayBuffer())
+    }
+    const html = Buffer.from(await get('/')).toString()
+    const linked = [...html.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, target]) => target!)
+    expect(linked.toSorted()).toEqual(['icon.svg', 'page.css', 'page.js'])
+    let bytes = 0
+    for (const name of ['', ...linked]) {
+      const content = await get(`/${name}`)
+      // The tests of the page run on the files of the build.
+      const built = join(root, 'dist/adapters/inspector/page', name === '' ? 'index.html' : name)
+      expect(Buffer.from(content).equals(await readFile(built))).toBe(true)
+      bytes += gzipSync(content).byteLength
+      const urls =
+        Buffer.from(content)
+          .toString()
+          .match(/(?:https?:)?\/\/[a-z\d-]+\.[a-z\d./-]+/gi) ?? []
+      // Names of the namespaces of markup are no addresses to load.
+      expect([name, urls.filter((url) => !url.startsWith('http://www.w3.org/'))]).toEqual([name, []])
+    }
+    expect(bytes).toBeLessThan(60_000)
   })
 
   test('takes at most 1.17 MB', async () => {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import type { Engine } from 'forkspace'
 import { staticTokens } from 'forkspace/http'
-import { inspector, type InspectorOptions } from 'forkspace/inspector'
+import { inspector, type InspectedServer, type InspectorOptions } from 'forkspace/inspector'
 
 export interface Inspected {
   /** The URL with the token. */
@@ -15,8 +15,11 @@ export interface Inspected {
   close(): Promise<void>
 }
 
-/** Serves the built inspector of an engine on a port of its own. */
-export async function inspected(engine: Engine, options: Partial<InspectorOptions> = {}): Promise<Inspected> {
+/** Serves the built inspector of an engine or a server on a port of its own. */
+export async function inspected(
+  engine: Engine | InspectedServer,
+  options: Partial<InspectorOptions> = {},
+): Promise<Inspected> {
   const token = randomBytes(16).toString('hex')
   const handle = inspector(engine, {
     authenticate: staticTokens({ [token]: { tenant: 'local', principal: 'viewer' } }),

@@ -1,4 +1,4 @@
-import type { EngineApi, EngineScope, SessionApi } from '../../engine/index.js'
+import type { Engine, EngineApi, EngineScope, SessionApi } from '../../engine/index.js'
 import { present } from '../../engine/ports.js'
 import { Failure } from './failure.js'
 import { completeId } from './ids.js'
@@ -42,7 +42,7 @@ export class Context {
    * Returns the local engine, for work that a server does not offer. `what` is the name of the work in the
    * error.
    */
-  async engine(what: string, options?: { readonly create: boolean }): Promise<EngineScope> {
+  async engine(what: string, options?: { readonly create: boolean }): Promise<Engine | EngineScope> {
     if (this.remote)
       throw new Failure(`${what} needs direct access to the store: use --store <directory>, not --server`)
     await this.workspaces(options)

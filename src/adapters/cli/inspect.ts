@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Engine, EngineScope } from '../../engine/index.js'
 import { present } from '../../engine/ports.js'
 import { parsePort } from './arguments.js'
 import type { Context } from './context.js'
@@ -29,19 +30,35 @@ export async function inspect(
   const ending = nextSignal(context.world)
   const { server } = context
   const token = randomBytes(tokenBytes).toString('base64url')
-  const handle = inspector(server ?? { as: () => present(scope, 'the engine of a store') }, {
+  const scope = server === undefined ? await context.engine('inspect') : undefined
+  // With --as there is only the view of one tenant, and a check covers all of them.
+  const engine = scope !== undefined && isWhole(scope) ? scope : undefined
+  const handle = inspector(server ?? inspectedOf(scope, engine), {
     authenticate: staticTokens({ [token]: caller }),
     write,
+    check: engine !== undefined,
     log: ({ message, error }) =>
       context.note(`forkspace: ${message}: ${error instanceof Error ? error.message : String(error)}`),
   })
-  const scope = server === undefined ? await context.engine('inspect') : undefined
   const served = await listen(handle, port)
   const url = `http://127.0.0.1:${served.port}/#token=${token}`
   await context.out.line(`forkspace inspector on ${url}`, { url, write })
   await context.out.flush()
   await ending
   await served.close()
+}
+
+function isWhole(scope: Engine | EngineScope): scope is Engine {
+  return 'check' in scope
+}
+
+/** The engine as the inspector uses it: every caller has the rights of the command. */
+function inspectedOf(
+  scope: EngineScope | undefined,
+  engine: Engine | undefined,
+): Pick<Engine, 'as'> & Partial<Pick<Engine, 'check'>> {
+  const as = (): EngineScope => present(scope, 'the engine of a store')
+  return engine === undefined ? { as } : { as, check: (options) => engine.check(options) }
 }
 
 async function listen(handle: (request: Request) => Promise<Response>, port: number): Promise<FetchServer> {

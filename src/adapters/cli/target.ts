@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, parse, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EngineApi, EngineScope } from '../../engine/index.js'
+import type { Engine, EngineApi, EngineScope } from '../../engine/index.js'
 import { parseCaller, parseToken } from './arguments.js'
 import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
@@ -11,8 +11,8 @@ import { requireDirectoryOption } from './postgres-url.js'
 /** The store or server that a verb works on. */
 export interface Target {
   readonly workspaces: EngineApi
-  /** The engine of an open store; undefined for a server. */
-  readonly engine: EngineScope | undefined
+  /** The engine of an open store, or its view of the caller of `--as`; undefined for a server. */
+  readonly engine: Engine | EngineScope | undefined
   close(): Promise<void>
 }
 

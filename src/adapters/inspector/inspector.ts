@@ -1,21 +1,28 @@
-import { EngineError, given, invalid, type Engine } from '../../engine/index.js'
+import { EngineError, given, invalid, type Capability, type Engine } from '../../engine/index.js'
 import { version } from '../../engine/ports.js'
 import { createHttpHandler } from '../http/index.js'
 import { callerOf, errorResponse, hostGuard, HttpError, isDefect, Routes } from '../http/parts.js'
 import { readOperations, unusedCapabilities, writeCapabilities, writeOperations } from './operations.js'
 import { parseOptions, parseServer, type InspectedServer, type InspectorOptions } from './options.js'
+import { previewOf } from './merge-preview.js'
 import { pageFile } from './page-files.js'
 import { passOn } from './pass-on.js'
 import { withPrincipals } from './principals.js'
+import { parseReadData, StoreCheck } from './store-check.js'
 
 /** Serves the page and its API. It never rejects. */
 export type Inspector = (request: Request) => Promise<Response>
 
 /** An engine of this process. */
-type Inspected = Pick<Engine, 'as'>
+type Inspected = Pick<Engine, 'as'> & Partial<Pick<Engine, 'check'>>
 
-/** Carries out an operation that is allowed. `eventsOf` is the id of the session whose events it lists. */
-type Backend = (request: Request, path: string, eventsOf?: string) => Promise<Response>
+/** Carries out operations that are allowed. */
+interface Backend {
+  /** `eventsOf` is the id of the session whose events the operation lists. */
+  read(request: Request, path: string, eventsOf?: string): Promise<Response>
+  /** Carries out a preview of {@link previewOf}. */
+  preview(request: Request, path: string): Promise<Response>
+}
 
 const policy = [
   "default-src 'none'",
@@ -55,13 +62,18 @@ const pageHeaders = {
  * const response = await handle(new Request('http://localhost/'))
  */
 export function inspector(
-  engine: Pick<Engine, 'as'> | InspectedServer,
+  engine: (Pick<Engine, 'as'> & Partial<Pick<Engine, 'check'>>) | InspectedServer,
   options: InspectorOptions,
 ): Inspector {
-  const { prefix, write, allowedHosts, ...rest } = parseOptions(options)
+  const { prefix, write, check, allowedHosts, ...rest } = parseOptions(options)
   const backend = isEngine(engine)
     ? inProcess(engine, write, { ...rest, allowedHosts })
     : onServer(parseServer(engine), rest)
+  const onError = (error: unknown): void => {
+    if (isDefect(error))
+      rest.log({ level: 'error', message: 'a request of the inspector failed', details: {}, error })
+  }
+  const storeCheck = check ? new StoreCheck({ check: checkOf(engine), onError }) : undefined
   const routes = new Routes()
   const checkHost = hostGuard(allowedHosts)
 
@@ -82,13 +94,22 @@ export function inspector(
     }
     checkOrigin(request, url)
     if (path === '/inspector.json' && isRead) {
-      const known = await backend(withoutBody(request), '/v1/sessions?pageSize=1')
+      const known = await backend.read(withoutBody(request), '/v1/sessions?pageSize=1')
       if (!known.ok) return known
       await known.body?.cancel()
       return Response.json(
-        { version, write, target: isEngine(engine) ? 'engine' : 'server' },
+        { version, write, check, target: isEngine(engine) ? 'engine' : 'server' },
         { headers: pageHeaders },
       )
+    }
+    if (path === '/check' && request.method === 'POST') {
+      await authenticated(request)
+      const readData = parseReadData(url.searchParams)
+      if (storeCheck === undefined)
+        throw new EngineError('PERMISSION_DENIED', noCheck(isEngine(engine)), { action: 'check' })
+      const response = storeCheck.respond(request, readData)
+      for (const [header, value] of Object.entries(pageHeaders)) response.headers.set(header, value)
+      return response
     }
     const found = routes.find(request.method === 'HEAD' ? 'GET' : request.method, path)
     const operation = found?.route
@@ -96,11 +117,23 @@ export function inspector(
     if (operation === undefined || (operation.content !== undefined && operation.content !== 'readContent'))
       throw new HttpError('ROUTE_NOT_FOUND', 'the path does not exist')
     const { name } = operation
-    if (!readOperations.has(name) && !(write && writeOperations.has(name)))
-      throw new EngineError('PERMISSION_DENIED', refusal(name), { action: name })
+    if (!readOperations.has(name) && !(write && writeOperations.has(name))) {
+      const preview = name === 'mergeSession' ? await previewBy(request) : undefined
+      if (preview === undefined) throw new EngineError('PERMISSION_DENIED', refusal(name), { action: name })
+      return backend.preview(preview, path)
+    }
     const eventsOf =
       name === 'listEvents' && request.method === 'GET' ? found?.parameters['sessionId'] : undefined
-    return backend(request, `${path}${url.search}`, eventsOf)
+    return backend.read(request, `${path}${url.search}`, eventsOf)
+  }
+  const authenticated = async (request: Request): Promise<void> => {
+    const header = (name: string): string | undefined => request.headers.get(name) ?? undefined
+    await callerOf({ header, request: () => request }, rest.authenticate)
+  }
+  /** The preview for which a known caller asks. */
+  const previewBy = async (request: Request): Promise<Request | undefined> => {
+    await authenticated(request)
+    return previewOf(request)
   }
   const refusal = (name: string): string =>
     writeOperations.has(name as never)
@@ -111,8 +144,7 @@ export function inspector(
     try {
       return await answer(request)
     } catch (error) {
-      if (isDefect(error))
-        rest.log({ level: 'error', message: 'a request of the inspector failed', details: {}, error })
+      onError(error)
       const { status, headers, body } = errorResponse(error)
       return new Response(body as string, { status, headers: { ...pageHeaders, ...headers } })
     }
@@ -139,37 +171,65 @@ function inProcess(
     readonly allowedHosts: readonly string[] | undefined
   },
 ): Backend {
-  const without = write ? unusedCapabilities : [...unusedCapabilities, ...writeCapabilities]
-  const narrowed = {
-    as: (caller: Parameters<Engine['as']>[0]) => engine.as(caller).narrow({ without }),
-  } satisfies Inspected
-  const { fetch } = createHttpHandler(narrowed as Engine, {
-    ...rest,
-    ...(allowedHosts !== undefined && { allowedHosts }),
+  const narrowed = (without: readonly Capability[]): Inspected => ({
+    as: (caller) => engine.as(caller).narrow({ without }) as ReturnType<Engine['as']>,
   })
-  return async (request, path, eventsOf) => {
-    const headers = new Headers(request.headers)
-    // The origin was compared with the host already.
-    headers.delete('origin')
-    if (!headers.has('host')) headers.set('host', new URL(request.url).host)
-    const url = new URL(path, request.url)
-    const response = await fetch(copyOf(request, url.href, headers))
+  const handlerOf = (inspected: Inspected): ((request: Request, path: string) => Promise<Response>) => {
+    const { fetch } = createHttpHandler(inspected as Engine, {
+      ...rest,
+      ...(allowedHosts !== undefined && { allowedHosts }),
+    })
+    return (request, path) => {
+      const headers = new Headers(request.headers)
+      // The origin was compared with the host already.
+      headers.delete('origin')
+      if (!headers.has('host')) headers.set('host', new URL(request.url).host)
+      return fetch(copyOf(request, new URL(path, request.url).href, headers))
+    }
+  }
+  const inspected = narrowed(write ? unusedCapabilities : [...unusedCapabilities, ...writeCapabilities])
+  const send = handlerOf(inspected)
+  const read: Backend['read'] = async (request, path, eventsOf) => {
+    const response = await send(request, path)
     if (eventsOf === undefined || !response.ok) return response
+    const { headers, url } = request
     const header = (name: string): string | undefined => headers.get(name) ?? undefined
     const caller = await callerOf({ header, request: () => request }, rest.authenticate)
     return withPrincipals(response, {
-      engine: narrowed.as(caller),
+      engine: inspected.as(caller),
       sessionId: eventsOf,
-      query: url.searchParams,
+      query: new URL(path, url).searchParams,
     })
   }
+  // A merge needs the right to change files, even if it is a preview.
+  const preview = write ? send : handlerOf(narrowed([...unusedCapabilities, 'approvals.decide']))
+  return { read, preview }
 }
 
 function onServer(
   server: InspectedServer,
   { authenticate }: Pick<InspectorOptions, 'authenticate'>,
 ): Backend {
-  return (request, path) => passOn(server, authenticate, request, path)
+  const send = (request: Request, path: string): Promise<Response> =>
+    passOn(server, authenticate, request, path)
+  return { read: send, preview: send }
+}
+
+/** @throws EngineError `INVALID_ARGUMENT` if there is no store in this process */
+function checkOf(engine: Inspected | InspectedServer): Engine['check'] {
+  if (!isEngine(engine) || typeof engine.check !== 'function')
+    throw invalid(
+      'check',
+      'must be false for a server, and for an object without the method check of an engine',
+    )
+  const { check } = engine
+  return (options) => check.call(engine as Engine, options)
+}
+
+function noCheck(isHere: boolean): string {
+  return isHere
+    ? 'the inspector does not check the store: it was opened without the option check'
+    : 'a server has no operation that checks its store: stop it, and run forkspace check <directory>'
 }
 
 function withoutBody(request: Request): Request {

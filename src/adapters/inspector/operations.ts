@@ -38,6 +38,7 @@ export const readOperations: ReadonlySet<OperationName> = new Set([
   'listSources',
   'getSource',
   'getJob',
+  'listJobs',
 ])
 
 /** The operations that the page may call besides, with the option `write`. Some of them have previews. */

@@ -10,6 +10,12 @@ export interface InspectorOptions {
    * only reads, and the server refuses everything else.
    */
   readonly write?: boolean
+  /**
+   * true: the page can check the store with `engine.check()`, which changes nothing. A check covers all tenants, and
+   * its findings name sessions and paths of each of them, so allow it only if every caller may see these. By default
+   * the page cannot. A page of a running server cannot either.
+   */
+  readonly check?: boolean
   /** The path below which the page is served, such as `/inspector`; '' by default. */
   readonly prefix?: string
   /**
@@ -32,6 +38,7 @@ export interface InspectedServer {
 const optionsShape = new Shape<InspectorOptions>({
   authenticate: true,
   write: true,
+  check: true,
   prefix: true,
   allowedHosts: true,
   log: true,
@@ -43,6 +50,7 @@ const serverShape = new Shape<InspectedServer>({ baseUrl: true, token: true })
 export interface ParsedOptions {
   readonly authenticate: Authenticate
   readonly write: boolean
+  readonly check: boolean
   readonly prefix: string
   readonly allowedHosts: readonly string[] | undefined
   readonly log: NonNullable<InspectorOptions['log']>
@@ -53,6 +61,7 @@ export function parseOptions(options: InspectorOptions): ParsedOptions {
   const {
     authenticate,
     write = false,
+    check = false,
     prefix = '',
     allowedHosts,
     log = () => undefined,
@@ -63,12 +72,13 @@ export function parseOptions(options: InspectorOptions): ParsedOptions {
       `must be a function, such as the result of staticTokens(…) of forkspace/http; it is ${given(authenticate)}`,
     )
   if (typeof write !== 'boolean') throw invalid('write', `must be true or false; it is ${given(write)}`)
+  if (typeof check !== 'boolean') throw invalid('check', `must be true or false; it is ${given(check)}`)
   if (typeof prefix !== 'string' || !/^(?:\/[\w.~-]+)*$/.test(prefix))
     throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
   if (allowedHosts !== undefined && !isList(allowedHosts))
     throw invalid('allowedHosts', `must be a list of names; it is ${given(allowedHosts)}`)
   if (typeof log !== 'function') throw invalid('log', `must be a function; it is ${given(log)}`)
-  return { authenticate, write, prefix, allowedHosts, log }
+  return { authenticate, write, check, prefix, allowedHosts, log }
 }
 
 /** @throws EngineError `INVALID_ARGUMENT` */

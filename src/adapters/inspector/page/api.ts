@@ -60,8 +60,13 @@ export async function call<Answer>(path: string, options: CallOptions = {}): Pro
 }
 
 /** The items of a stream of JSON lines. */
-export async function* stream<Item>(path: string, query: Query, signal: AbortSignal): AsyncGenerator<Item> {
-  const response = await send(path, { query, signal })
+export async function* stream<Item>(
+  path: string,
+  query: Query,
+  signal: AbortSignal,
+  method: 'GET' | 'POST' = 'GET',
+): AsyncGenerator<Item> {
+  const response = await send(path, { method, query, signal })
   if (response.body === null) return
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''

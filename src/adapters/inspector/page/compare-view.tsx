@@ -109,11 +109,10 @@ async function changesOf(id: string, signal: AbortSignal): Promise<ReadonlyMap<s
   return changes
 }
 
-/** Previews a merge of a fork, and carries it out. Both need the option `write`. */
-function MergeOf({ source, target }: { readonly source: string; readonly target: string }): VNode | null {
+/** Previews a merge of a fork. With the option `write`, it also carries it out. */
+function MergeOf({ source, target }: { readonly source: string; readonly target: string }): VNode {
   const preview = useSignal<MergePreview | undefined>(undefined)
   const said = useSignal('')
-  if (info.value?.write !== true) return null
   const merge = (dryRun: boolean): void => {
     const body = { source: { sessionId: source }, dryRun }
     inBackground(
@@ -135,7 +134,7 @@ function MergeOf({ source, target }: { readonly source: string; readonly target:
         <button type="button" onClick={() => merge(true)}>
           Preview a merge
         </button>
-        {preview.value !== undefined && (
+        {preview.value !== undefined && info.value?.write === true && (
           <button type="button" onClick={() => merge(false)}>
             Merge
           </button>

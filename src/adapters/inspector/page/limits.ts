@@ -16,6 +16,12 @@ export const pageLimits = {
   comparedForks: 12,
   /** Keys of the cache that are shown. */
   cacheKeys: 200,
+  /** Sources that are shown. */
+  sources: 200,
+  /** Jobs of each source that are shown, the newest first. */
+  jobsOfSource: 10,
+  /** Looks for new sources until the page asks again for the jobs of all sources, also of those without a running job. */
+  idleRounds: 4,
   /** Messages of the bus that are shown. */
   messages: 100,
   /** Characters of the payload of a message that are shown. */

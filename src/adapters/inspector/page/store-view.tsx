@@ -1,20 +1,12 @@
 import type { VNode } from 'preact'
 import { call } from './api.js'
-import { Id, Name, size, Time } from './format.js'
+import { CheckPanel } from './check-panel.js'
+import { size } from './format.js'
 import { pageLimits } from './limits.js'
-import { StatusText } from './review-view.js'
 import { sessions } from './sessions.js'
+import { SourcesPanel } from './sources-panel.js'
 import { Show, useLoaded } from './states.js'
-import { Bars, Figures, Table } from './table.js'
-
-interface Source {
-  readonly sourceId: string
-  readonly displayName: string
-  readonly kind: string
-  readonly status: string
-  readonly latestRevisionId: string
-  readonly updatedAt: string
-}
+import { Bars, Figures } from './table.js'
 
 interface Usage {
   readonly windowStart: string
@@ -33,11 +25,10 @@ function lastDays(): { windowStart: string; windowEnd: string }[] {
   }))
 }
 
-/** The sources, the usage and the storage of the tenant. */
+/** The sources of the tenant with their imports, the health of the store, the storage and the usage. */
 export function StoreView(): VNode {
   const loaded = useLoaded(async (signal) => {
-    const [{ sources }, metrics, usage] = await Promise.all([
-      call<{ sources: Source[] }>('/v1/sources', { query: { pageSize: 200 }, signal }),
+    const [metrics, usage] = await Promise.all([
       call<{ objectCount: string; storedBytes: string; logicalBytes: string; dedupRatio: number }>(
         '/v1/metrics/cas',
         {
@@ -50,13 +41,15 @@ export function StoreView(): VNode {
         ),
       ),
     ])
-    return { sources, usage, metrics }
+    return { usage, metrics }
   }, [])
   return (
     <main class="panels">
       <h1>Store</h1>
+      <SourcesPanel />
+      <CheckPanel />
       <Show loaded={loaded}>
-        {({ sources, usage, metrics }) => (
+        {({ usage, metrics }) => (
           <>
             <Figures
               title="Storage"
@@ -88,18 +81,6 @@ export function StoreView(): VNode {
                 name: day.windowStart.slice(0, 10),
                 value: Math.round(day.egressGb * 1e9),
               }))}
-            />
-            <Table
-              title="Sources"
-              none="There are no sources. Sessions can start from files without one."
-              heads={['Status', 'Name', 'Kind', 'Latest revision', 'Changed']}
-              rows={sources.map((source) => [
-                <StatusText status={source.status} />,
-                <Name text={source.displayName} />,
-                source.kind.replace('UNDERLAY_SOURCE_KIND_', '').replaceAll('_', ' ').toLowerCase(),
-                <Id id={source.latestRevisionId} />,
-                <Time at={source.updatedAt} />,
-              ])}
             />
           </>
         )}

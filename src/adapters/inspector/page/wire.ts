@@ -71,5 +71,7 @@ export interface ChangedFile {
 export interface PageInfo {
   readonly version: string
   readonly write: boolean
+  /** Whether it may check the store. */
+  readonly check: boolean
   readonly target: 'engine' | 'server'
 }

@@ -1,0 +1,54 @@
+import { invalid } from '../../engine/index.js'
+import { HttpError } from '../http/parts.js'
+import { inspectorLimits } from './limits.js'
+
+/** Headers of a request that the preview keeps. The body is written anew. */
+const keptHeaders = ['accept', 'authorization', 'host']
+
+/**
+ * The request of a merge as a preview, which changes nothing; undefined if the request asks for a merge. The caller
+ * must be known already.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` when the body is not a JSON object; HttpError `BODY_TOO_LARGE`
+ */
+export async function previewOf(request: Request): Promise<Request | undefined> {
+  const body = parseBody(await readBody(request))
+  if (body['dryRun'] !== true) return undefined
+  const headers = new Headers({ 'content-type': 'application/json' })
+  for (const name of keptHeaders) {
+    const value = request.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  // The server reads these bytes, and not those of the page, which another parser could understand differently.
+  return new Request(request.url, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ ...body, dryRun: true }),
+    signal: request.signal,
+  })
+}
+
+function parseBody(text: string): Readonly<Record<string, unknown>> {
+  let body: unknown
+  try {
+    body = JSON.parse(text === '' ? '{}' : text)
+  } catch {
+    body = undefined
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw invalid('body', 'must be a JSON object')
+  return body as Readonly<Record<string, unknown>>
+}
+
+async function readBody({ body }: Request): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of body ?? []) {
+    length += piece.byteLength
+    const limit = String(inspectorLimits.bodyBytes)
+    if (length > inspectorLimits.bodyBytes)
+      throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString()
+}
