@@ -18,6 +18,13 @@ export async function branchTipsOf(core: Core, live: LiveSession): Promise<Branc
   return live.branchTips
 }
 
+export const noTips: BranchTips = new Map()
+
+/** Changes the tip of a branch, if the tips are in memory. Forks share the map, so it is replaced. */
+export function setTip(live: LiveSession, branch: string, tip: BranchTip): void {
+  if (live.branchTips !== undefined) live.branchTips = new Map(live.branchTips).set(branch, tip)
+}
+
 /** The tips that a fork of a state builds on, for its commit. Undefined `seq`: the newest state. */
 export function tipsForFork(tips: BranchTips, seq: number | undefined): BranchTips {
   const kept = new Map<string, BranchTip>()

@@ -7,6 +7,7 @@ import { limits } from '../../base/limits.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { pinState, inBackground, reading, type Core } from '../../session/core.js'
+import { setTip } from '../../session/branch-tips.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -212,7 +213,7 @@ function settle(
   const { commitId, branchName } = event.details
   return onCurrent(core, sessionId, (live) => {
     const tip: BranchTip = { commitId, seq: live.seq + 1 }
-    live.branchTips?.set(branchName, tip)
+    setTip(live, branchName, tip)
     const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })

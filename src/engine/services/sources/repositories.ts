@@ -9,7 +9,7 @@ import type { BranchTip } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import { eventTypes, type Redo } from '../../records/event.js'
 import { servedCommitKind, type ServedCommit } from '../../records/served-commit.js'
-import { branchTipsOf, type BranchTips } from '../../session/branch-tips.js'
+import { branchTipsOf, setTip, type BranchTips } from '../../session/branch-tips.js'
 import { allCheckpoints } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
 import { restoredEffects } from '../../session/edits/restored.js'
@@ -198,7 +198,7 @@ export class Repositories {
         ],
         session: settled(live),
       })
-      live.branchTips?.set('', tip)
+      setTip(live, '', tip)
       this.#served.set(live, { commitId, seq, base, tree: after })
       return committed
     })
