@@ -76,10 +76,14 @@ function upload(
   })
 }
 
-function push(body: string | Uint8Array, to: Pick<Session, 'id'> = session): Promise<[number, string]> {
+function push(
+  body: string | Uint8Array,
+  to: Pick<Session, 'id'> = session,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<[number, string]> {
   return ask(`/sessions/${to.id}.git/git-receive-pack`, {
     method: 'POST',
-    headers: { 'content-type': 'application/x-git-receive-pack-request' },
+    headers: { 'content-type': 'application/x-git-receive-pack-request', ...headers },
     body,
   })
 }
@@ -510,6 +514,15 @@ describe('a push', () => {
       /GIT_UNSAFE_PATH/,
     ],
     [
+      'of a commit with a long message',
+      () => {
+        const commit = Buffer.concat([commitOn(head), Buffer.alloc(gitServerLimits.commitBytes, 'm')])
+        return pushOf(idOf('commit', commit), whole(commit))
+      },
+      200,
+      /bytes in a commit.*GIT_TOO_LARGE/,
+    ],
+    [
       'of a lying size',
       () => pushOf(other, rawPack([plainEntry('blob', blob, { size: 3, deflated: deflateSync(blob) })])),
       200,
@@ -520,6 +533,28 @@ describe('a push', () => {
     expect(await push(body())).toEqual([status, expect.stringMatching(text)])
     expect((await session.events.list()).events).toEqual(events)
     expect((await refs()).slice(4, 44)).toBe(head)
+  })
+
+  test('that expands too much is answered', async () => {
+    const zeros = deflateSync(Buffer.alloc(2 ** 20))
+    const entries = Array.from({ length: 2000 }, () =>
+      plainEntry('blob', Buffer.alloc(0), { size: 2 ** 20, deflated: zeros }),
+    )
+    const body = gzipSync(pushOf(other, rawPack(entries)))
+    expect(await push(body, session, { 'content-encoding': 'gzip' })).toEqual([
+      200,
+      expect.stringMatching(/BODY_TOO_LARGE/),
+    ])
+  })
+
+  test('that is compressed is taken', async () => {
+    const open = await engine.sessions.create()
+    const commit = commitBody(idOf('tree', tree))
+    const body = gzipSync(pushOf(idOf('commit', commit), whole(commit), zero))
+    expect(await push(body, open, { 'content-encoding': 'gzip' })).toEqual([
+      200,
+      expect.stringMatching(/ok refs/),
+    ])
   })
 
   /** These take seconds, as in an import. */

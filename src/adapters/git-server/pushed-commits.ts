@@ -27,7 +27,11 @@ export async function readPushed(
     format,
     signal,
     getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
-    onObject: (object) => objects.add(object),
+    onObject: (object) => {
+      if (object.type === 'commit' && object.body.length > gitServerLimits.commitBytes)
+        throw tooLarge('bytes in a commit', gitServerLimits.commitBytes)
+      return objects.add(object)
+    },
     onBlob: (chunks, oid) => objects.addBlob(chunks, oid),
   })
   const slice = new TimeSlice(performance, signal)
@@ -47,16 +51,20 @@ export async function readPushed(
   await giveChanges(commitId, context)
 }
 
+/** The part of a commit that is kept. Its message may be long. */
+type PushedCommit = Pick<CommitDescription, 'treeId' | 'parentIds'>
+
 /** The commits that the session does not have, parents first. */
 async function newCommits(
   commitId: string,
   { head, objects }: PushContext,
   slice: TimeSlice,
-): Promise<readonly CommitDescription[]> {
+): Promise<readonly PushedCommit[]> {
   const graph = new CommitGraph(objects, head.base, slice)
   const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
   if (served.has(commitId)) throw notFastForward()
-  const found = new Map<string, CommitDescription>()
+  const found = new Map<string, PushedCommit>()
+  let parents = 0
   const unseen = [commitId]
   let reachesHead = head.commitId === null
   for (let id = unseen.pop(); id !== undefined; id = unseen.pop()) {
@@ -65,9 +73,12 @@ async function newCommits(
     if (slice.over) await slice.next()
     const commit = await commitReader.describe(id, objects)
     if (commit === undefined) throw id === commitId ? missing('commit', id) : missingHistory(id)
-    found.set(id, commit)
+    const { treeId, parentIds } = commit
+    found.set(id, { treeId, parentIds })
     if (found.size > gitServerLimits.commits) throw tooLarge('commits', gitServerLimits.commits)
-    unseen.push(...commit.parentIds)
+    parents += parentIds.length
+    if (parents > gitServerLimits.parents) throw tooLarge('parents of commits', gitServerLimits.parents)
+    for (const parent of parentIds) unseen.push(parent)
   }
   if (!reachesHead) throw notFastForward()
   return [...found.values()].reverse()

@@ -1,4 +1,5 @@
 import { TimeSlice, type CommitReader, type GitBundleRequest } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
 import { PackBuilder } from './pack/build-pack.js'
 import { formatBundleHeader } from './pack/bundle-header.js'
 import { entriesOf, mustGet, newObjects, treeObject } from './objects/new-objects.js'
@@ -10,7 +11,7 @@ import { entryKind } from './objects/raw-tree.js'
 /** Reads commits from objects that the engine has. It needs no repository. */
 export const commitReader: CommitReader = {
   async describe(commitId, objects) {
-    const commit = await objects.get(commitId)
+    const commit = await objects.get(commitId, gitLimits.structureBytes)
     return commit?.type === 'commit' ? describeCommit(commit) : undefined
   },
 
