@@ -13,7 +13,7 @@ export interface PushRequest {
   readonly commands: readonly Command[]
   readonly sideBand: boolean
   readonly reports: boolean
-  /** The bytes after the commands. */
+  /** The bytes after the commands. Each iteration goes on where the one before it ended. */
   readonly pack: AsyncIterable<Buffer>
 }
 
