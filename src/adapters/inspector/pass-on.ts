@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import type { Authenticate } from '../http/index.js'
 import { callerOf, HttpError } from '../http/parts.js'
 import { inspectorLimits } from './limits.js'
@@ -23,7 +24,7 @@ export async function passOn(
     const value = request.headers.get(name)
     if (value !== null) headers.set(name, value)
   }
-  const body = request.body === null ? null : await bodyOf(request)
+  const body = request.body === null ? null : await bodyOf(request.body)
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), inspectorLimits.serverMs)
   try {
@@ -50,9 +51,17 @@ export async function passOn(
   }
 }
 
-async function bodyOf(request: Request): Promise<Uint8Array<ArrayBuffer>> {
-  const body = new Uint8Array(await request.arrayBuffer())
-  if (body.byteLength <= inspectorLimits.bodyBytes) return body
-  const limit = String(inspectorLimits.bodyBytes)
-  throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+/** The whole body. It is not read beyond its limit. */
+async function bodyOf(body: ReadableStream<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body) {
+    bytes += piece.byteLength
+    if (bytes > inspectorLimits.bodyBytes) {
+      const limit = String(inspectorLimits.bodyBytes)
+      throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+    }
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
 }
