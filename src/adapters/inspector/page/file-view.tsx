@@ -43,6 +43,12 @@ const imageTypes: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
+/** The type of an image, by the end of its name. */
+function imageTypeOf(path: string): string | undefined {
+  const end = path.slice(path.lastIndexOf('.') + 1).toLowerCase()
+  return Object.hasOwn(imageTypes, end) ? imageTypes[end] : undefined
+}
+
 type Form = 'text' | 'blame' | 'image' | 'hex'
 
 interface FileViewProps {
@@ -68,7 +74,7 @@ export function FileView({ id, path, moment }: FileViewProps): VNode {
     },
     [id, path, moment, limit.value],
   )
-  const type = imageTypes[path.slice(path.lastIndexOf('.') + 1).toLowerCase()]
+  const type = imageTypeOf(path)
   return (
     <Show loaded={loaded}>
       {({ stat, piece, target }) => {

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { call, ofSession, stream } from './api.js'
 import { CompareView } from './compare-view.js'
 import { DiffView } from './diff-view.js'
-import { eventsOf, refreshEvents } from './events.js'
+import { newestOf, refreshEvents } from './events.js'
 import { FilesView } from './files-view.js'
 import { Id } from './format.js'
 import { Status, Tags } from './graph-view.js'
@@ -103,10 +103,6 @@ function Tabs({ current }: { readonly current: string }): VNode {
       ))}
     </div>
   )
-}
-
-function newestOf(id: string): string | undefined {
-  return eventsOf(id).events.value.at(-1)?.eventId
 }
 
 /** Reads new events. If there are any, the views read their state again. */
