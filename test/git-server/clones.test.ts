@@ -211,6 +211,33 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     },
   )
 
+  test.skipIf(elsewhere).each(versions)(
+    'is fetched by a client with many commits of its own, with %s',
+    async (version) => {
+      const session = await create()
+      const clone = await world.clone(session, version)
+      for (let at = 0; at < 20; at++) await clone.git('commit', '--quiet', '--allow-empty', '-m', `own ${at}`)
+      await session.files.write({ path: '/b.txt', content: 'new\n' })
+      await clone.git('-c', version, 'fetch', '--quiet')
+      expect(await clone.log('origin/main')).toHaveLength(2)
+      await clone.git('merge', '--quiet', '--no-edit', 'origin/main')
+      await clone.git('push', '--quiet')
+      await session.files.write({ path: '/b.txt', content: 'newer\n' })
+      await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
+      expect(await clone.log()).toHaveLength(24)
+    },
+  )
+
+  test.skipIf(elsewhere)('says what it does not support', async () => {
+    const { stderr } = await runGit(world.directory, [
+      'clone',
+      '--shallow-since=2020-01-01',
+      world.urlOf(await create()),
+      'since',
+    ])
+    expect(stderr).toMatch(/remote error: .*deepen-since.* is not supported/)
+  })
+
   test.skipIf(elsewhere)('takes a push from a shallow clone', async () => {
     const session = await create()
     await world.clone(session)

@@ -56,7 +56,14 @@ export function capabilitiesV2(format: ObjectFormat): Buffer {
 }
 
 const capabilities: Readonly<Record<Service, readonly string[]>> = {
-  'git-upload-pack': ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow', 'deepen-relative'],
+  'git-upload-pack': [
+    'multi_ack_detailed',
+    'side-band-64k',
+    'ofs-delta',
+    'no-progress',
+    'shallow',
+    'deepen-relative',
+  ],
   // Deletions are refused, with a reason that the client shows.
   'git-receive-pack': ['report-status', 'delete-refs', 'side-band-64k', 'ofs-delta', 'quiet'],
 }

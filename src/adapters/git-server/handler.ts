@@ -29,7 +29,7 @@ import { readRequestV0, readRequestV2, type FetchRequest } from './fetch-request
 import { gitServerLimits } from './limits.js'
 import { readPushRequest } from './push-request.js'
 import { receive } from './receive-pack.js'
-import { bodyOf, isVersion2, routeOf, type Route } from './request.js'
+import { bodyOf, isVersion2, routeOf, ShownError, type Route } from './request.js'
 import { errorPacket, errorResponse, gitResponse, gitStream, PieceStream } from './responses.js'
 import { answerV0, answerV2, listRefs, prepareFetch } from './upload-pack.js'
 
@@ -145,14 +145,20 @@ export class GitRequests implements PathHandler {
     const format = formatOfHead(await repository.served(signal))
     const upload = this.#uploadOf(httpRequest, slot, contentBytes.out)
     const body = bodyOf(httpRequest, 'git-upload-pack', upload, gitServerLimits.fetchRequestBytes)
-    if (!isVersion2(httpRequest)) {
-      const request = await readingAll(body, () => readRequestV0(body, format))
-      return request === undefined ? result(new Uint8Array(0)) : this.#stream(call, request, answerV0)
+    try {
+      if (!isVersion2(httpRequest)) {
+        const request = await readingAll(body, () => readRequestV0(body, format))
+        return request === undefined ? result(new Uint8Array(0)) : await this.#stream(call, request, answerV0)
+      }
+      const request = await readingAll(body, () => readRequestV2(body, format))
+      if (request.command === 'none') return result(new Uint8Array(0))
+      if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
+      return await this.#stream(call, request, answerV2)
+    } catch (error) {
+      // The client shows the text of this packet, but not that of a failed request.
+      if (!(error instanceof ShownError)) throw error
+      return result(errorPacket(error.cause))
     }
-    const request = await readingAll(body, () => readRequestV2(body, format))
-    if (request.command === 'none') return result(new Uint8Array(0))
-    if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
-    return this.#stream(call, request, answerV2)
   }
 
   async #stream(
@@ -167,9 +173,7 @@ export class GitRequests implements PathHandler {
         request,
       )
     } catch (error) {
-      // The client shows the text of this packet, but not that of a failed request.
-      if (isDefect(error)) throw error
-      return result(errorPacket(error))
+      throw isDefect(error) ? error : new ShownError(error)
     }
     const stream = new PieceStream(this.#reported(pieces), (bytes) => scope.usage.sent(bytes))
     return gitStream('git-upload-pack-result', stream, () => slot.release())

@@ -103,13 +103,20 @@ export async function* answerV2(fetch: PlannedFetch, request: FetchRequest): Asy
 
 /** The answer in version 0. */
 export async function* answerV0(fetch: PlannedFetch, request: FetchRequest): AsyncGenerator<Buffer, void> {
-  const [first] = fetch.plan.common
+  const { common } = fetch.plan
+  const last = common.at(-1)
   if (request.depth > 0) {
     yield shallowLines(fetch.plan)
     yield flushPacket
   }
   if (!request.isDone && !request.asksCommon) return
-  yield packet(first === undefined ? 'NAK\n' : `ACK ${first}\n`)
+  if (request.multiAck) yield Buffer.concat(common.map((id) => packet(`ACK ${id} common\n`)))
+  if (request.multiAck && !request.isDone) {
+    if (last !== undefined) yield packet(`ACK ${last} ready\n`)
+    yield packet('NAK\n')
+    return
+  }
+  yield packet(last === undefined ? 'NAK\n' : `ACK ${last}\n`)
   if (!request.isDone) return
   if (request.sideBand) yield* banded(packOf(fetch))
   else yield* packOf(fetch)
