@@ -265,6 +265,30 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('ls-remote', 'origin', 'refs/checkpoints/*')).toBe(listed)
   })
 
+  test.skipIf(elsewhere)(
+    'has checkpoints of earlier files, without those that git does not allow',
+    async () => {
+      const session = await create()
+      await session.checkpoint({ checkpointLabel: 'first' })
+      await session.files.write({ path: '/.git/config', content: '', createParents: true })
+      await session.checkpoint({ checkpointLabel: 'unsafe' })
+      await session.fs.promises.rm('/.git', { recursive: true })
+      await session.files.delete({ path: '/src/b.txt' })
+      await session.files.write({ path: '/c.txt', content: 'three\n' })
+      await session.checkpoint({ checkpointLabel: 'last' })
+      await session.files.write({ path: '/a.txt', content: 'later\n' })
+      const clone = await world.clone(session)
+      await clone.git('fetch', '--quiet', 'origin', 'refs/checkpoints/*:refs/checkpoints/*')
+      const filesOf = (label: string): Promise<string> =>
+        clone.git('ls-tree', '-r', '--name-only', `refs/checkpoints/${label}`)
+      expect(await clone.git('for-each-ref', '--format=%(refname:lstrip=2)', 'refs/checkpoints')).toBe(
+        'first\nlast',
+      )
+      expect([await filesOf('first'), await filesOf('last')]).toEqual(['a.txt\nsrc/b.txt', 'a.txt\nc.txt'])
+      expect(await clone.git('show', 'refs/checkpoints/last:a.txt')).toBe('one')
+    },
+  )
+
   test.skipIf(elsewhere)('has a checkpoint by its id if clients could not keep its label', async () => {
     const session = await create()
     const first = await session.checkpoint({ checkpointLabel: 'é'.repeat(126) })

@@ -54,6 +54,11 @@ interface Seen {
   readonly served: Served | undefined
 }
 
+/** What the commits of checkpoints build on. */
+interface CheckpointStart extends Pick<Served, 'base' | 'tree'> {
+  readonly baseTree: string | null
+}
+
 /** A push whose objects are stored. */
 interface ReadPush extends Seen {
   readonly after: Dir
@@ -120,13 +125,17 @@ export class Repositories {
       } = await this.#seen(core, id, within)
       using _ = pin
       const all = await whenLoaded(() => allCheckpoints(core, live))
+      const start = await this.#startOf(core, live, served)
       const commits: CheckpointCommit[] = []
       for (const checkpoint of all.slice(-limits.servedCheckpoints)) {
-        const commitId = await this.#checkpoint(core, live, checkpoint, {
-          base: served?.base ?? '',
-          signal: within,
-        })
-        commits.push({ checkpointId: checkpoint.id, label: checkpoint.label, commitId })
+        const { id: checkpointId, label } = checkpoint
+        try {
+          const commitId = await this.#checkpoint(core, live, checkpoint, { ...start, signal: within })
+          commits.push({ checkpointId, label, commitId })
+        } catch (error) {
+          // It has a name that git does not allow. The others are listed nevertheless.
+          if (!(error instanceof EngineError) || error.reason !== 'GIT_UNSAFE_PATH') throw error
+        }
       }
       return commits
     })
@@ -332,11 +341,20 @@ export class Repositories {
     throw new EngineError('GIT_CORRUPT', `the commit ${commitId}, which the session serves, is missing`)
   }
 
+  /** The state that those of checkpoints are compared with. Only an imported one has entries that a session lacks. */
+  async #startOf(core: Core, live: LiveSession, served: Served | undefined): Promise<CheckpointStart> {
+    const base = served?.base ?? ''
+    const imported = live.record.baseline.revision?.git
+    if (served === undefined || imported !== undefined)
+      return { base, tree: baseOf(core, live), baseTree: imported?.treeId ?? null }
+    return { base, tree: served.tree, baseTree: await this.#treeOf(core, served.commitId) }
+  }
+
   async #checkpoint(
     core: Core,
     live: LiveSession,
     { id, seq, label, createdAt }: CheckpointRecord,
-    { base, signal }: { readonly base: string; readonly signal: AbortSignal },
+    { base, tree, baseTree, signal }: CheckpointStart & { readonly signal: AbortSignal },
   ): Promise<string> {
     const key = keys.servedCommit(live.id, id)
     const json = await core.store.get(key)
@@ -345,8 +363,8 @@ export class Repositories {
     using _ = core.pins.pin({ writesSince: 'now', roots: [root] })
     const commitId = await this.#commit(core, {
       parents: base === '' ? [] : [base],
-      baseTree: live.record.baseline.revision?.git?.treeId ?? null,
-      changes: changesOf(core, baseOf(core, live), root),
+      baseTree,
+      changes: changesOf(core, tree, root),
       message: `Checkpoint ${label === '' ? id : label}`,
       atMs: createdAt,
       signal,
