@@ -176,6 +176,16 @@ test('a reading operation of an engine needs none of the withheld capabilities',
     )
 })
 
+test('a server that refuses the token of the inspector is no reason to ask for that of the page', async () => {
+  const handle = inspector({ baseUrl: server.url, token: 'another' }, { authenticate })
+  for (const path of ['/inspector.json', '/v1/sessions'])
+    expect(await call(handle, path)).toMatchObject({
+      status: 403,
+      reason: 'PERMISSION_DENIED',
+      text: expect.stringContaining('does not accept the token'),
+    })
+})
+
 test('a server that does not answer is an error of the inspector', async () => {
   const handle = inspector({ baseUrl: 'http://127.0.0.1:1', token: 'a' }, { authenticate })
   expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 503, reason: 'UNAVAILABLE' })
