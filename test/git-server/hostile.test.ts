@@ -347,6 +347,12 @@ describe('a push', () => {
     ['of no ids', () => `${line('a b refs/heads/main')}0000`, 400, /wrong form/],
     ['of a ref with a space', () => `${line(`${head} ${other} refs/heads/a b`)}0000`, 400, /wrong form/],
     [
+      'of a ref with a long name',
+      () => `${line(`${head} ${other} refs/heads/${'a'.repeat(5000)}`)}0000`,
+      400,
+      /wrong form/,
+    ],
+    [
       'of longer ids',
       () => `${line(`${'0'.repeat(64)} ${'1'.repeat(64)} refs/heads/main`)}0000`,
       400,

@@ -1,7 +1,7 @@
 import { openRepository, type SessionRepository } from '../../engine/contract.js'
 import { EngineError, TimeSlice } from '../../engine/ports.js'
 import type { Engine, EngineScope } from '../../engine/index.js'
-import { createEntryCache, gitLimits } from '../git/parts.js'
+import { EntryCaches, gitLimits } from '../git/parts.js'
 import {
   callerOfBasic,
   checkSingle,
@@ -37,6 +37,7 @@ import { answerV0, answerV2, listRefs, prepareFetch } from './upload-pack.js'
 interface Call {
   readonly httpRequest: HttpRequest
   readonly scope: EngineScope
+  readonly tenant: string
   readonly repository: SessionRepository
   readonly slot: Slot
 }
@@ -48,7 +49,7 @@ export class GitRequests implements PathHandler {
   readonly #push: boolean
   readonly #scopes: Scopes
   readonly #shared: Shared
-  readonly #cache = createEntryCache()
+  readonly #caches = new EntryCaches()
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
 
@@ -108,7 +109,7 @@ export class GitRequests implements PathHandler {
     const slot = new Slot(this.#shared, tenant)
     try {
       const repository = await openRepository(scope, route.sessionId)
-      const httpResponse = await this.#answer({ httpRequest, scope, repository, slot }, route)
+      const httpResponse = await this.#answer({ httpRequest, scope, tenant, repository, slot }, route)
       if (httpResponse.body instanceof Uint8Array) {
         scope.usage.sent(httpResponse.length)
         slot.release()
@@ -162,14 +163,17 @@ export class GitRequests implements PathHandler {
   }
 
   async #stream(
-    { httpRequest, repository, scope, slot }: Call,
+    { httpRequest, repository, scope, tenant, slot }: Call,
     request: FetchRequest,
     answer: typeof answerV2,
   ): Promise<HttpResponse> {
     let pieces: AsyncGenerator<Buffer, void>
     try {
       pieces = answer(
-        await prepareFetch(repository, request, { signal: httpRequest.signal(), cache: this.#cache }),
+        await prepareFetch(repository, request, {
+          signal: httpRequest.signal(),
+          cache: this.#caches.of(tenant),
+        }),
         request,
       )
     } catch (error) {
