@@ -205,6 +205,22 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await Promise.all([session.delete(), extra.delete()])
   })
 
+  test('says that the session that it shows was deleted, and shows its newest status', async () => {
+    const session = await main.fork({ newTags: { name: 'first' } })
+    await open(`/session/${session.id}`)
+    await row('empty').waitFor()
+    const attempt = await session.fork()
+    await session.files.write({ path: '/empty', content: 'ours' })
+    await attempt.files.write({ path: '/empty', content: 'theirs' })
+    await session.merge(attempt)
+    await page.locator('header .badge.warn').waitFor()
+    await attempt.delete()
+    await session.delete()
+    await page.getByRole('alert').filter({ hasText: 'SESSION_NOT_FOUND' }).first().waitFor()
+    expect(problems.every((problem) => problem.includes('404'))).toBe(true)
+    problems.length = 0
+  })
+
   test('leaves keys to lists of choices, and searches in every view', async () => {
     await open(`/session/${fork.id}?tab=changes`)
     await page.getByRole('combobox').first().focus()
@@ -221,6 +237,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
   test('opens with a token that is malformed', async () => {
     await page.goto(served.url.replace(/#.*/, '#token=%&/'))
     await sees('needs the token')
+    expect(await page.getByLabel('Token').count()).toBe(1)
     problems.length = 0
   })
 
@@ -229,6 +246,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await sees('2 sessions')
     await page.evaluate(`location.hash = 'token=wrong&/'`)
     await sees('needs the token')
+    expect(await row('task=42').count()).toBe(0)
     problems.length = 0
     await open()
     await sees('2 sessions')
