@@ -188,6 +188,19 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await row('/src/parse.ts').count()).toBe(0)
   })
 
+  test('shows ends of lines where only they differ', async () => {
+    const session = await engine.sessions.create({ files: { '/a.txt': 'one\r\ntwo\r\n' } })
+    await session.checkpoint({ checkpointLabel: 'crlf' })
+    await session.files.write({ path: '/a.txt', content: 'one\ntwo\r\n' })
+    await open(`/session/${session.id}?tab=changes&from=before`)
+    const line = (side: string) => page.locator(`.line.${side} bdi`)
+    await line('removed').waitFor()
+    expect(await line('removed').allTextContents()).toEqual(['one\\u000d'])
+    expect(await line('added').allTextContents()).toEqual(['one'])
+    expect(await line('same').allTextContents()).toEqual(['two'])
+    await session.delete()
+  })
+
   test('keeps the chosen file and session when others are added above them', async () => {
     const session = await main.fork({ newTags: { name: 'chosen' } })
     await open(`/session/${session.id}`)

@@ -236,9 +236,9 @@ function BlameCell({ range }: { readonly range: BlameRange | undefined }): VNode
   )
 }
 
-/** A line of a file: tabs stay, other controls become visible. */
-export function visible(line: string): string {
-  const text = line.endsWith('\r') ? line.slice(0, -1) : line
+/** A line of a file: tabs stay, other controls become visible. That of a line end of CRLF only does if it matters. */
+export function visible(line: string, showsEnd = false): string {
+  const text = line.endsWith('\r') && !showsEnd ? line.slice(0, -1) : line
   return text.split('\t').map(shown).join('\t')
 }
 
