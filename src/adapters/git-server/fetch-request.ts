@@ -1,6 +1,7 @@
+import { invalid, type EngineError } from '../../engine/ports.js'
 import { isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
-import { malformed, ShownError } from './request.js'
+import { malformed } from './request.js'
 
 /** The wishes of a client, in both versions of the protocol. */
 export interface FetchRequest {
@@ -183,9 +184,9 @@ function depthOf(text: string): number {
 }
 
 /** Clients send arguments that this server does not know, such as for `--shallow-since`. */
-function unknownArgument(text: string): ShownError {
+function unknownArgument(text: string): EngineError {
   const [name = ''] = text.split(' ')
-  return new ShownError(malformed(`${shown(name)} is not supported by this server`))
+  return invalid('body', `${shown(name)} is not supported by this server`)
 }
 
 function shown(text: string): string {

@@ -29,7 +29,7 @@ import { readRequestV0, readRequestV2, type FetchRequest } from './fetch-request
 import { gitServerLimits } from './limits.js'
 import { readPushRequest } from './push-request.js'
 import { receive } from './receive-pack.js'
-import { bodyOf, isVersion2, routeOf, ShownError, type Route } from './request.js'
+import { bodyOf, isVersion2, routeOf, type Route } from './request.js'
 import { errorPacket, errorResponse, gitResponse, gitStream, PieceStream } from './responses.js'
 import { answerV0, answerV2, listRefs, prepareFetch } from './upload-pack.js'
 
@@ -157,8 +157,8 @@ export class GitRequests implements PathHandler {
       return await this.#stream(call, request, answerV2)
     } catch (error) {
       // The client shows the text of this packet, but not that of a failed request.
-      if (!(error instanceof ShownError)) throw error
-      return result(errorPacket(error.cause))
+      if (!(error instanceof EngineError) || isDefect(error)) throw error
+      return result(errorPacket(error))
     }
   }
 
@@ -167,18 +167,9 @@ export class GitRequests implements PathHandler {
     request: FetchRequest,
     answer: typeof answerV2,
   ): Promise<HttpResponse> {
-    let pieces: AsyncGenerator<Buffer, void>
-    try {
-      pieces = answer(
-        await prepareFetch(repository, request, {
-          signal: httpRequest.signal(),
-          cache: this.#caches.of(tenant),
-        }),
-        request,
-      )
-    } catch (error) {
-      throw isDefect(error) ? error : new ShownError(error)
-    }
+    const signal = httpRequest.signal()
+    const cache = this.#caches.of(tenant)
+    const pieces = answer(await prepareFetch(repository, request, { signal, cache }), request)
     const stream = new PieceStream(this.#reported(pieces), (bytes) => scope.usage.sent(bytes))
     return gitStream('git-upload-pack-result', stream, () => slot.release())
   }

@@ -123,13 +123,6 @@ function bodyTooLarge(limit: number): HttpError {
   return new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit: String(limit) })
 }
 
-/** An error of a fetch that the user of the client must see. `cause` is the error. */
-export class ShownError extends Error {
-  constructor(cause: unknown) {
-    super('the request is refused', { cause })
-  }
-}
-
 /** The error for a request that does not follow the protocol. */
 export function malformed(what = 'the body is not made of packets of the git protocol'): HttpError {
   return new HttpError('INVALID_ARGUMENT', `body: ${what}`, { field: 'body' })
