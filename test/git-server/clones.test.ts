@@ -129,6 +129,22 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('fsck', '--strict')).toBe('')
   })
 
+  test('is fetched whole after changes and their undo, which clients have not seen', async () => {
+    const session = await create()
+    const clone = await world.clone(session)
+    for (const step of [
+      () => session.files.write({ path: '/kept.txt', content: 'kept\n' }),
+      () => session.files.write({ path: '/src/undone.txt', content: 'undone\n' }),
+      () => session.undo(),
+    ]) {
+      await step()
+      await world.serve(session)
+    }
+    await clone.git('pull', '--quiet', '--ff-only')
+    expect(await clone.git('show', 'HEAD:kept.txt')).toBe('kept')
+    expect(await clone.git('fsck', '--strict')).toBe('')
+  })
+
   test.skipIf(elsewhere)('keeps attributes that git does not have', async () => {
     const session = await create()
     await session.files.setAttributes({ path: '/a.txt', mode: 0o640 })

@@ -460,6 +460,26 @@ describe('a push', () => {
       /no such blob.*GIT_CORRUPT/,
     ],
     [
+      'of earlier commits without their file, in an order that hides it',
+      () => {
+        const lone = ['100644', 'a', '5'.repeat(40)] as const
+        const [some, more] = [treeBody([lone]), treeBody([lone, ['100644', 'b', idOf('blob', blob)]])]
+        const first = commitOn(head, idOf('tree', some))
+        const second = commitOn(idOf('commit', first), idOf('tree', more))
+        const third = commitOn(idOf('commit', second), idOf('tree', some))
+        const parents = `${idOf('commit', third)}\nparent ${idOf('commit', second)}`
+        const last = commitOn(parents)
+        const entries = [
+          ...[first, second, third, last].map((commit) => plainEntry('commit', commit)),
+          ...[some, more, tree].map((one) => plainEntry('tree', one)),
+          plainEntry('blob', blob),
+        ]
+        return pushOf(idOf('commit', last), rawPack(entries))
+      },
+      200,
+      /no such blob.*GIT_CORRUPT/,
+    ],
+    [
       'of a commit whose file is a tree',
       () => {
         const wrong = treeBody([['100644', 'a', idOf('tree', tree)]])

@@ -12,7 +12,7 @@ import {
   type EntryCache,
 } from '../git/parts.js'
 import { checkpointPrefix, checkpointRefs, formatOfHead, servedRef } from './advertisement.js'
-import { CommitGraph, planFetch, type FetchPlan } from './fetch-plan.js'
+import { CommitGraph, parentsFirst, planFetch, type FetchPlan, type GraphCommit } from './fetch-plan.js'
 import type { FetchRequest, RefsRequest } from './fetch-request.js'
 import { textOf } from './responses.js'
 
@@ -148,7 +148,10 @@ async function objectsOf({
   const oids = new Set<string>(send)
   const from = { objects, slice, format: formatOfHead(head) }
   const [anyKnown] = plan.known
-  for (const id of plan.send) {
+  const commits = new Map<string, GraphCommit>()
+  for (const id of plan.send) commits.set(id, await graph.get(id))
+  // A tree that was sent is complete only if the tree before it is.
+  for (const id of await parentsFirst(commits, slice)) {
     const { treeId, parents } = await graph.get(id)
     const before = parents.find((parent) => send.has(parent) || plan.known.has(parent)) ?? anyKnown
     const beforeTree = before === undefined ? undefined : (await graph.get(before)).treeId
