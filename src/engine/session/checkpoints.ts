@@ -243,7 +243,7 @@ function removeCheckpoint(core: Core, live: LiveSession, checkpoint: CheckpointR
     type: eventTypes.deleteCheckpoint,
     details: { checkpointId: id, label },
     redo: [],
-    del: [keys.checkpoint(live.id, id)],
+    del: [keys.checkpoint(live.id, id), keys.servedCommit(live.id, id)],
   })
 }
 
