@@ -85,7 +85,10 @@ export class Sharing implements StoreSharing {
   async freshen(core: Core, live: LiveSession): Promise<void> {
     const { shared } = live
     if (shared === undefined) return
-    while (live.discarded === undefined && !this.isFresh(core, live)) {
+    // The bound is that of the call. A state read since then is new enough, however long the read took.
+    const since = core.environment.monotonicMs() - this.#freshnessMs
+    while (live.discarded === undefined && (shared.catchingUp !== undefined || shared.readAt < since)) {
+      shared.isUsed = true
       if (shared.catchingUp === undefined) await this.#look(core)
       await shared.catchingUp
     }

@@ -1,0 +1,68 @@
+/** What two engines on one schema do at the same moment, in an order that the test decides. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { afterEach, describe, expect, test } from 'vitest'
+import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
+
+describe.skipIf(!hasPostgres)('engines on one schema', () => {
+  const open: Engine[] = []
+  afterEach(async () => {
+    for (const engine of open.splice(0)) await engine.close()
+  })
+
+  async function storageOn(
+    schema: string,
+    options: Partial<PostgresStorageOptions> = {},
+  ): Promise<SteppedStorage> {
+    const { connectionString } = await sharedPostgres()
+    const place = options.client === undefined ? { connectionString } : {}
+    return new SteppedStorage(
+      postgresStorage({ ...place, schema, shared: true, freshnessMillis: 1, ...options }),
+    )
+  }
+
+  async function engineOn(storage: SteppedStorage, options: EngineOptions = {}): Promise<Engine> {
+    const engine = await openEngine({ ...options, storage })
+    open.push(engine)
+    return engine
+  }
+
+  /** The same session in two engines. The steps of the first one can be held. */
+  async function both(
+    files: Record<string, string>,
+    options: readonly [EngineOptions, EngineOptions] = [{}, {}],
+    ttlSeconds?: number,
+  ): Promise<{ a: Session; b: Session; engines: [Engine, Engine]; steps: SteppedStorage; schema: string }> {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const engines: [Engine, Engine] = [
+      await engineOn(steps, options[0]),
+      await engineOn(await storageOn(schema), options[1]),
+    ]
+    const a = await engines[0].sessions.create({ files, ...(ttlSeconds !== undefined && { ttlSeconds }) })
+    return { a, b: await engines[1].sessions.open(a.id), engines, steps, schema }
+  }
+
+  const write = (session: Session, path: string, content: string): Promise<void> =>
+    session.fs.promises.writeFile(path, content)
+  const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+
+  test('calls end although each look at the store takes longer than the bound', async () => {
+    const server = await sharedPostgres()
+    const client = (): pg.Client => {
+      const slow = server.client()
+      const query = slow.query.bind(slow) as (config: pg.QueryConfig) => Promise<pg.QueryResult>
+      slow.query = ((config: pg.QueryConfig) => sleep(10).then(() => query(config))) as typeof slow.query
+      return slow
+    }
+    const engine = await engineOn(await storageOn(freshSchema(), { client }))
+    const session = await engine.sessions.create({ files: { '/a': 'one' } })
+    await sleep(10)
+    expect(await read(session, '/a')).toBe('one')
+    await write(session, '/a', 'two')
+  })
+})
+
