@@ -64,5 +64,22 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await read(session, '/a')).toBe('one')
     await write(session, '/a', 'two')
   })
+
+  test('a change that was overtaken by a restore runs again', async () => {
+    const { a, b, steps } = await both({ '/a': 'one' })
+    await b.checkpoint({ checkpointLabel: 'first' })
+    await write(b, '/b', 'two')
+    await expect.poll(() => read(a, '/b').catch(() => '')).toBe('two')
+    for (const restore of [() => b.restore({ checkpointLabel: 'first' }), () => b.undo(), () => b.redo()]) {
+      const held = steps.hold('commit', ({ events }) => events !== undefined)
+      const written = write(a, '/a', 'three')
+      await held.reached
+      await restore()
+      held.release()
+      await written
+    }
+    expect(await a.events.verify({})).toEqual(await b.events.verify({}))
+    await expect.poll(() => read(b, '/a')).toBe('three')
+  })
 })
 

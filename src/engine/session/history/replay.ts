@@ -202,13 +202,24 @@ interface History {
  * applies the events forward.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.pins.whileReading(readState(core, sessionId, seq))
+  return core.pins.whileReading(readState(core, sessionId, seq, storedEvents))
 }
 
-async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
+/** Like {@link stateAt}, for a state whose events are known to be stored. It waits for no change of the session. */
+export function storedStateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+  return core.pins.whileReading(readState(core, sessionId, seq, () => Promise.resolve()))
+}
+
+async function readState(
+  core: Core,
+  sessionId: string,
+  seq: number,
+  whenStored: typeof storedEvents,
+): Promise<State> {
   const histories: History[] = []
   let start: Dir | undefined
   for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
+    await whenStored(core, at[0])
     const history = await readHistory(core, at[0], at[1])
     histories.push(history)
     const { snapshot, record } = history
@@ -262,7 +273,6 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
  * target. Each event is read at most once.
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
-  await storedEvents(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined)
     throw new UnreachableState(
