@@ -233,16 +233,13 @@ export class PostgresStore implements Store {
 
   async #alone(): Promise<() => Promise<void>> {
     this.#assertOpen()
-    await this.#onLease((lease, client) => lease.beAlone(client))
-    return () => this.#onLease((lease, client) => lease.endAlone(client))
-  }
-
-  async #onLease(change: (lease: Lease, client: PostgresClient) => Promise<void>): Promise<void> {
     try {
-      await this.#connections.write((client) => change(this.#lease, client))
+      await this.#connections.write((client) => this.#lease.beAlone(client))
     } catch (error) {
       throw this.#asReadError(error)
     }
+    // After a failure, the lease tries it again when it is renewed.
+    return () => this.#connections.write((client) => this.#lease.endAlone(client)).catch(ignore)
   }
 
   async #heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
