@@ -1,8 +1,11 @@
 /** What two engines on one schema do at the same moment, in an order that the test decides. */
+import { performance } from 'node:perf_hooks'
+import { randomFillSync } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import type { Environment } from '../../src/engine/base/environment.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
@@ -63,6 +66,24 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await sleep(10)
     expect(await read(session, '/a')).toBe('one')
     await write(session, '/a', 'two')
+  })
+
+  test('edits of one large file are all applied, even if its size and its time stay the same', async () => {
+    const [ahead, exact] = [clocks(60_000), clocks(0)]
+    const lines = `${'x\n'.repeat(2 ** 19)}aaa\nbbb\n`
+    const { a, b, steps } = await both({ '/a': lines }, [
+      { environment: ahead.environment },
+      { environment: exact.environment },
+    ])
+    await a.files.append({ path: '/a', content: 'ccc\n' })
+    await expect.poll(async () => (await read(b, '/a')).endsWith('ccc\n')).toBe(true)
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const edited = a.text.edit({ path: '/a', oldText: 'aaa', newText: 'AAA' })
+    await held.reached
+    await b.text.edit({ path: '/a', oldText: 'bbb', newText: 'BBB' })
+    held.release()
+    await edited
+    expect((await read(a, '/a')).slice(-12)).toBe('AAA\nBBB\nccc\n')
   })
 
   test('a change that was overtaken by a restore runs again', async () => {
@@ -135,3 +156,15 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   })
 })
 
+/** Clocks that are ahead by some time, and can be moved on. */
+function clocks(aheadMs: number): { environment: Environment; shift: (ms: number) => void } {
+  let shifted = 0
+  return {
+    environment: {
+      wallClockMs: () => Date.now() + aheadMs + shifted,
+      monotonicMs: () => performance.now() + shifted,
+      randomFill: (bytes) => void randomFillSync(bytes),
+    },
+    shift: (ms) => (shifted += ms),
+  }
+}
