@@ -154,6 +154,23 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await client.end()
     expect(await read(await (await opening).sessions.open(a.id), '/a')).toBe('one')
   })
+
+  test('engines agree about locks, cache entries and sessions although their clocks differ by hours', async () => {
+    const options = [-2, 2].map((hours) => ({ environment: clocks(hours * 3_600_000).environment }))
+    const { a, b } = await both({ '/a': 'one' }, [options[0] ?? {}, options[1] ?? {}], 60)
+    const { lockId } = await a.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+    await a.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
+    await expect.poll(async () => (await b.cache.get({ key: 'k' })).found).toBe(true)
+    await expect(b.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })).rejects.toMatchObject({
+      reason: 'LOCK_HELD',
+    })
+    await b.fileLocks.unlock({ path: '/a', lockId })
+    for (const session of [a, b, a, b]) await write(session, '/a', session === a ? 'a' : 'b')
+    const { events } = await b.events.list({})
+    const times = events.map(({ timestamp }) => Date.parse(timestamp))
+    expect(times).toEqual(times.toSorted((x, y) => x - y))
+    expect(Math.abs((times.at(-1) ?? 0) - Date.now())).toBeLessThan(600_000)
+  })
 })
 
 /** Clocks that are ahead by some time, and can be moved on. */

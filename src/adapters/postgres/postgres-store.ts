@@ -69,6 +69,7 @@ export class PostgresStore implements Store {
       this.shared = {
         engineId: lease.claim.owner,
         liveEngines: () => this.#liveEngines(),
+        now: () => this.#now(),
         heads: (ids) => this.#heads(ids),
         alone: () => this.#alone(),
       }
@@ -229,6 +230,11 @@ export class PostgresStore implements Store {
       [],
     )
     return new Set(rows.map(([owner]) => String(owner)))
+  }
+
+  async #now(): Promise<number> {
+    const [row] = await this.#read('SELECT round(extract(epoch FROM clock_timestamp()) * 1000)', [])
+    return Number(row?.[0])
   }
 
   async #alone(): Promise<() => Promise<void>> {
