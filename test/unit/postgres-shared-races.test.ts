@@ -155,6 +155,22 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await read(await (await opening).sessions.open(a.id), '/a')).toBe('one')
   })
 
+  test('a list of checkpoints that was read before a change of another engine is not kept', async () => {
+    const { b, engines, schema } = await both({ '/a': 'one' })
+    const steps = await storageOn(schema)
+    const session = await (await engineOn(steps)).sessions.open(b.id)
+    await engines[0].close()
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('k'), 'after')
+    const listing = session.listCheckpoints()
+    await held.reached
+    await b.checkpoint({ checkpointLabel: 'first' })
+    // A stored write builds on the newest state, so the list that was read is older than the session in memory.
+    await write(session, '/b', '')
+    held.release()
+    await listing
+    expect((await session.listCheckpoints()).checkpoints.length).toBe(1)
+  })
+
   test('engines agree about locks, cache entries and sessions although their clocks differ by hours', async () => {
     const options = [-2, 2].map((hours) => ({ environment: clocks(hours * 3_600_000).environment }))
     const { a, b } = await both({ '/a': 'one' }, [options[0] ?? {}, options[1] ?? {}], 60)
