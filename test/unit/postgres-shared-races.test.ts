@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { repositoryOf } from '../../src/engine/facade/session.js'
 import type { Environment } from '../../src/engine/base/environment.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
@@ -187,7 +188,50 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(times).toEqual(times.toSorted((x, y) => x - y))
     expect(Math.abs((times.at(-1) ?? 0) - Date.now())).toBeLessThan(600_000)
   })
+
+  test('commits of both engines at the same moment build on each other', async () => {
+    const { a, b, schema } = await both({ '/start': 'start' })
+    const made = await Promise.all(
+      [a, b].map(async (session, i) => {
+        await write(session, `/${i}`, String(i))
+        return (await session.commit({ message: String(i) })).commitId
+      }),
+    )
+    const last = await a.commit({ message: 'last', allowEmpty: true })
+    const ancestors = await ancestorsOf(schema, last.commitId)
+    expect(ancestors).toEqual(expect.arrayContaining(made))
+  })
+
+  test('the commits that two engines serve to git clients build on each other', async () => {
+    const { a, b, schema } = await both({ '/start': 'start' })
+    const heads: (string | null)[] = []
+    for (const [i, session] of [a, b, a, b].entries()) {
+      await write(session, `/${i}`, String(i))
+      heads.push((await repositoryOf(session).head()).commitId)
+    }
+    expect(await ancestorsOf(schema, heads.at(-1) ?? '')).toEqual(expect.arrayContaining(heads))
+  })
 })
+
+/** A commit and its ancestors by first parents, read from the schema. */
+async function ancestorsOf(schema: string, commitId: string): Promise<string[]> {
+  const server = await sharedPostgres()
+  const found: string[] = []
+  for (let id: string | undefined = commitId; id !== undefined;) {
+    found.push(id)
+    const records = await server.sql(
+      `SELECT convert_from(value, 'UTF8') AS json FROM ${schema}.records
+        WHERE convert_from(key, 'UTF8') LIKE 'g%' AND convert_from(key, 'UTF8') LIKE $1`,
+      [`%${id}`],
+    )
+    const [hash] = /[0-9a-f]{64}/.exec(String(records[0]?.['json'])) ?? []
+    const [blob] = await server.sql(`SELECT bytes FROM ${schema}.blobs WHERE hash = decode($1, 'hex')`, [
+      hash,
+    ])
+    id = /^parent ([0-9a-f]{40})$/m.exec(String(blob?.['bytes']))?.[1]
+  }
+  return found
+}
 
 /** Clocks that are ahead by some time, and can be moved on. */
 function clocks(aheadMs: number): { environment: Environment; shift: (ms: number) => void } {

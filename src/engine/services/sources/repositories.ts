@@ -15,6 +15,7 @@ import type { Core } from '../../session/core.js'
 import { restoredEffects } from '../../session/edits/restored.js'
 import { namedRoot, openSession } from '../../session/history/replay.js'
 import { commitRecords, record } from '../../session/mutation-queue.js'
+import { finalState } from '../../session/sharing/when-stored.js'
 import { checkNoConflicts, settled } from '../../session/status.js'
 import { onCurrent } from '../../session/table/current.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -35,6 +36,9 @@ import type {
 
 /** The author of commits that no principal has made. */
 const author = { name: 'forkspace', email: 'forkspace@localhost' }
+
+/** Another engine changed the session while a commit was made for it. */
+class Overtaken extends Error {}
 
 /** A state, and the commit that has it. */
 interface Served extends Omit<ServedCommit, 'root'> {
@@ -71,8 +75,11 @@ export class Repositories {
   readonly #reader: () => Promise<CommitReader>
   readonly #gitObjects: MemoryGitObjects | undefined
   readonly #deadlineMs: number
-  /** The last served commit of each session in memory. Without a durable store, only this holds its tree. */
-  readonly #served = new WeakMap<LiveSession, Served>()
+  /**
+   * The last served commit of each session in memory, by its epoch, which each change of another engine replaces. Without
+   * a durable store, only this holds its tree.
+   */
+  readonly #served = new WeakMap<object, Served>()
   /** One served commit of a session at a time, because each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
 
@@ -95,9 +102,9 @@ export class Repositories {
   /** The commit of the newest state. It is created if the files have changed since the last one. */
   head(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<RepositoryHead> {
     return this.#inTurn(id, signal, async (within) => {
-      const state = await this.#newest(core, id)
-      using _ = core.pins.pin({ roots: [state.root] })
-      return headOf(await this.#serve(core, state, within))
+      const { served, pin } = await this.#seen(core, id, within)
+      using _ = pin
+      return headOf(served)
     })
   }
 
@@ -110,10 +117,9 @@ export class Repositories {
   /** The commits of the newest checkpoints, in order of creation. Each builds on the imported commit alone. */
   checkpoints(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<CheckpointCommit[]> {
     return this.#inTurn(id, signal, async (within) => {
-      const state = await this.#newest(core, id)
-      using _ = core.pins.pin({ roots: [state.root] })
+      const { state, served, pin } = await this.#seen(core, id, within)
+      using _ = pin
       const { live } = state
-      const served = await this.#serve(core, state, within)
       const all = await whenLoaded(() => allCheckpoints(core, live))
       const commits: CheckpointCommit[] = []
       for (const checkpoint of all.slice(-limits.servedCheckpoints)) {
@@ -154,15 +160,18 @@ export class Repositories {
     })
   }
 
-  /** The newest state with its commit, pinned for a push. */
+  /** The newest state with its commit, pinned. Begins again if another engine changes the session meanwhile. */
   async #seen(core: Core, id: string, signal: AbortSignal): Promise<Seen & { readonly pin: Disposable }> {
-    const state = await this.#newest(core, id)
-    const pin = core.pins.pin({ roots: [state.root] })
-    try {
-      return { state, served: await this.#serve(core, state, signal), pin }
-    } catch (error) {
-      pin[Symbol.dispose]()
-      throw error
+    for (let run = 1; ; run++) {
+      const state = await this.#newest(core, id)
+      const pin = core.pins.pin({ roots: [state.root] })
+      try {
+        return { state, served: await this.#serve(core, state, signal), pin }
+      } catch (error) {
+        pin[Symbol.dispose]()
+        if (!(error instanceof Overtaken)) throw error
+        if (run === limits.sharedChangeRuns) throw moved(null, null)
+      }
     }
   }
 
@@ -199,7 +208,7 @@ export class Repositories {
         session: settled(live),
       })
       live.branchTips?.set('', tip)
-      this.#served.set(live, { commitId, seq, base, tree: after })
+      this.#served.set(live.epoch, { commitId, seq, base, tree: after })
       return committed
     })
   }
@@ -225,7 +234,8 @@ export class Repositories {
   async #newest(core: Core, sessionId: string): Promise<State> {
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
-    const state = { live, seq: live.seq, root: live.tree.freeze() }
+    const { seq, root } = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
+    const state = { live, seq, root }
     using _ = core.pins.pin({ roots: [state.root] })
     await live.acknowledged
     return state
@@ -234,6 +244,7 @@ export class Repositories {
   /** The commit of a state, which is stored. Undefined if there are no files and no commits. */
   async #serve(core: Core, state: State, signal: AbortSignal): Promise<Served | undefined> {
     const { live, seq, root } = state
+    const { epoch } = live
     const last = await this.#last(core, live)
     if (last?.seq === seq) return last
     const own = newestTip(await branchTipsOf(core, live), last?.seq)
@@ -253,12 +264,14 @@ export class Repositories {
     })
     const served = { commitId, seq, base, tree: root }
     if (commitId === last?.commitId) {
-      this.#served.set(live, served)
+      this.#served.set(epoch, served)
       return served
     }
     const kept: ServedCommit = { commitId, seq, base, root: await core.roots.save(root) }
     await onCurrent(core, live.id, (current) => {
-      this.#served.set(current, served)
+      // It may also have been read from the store again, which is rare.
+      if (current.epoch !== epoch) throw new Overtaken('the session changed while its commit was made')
+      this.#served.set(epoch, served)
       return commitRecords(core, current, { put: [[keys.servedCommit(live.id), kept]] })
     })
     return served
@@ -266,14 +279,15 @@ export class Repositories {
 
   /** The commit that was served last. */
   async #last(core: Core, live: LiveSession): Promise<Served | undefined> {
-    const known = this.#served.get(live)
+    const { epoch } = live
+    const known = this.#served.get(epoch)
     if (known !== undefined) return known
     const json = await core.store.get(keys.servedCommit(live.id))
     if (json === undefined) return undefined
     const { root, ...kept } = servedCommitKind.parse(json)
     if (root === undefined) return undefined
     const served = { ...kept, tree: core.roots.load(root) }
-    this.#served.set(live, served)
+    this.#served.set(epoch, served)
     return served
   }
 
@@ -377,6 +391,10 @@ export class Repositories {
     const writer = new ContentWriter(core)
     return { objects: new GitObjectStore(core, writer, this.#gitObjects), writer }
   }
+}
+
+function newestOf(live: LiveSession): Pick<State, 'seq' | 'root'> {
+  return { seq: live.seq, root: live.tree.freeze() }
 }
 
 function headOf(served: Served | undefined): RepositoryHead {
