@@ -156,6 +156,28 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await read(await (await opening).sessions.open(a.id), '/a')).toBe('one')
   })
 
+  test('a job that an engine starts as soon as it is open is not given up by another one', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('i'))
+    const opening = engineOn(steps)
+    await held.reached
+    const engine = await engineOn(await storageOn(schema))
+    const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    let end = (): void => undefined
+    const ended = new Promise<void>((resolve) => (end = resolve))
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      await ended
+      yield* session.exportTar()
+    }
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    held.release()
+    await opening
+    end()
+    expect(await engine.sources.waitForJob(job)).toMatchObject({ errorCode: '' })
+  })
+
   test('a list of checkpoints that was read before a change of another engine is not kept', async () => {
     const { b, engines, schema } = await both({ '/a': 'one' })
     const steps = await storageOn(schema)
