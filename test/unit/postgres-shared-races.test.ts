@@ -87,6 +87,26 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect((await read(a, '/a')).slice(-12)).toBe('AAA\nBBB\nccc\n')
   })
 
+  test('a call sees what another engine has stored in a second session', async () => {
+    const { a, engines } = await both({ '/a': 'one' })
+    const [x, y, z] = await Promise.all([a.fork(), a.fork(), a.fork()])
+    const others = await Promise.all([x, y, z].map(({ id }) => engines[1].sessions.open(id)))
+    for (const other of others) await write(other, '/new', 'new')
+    await sleep(10)
+    expect((await x.diff(a).paths()).added).toEqual(['/new'])
+    expect(await a.merge(y)).toMatchObject({ changeCount: 1 })
+    const { sourceId } = await engines[0].sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const job = await engines[0].sources.promoteSession(sourceId, { sessionId: z.id })
+    expect(await engines[0].sources.waitForJob(job)).toMatchObject({ filesProcessed: 2 })
+  })
+
+  test('a session that is only used by synchronous calls sees the changes of another engine', async () => {
+    const { a, b } = await both({ '/a': 'one' })
+    await read(a, '/a')
+    await write(b, '/a', 'longer')
+    await expect.poll(() => a.fs.statSync('/a').size).toBe(6)
+  })
+
   test('a change that was overtaken by a restore runs again', async () => {
     const { a, b, steps } = await both({ '/a': 'one' })
     await b.checkpoint({ checkpointLabel: 'first' })
@@ -192,6 +212,20 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     held.release()
     await listing
     expect((await session.listCheckpoints()).checkpoints.length).toBe(1)
+  })
+
+  test('a session that only another engine uses is listed with the time of its last use', async () => {
+    const { environment, shift } = clocks(0)
+    const { a, b, engines } = await both({ '/a': 'one' }, [{ environment }, { environment }], 100)
+    void a
+    for (let i = 0; i < 4; i++) {
+      shift(61_000)
+      await read(b, '/a')
+    }
+    await write(b, '/a', 'two')
+    const [ofA, ofB] = await Promise.all(engines.map((engine) => engine.sessions.list({})))
+    expect(ofA?.sessions).toEqual(ofB?.sessions)
+    expect(ofA?.sessions.length).toBe(1)
   })
 
   test('engines agree about locks, cache entries and sessions although their clocks differ by hours', async () => {
