@@ -40,6 +40,10 @@ export const postgresLimits = {
   idleInTransactionMs: 30_000,
   /** How often a read is tried whose connection is lost. */
   readAttempts: 2,
+  /** A read is tried again only if its connection was lost within this time, in milliseconds. */
+  readAgainMs: 5000,
+  /** How long to wait for a connection of a pool that has none free, in milliseconds. */
+  poolMs: 60_000,
   /** The name of a schema. PostgreSQL cuts longer names. */
   schemaBytes: 63,
   /** The oldest supported version of PostgreSQL, as `server_version_num`. */
