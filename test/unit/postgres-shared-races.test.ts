@@ -176,6 +176,20 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await read(await (await opening).sessions.open(a.id), '/a')).toBe('one')
   })
 
+  test('the leases of engines that were killed long ago are removed', async () => {
+    const { schema, engines } = await both({ '/a': 'one' })
+    const server = await sharedPostgres()
+    await server.sql(
+      `INSERT INTO ${schema}.leases SELECT 'engine:' || id, id, 'host', 1, now(), 1, now() - make_interval(hours => n)
+        FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(0, 9) AS n) AS killed`,
+    )
+    await engines[0].close()
+    await engineOn(await storageOn(schema))
+    const [row] = await server.sql(`SELECT count(*)::int AS count FROM ${schema}.leases`)
+    // Two engines are open, and one was killed less than an hour ago.
+    expect(row).toEqual({ count: 3 })
+  })
+
   test('a job that an engine starts as soon as it is open is not given up by another one', async () => {
     const schema = freshSchema()
     const steps = await storageOn(schema)

@@ -73,7 +73,8 @@ export class Lease {
       const [taken] = await this.#perform(
         client,
         `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, expires_at)
-          VALUES ($1, $2, $3, $4, clock_timestamp(), 1, clock_timestamp() + make_interval(secs => $5))
+          VALUES ($1, $2, $3, $4, clock_timestamp(), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+            clock_timestamp() + make_interval(secs => $5))
           ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
             since = excluded.since, token = l.token + 1, expires_at = excluded.expires_at
           WHERE l.expires_at <= clock_timestamp() OR l.owner = excluded.owner
@@ -82,7 +83,23 @@ export class Lease {
       )
       if (taken === undefined) throw lockedError(await this.#holder(client, this.#key))
       this.#token = String(taken[0])
+      await this.#forgetKilled(client)
     })
+  }
+
+  /**
+   * Removes the leases of engines that were killed long ago. Such an engine may still be suspended. Then it takes another
+   * lease later, whose token is larger, because tokens start at the time.
+   */
+  async #forgetKilled(client: PostgresClient): Promise<void> {
+    await this.#perform(
+      client,
+      `DELETE FROM ${this.#schema}.leases WHERE name IN (
+        SELECT name FROM ${this.#schema}.leases
+          WHERE starts_with(name, $1) AND expires_at < clock_timestamp() - make_interval(secs => $2)
+          FOR UPDATE SKIP LOCKED)`,
+      [sharedLease, postgresLimits.killedLeaseSeconds],
+    )
   }
 
   /** Runs work while no other engine takes or gives back a lease. */

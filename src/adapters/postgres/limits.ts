@@ -18,6 +18,8 @@ export const postgresLimits = {
   leaseSecondsMin: 1,
   /** The largest `leaseSeconds`, in seconds. */
   leaseSecondsMax: 3600,
+  /** The lease of a killed engine on a shared schema is removed this long after its end, in seconds. */
+  killedLeaseSeconds: 3600,
   /** A lease is renewed this often in its time. */
   renewalsPerLease: 3,
   /** How long a connection may take to open, in milliseconds. */

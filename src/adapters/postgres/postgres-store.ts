@@ -170,10 +170,10 @@ export class PostgresStore implements Store {
   }
 
   async size(): Promise<number> {
-    const sizes = dataTables.map(
-      (table) => `pg_total_relation_size('${this.#schema.replaceAll("'", "''")}.${table}')`,
+    const [row] = await this.#read(
+      'SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest($1::text[]) AS name',
+      [dataTables.map((table) => `${this.#schema}.${table}`)],
     )
-    const [row] = await this.#read(`SELECT ${sizes.join(' + ')}`, [])
     return Number(row?.[0])
   }
 
