@@ -124,6 +124,22 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await expect.poll(() => read(b, '/a')).toBe('three')
   })
 
+  test('a view of an event of another engine has its state, whatever this engine is about to store', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.create({ files: { '/start': 'start' } })
+    const b = await (await engineOn(await storageOn(schema))).sessions.open(a.id)
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const written = write(a, '/a', 'a')
+    await held.reached
+    await write(b, '/b', 'b')
+    const eventId = (await b.events.list()).events.at(-1)?.eventId ?? ''
+    const viewing = a.at({ eventId })
+    held.release()
+    expect(await (await viewing).fs.promises.readdir('/')).toEqual(['b', 'start'])
+    await written
+  })
+
   test('a collection deletes nothing after its engine lost its lease to another one', async () => {
     const { a, engines, steps, schema } = await both({ '/a': 'one' })
     await engines[1].close()

@@ -80,6 +80,8 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
 
 /** The root after event `seq` of a session that is or was in memory. It comes from memory or from replay. */
 export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  if (live.shared !== undefined)
+    return storedRoot(live, live.shared, seq) ?? (await stateAt(core, live.id, seq)).root
   const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
   if (live.seq === seq && (live.discarded ?? 'deleted') === 'deleted') return live.tree.freeze()
