@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks'
 import { randomFillSync } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { repositoryOf } from '../../src/engine/facade/session.js'
