@@ -288,6 +288,22 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(ancestors).toEqual(expect.arrayContaining(made))
   })
 
+  test('a fork has the files of the git commits that it builds on', async () => {
+    const schema = freshSchema()
+    const b = await (
+      await engineOn(await storageOn(schema))
+    ).sessions.create({ files: { '/start': 'start' } })
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('v'))
+    const forking = a.fork()
+    await held.reached
+    await write(b, '/b', 'b')
+    await b.commit({ message: 'b' })
+    held.release()
+    expect(await (await forking).fs.promises.readdir('/')).toEqual(['b', 'start'])
+  })
+
   test('the commits that two engines serve to git clients build on each other', async () => {
     const { a, b, schema } = await both({ '/start': 'start' })
     const heads: (string | null)[] = []
