@@ -9,12 +9,15 @@ export type BranchTips = ReadonlyMap<string, BranchTip>
 
 /** Reads the tips of a session once, and then keeps them in memory with it. */
 export async function branchTipsOf(core: Core, live: LiveSession): Promise<BranchTips> {
-  if (live.branchTips !== undefined) return live.branchTips
-  const tips = new Map<string, BranchTip>()
-  const prefix = keys.branchTips(live.id)
-  for await (const page of scanAll(core, prefix))
-    for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
-  live.branchTips ??= tips
+  while (live.branchTips === undefined) {
+    const { epoch } = live
+    const tips = new Map<string, BranchTip>()
+    const prefix = keys.branchTips(live.id)
+    for await (const page of scanAll(core, prefix))
+      for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
+    // Otherwise another engine has changed the session meanwhile.
+    if (epoch === live.epoch) live.branchTips ??= tips
+  }
   return live.branchTips
 }
 

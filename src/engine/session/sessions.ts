@@ -37,6 +37,7 @@ import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
+import { catchUp } from './sharing/shared-changes.js'
 import { finalState, whenStored } from './sharing/when-stored.js'
 import { Overtaken } from './sharing/shared-session.js'
 import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
@@ -219,6 +220,11 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     inheritedEvents = parent.seq + forkEvents
   }
   const known = parent.branchTips ?? (await branchTipsOf(core, parent))
+  if (final !== undefined && !isEarlier && isAhead(known, seq)) {
+    // Another engine has committed a newer state. A commit of the fork would build on that commit without its files.
+    await catchUp(core, parent)
+    return forkNow(core, parent, request)
+  }
   const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
   // Not `using`, which compiles to calls that take as long as the rest of a fork.
   const writes = core.pins.pin({ writesSince: 'now' })
@@ -247,6 +253,12 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   } finally {
     writes[Symbol.dispose]()
   }
+}
+
+/** Whether one of the commits was made after an event. */
+function isAhead(tips: BranchTips, seq: number): boolean {
+  for (const tip of tips.values()) if (tip.seq !== undefined && tip.seq > seq) return true
+  return false
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */

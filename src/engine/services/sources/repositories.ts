@@ -15,6 +15,7 @@ import type { Core } from '../../session/core.js'
 import { restoredEffects } from '../../session/edits/restored.js'
 import { namedRoot, openSession } from '../../session/history/replay.js'
 import { commitRecords, record } from '../../session/mutation-queue.js'
+import { finalState } from '../../session/sharing/when-stored.js'
 import { checkNoConflicts, settled } from '../../session/status.js'
 import { onCurrent } from '../../session/table/current.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -241,7 +242,8 @@ export class Repositories {
   async #newest(core: Core, sessionId: string): Promise<State> {
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
-    const state = { live, seq: live.seq, root: live.tree.freeze() }
+    const { seq, root } = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
+    const state = { live, seq, root }
     using _ = core.pins.pin({ roots: [state.root] })
     await live.acknowledged
     return state
@@ -415,6 +417,10 @@ class ServedElsewhere extends EngineError {
       outcome: 'not-applied',
     })
   }
+}
+
+function newestOf(live: LiveSession): Pick<State, 'seq' | 'root'> {
+  return { seq: live.seq, root: live.tree.freeze() }
 }
 
 function headOf(served: Served | undefined): RepositoryHead {
