@@ -277,8 +277,9 @@ export class Repositories {
     }
     const kept: ServedCommit = { commitId, seq, base, root: await core.roots.save(root) }
     await onCurrent(core, live.id, (current) => {
-      if (current.epoch !== epoch) throw new ServedElsewhere(live.id)
-      this.#served.set(epoch, served)
+      // Within this engine, one commit is made at a time, so an eviction changes nothing.
+      if (current.shared !== undefined && current.epoch !== epoch) throw new ServedElsewhere(live.id)
+      this.#served.set(current.epoch, served)
       return commitRecords(core, current, { put: [[keys.servedCommit(live.id), kept]] })
     })
     return served
@@ -409,7 +410,7 @@ export class Repositories {
   }
 }
 
-/** Another engine, or an eviction, came between the last served commit and the next one. */
+/** Another engine may have served a commit between the last one and the next one. */
 class ServedElsewhere extends EngineError {
   constructor(sessionId: string) {
     super('SESSION_MOVED', 'other engines changed the session meanwhile; fetch again', {
