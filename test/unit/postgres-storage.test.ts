@@ -97,6 +97,19 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await pool.end()
   })
 
+  test('knows its size in a schema of any name, also if strings have escapes', async () => {
+    const client = (): pg.Client =>
+      new pg.Client({
+        host: server.directory,
+        user: 'postgres',
+        database: 'postgres',
+        options: '-c standard_conforming_strings=off',
+      })
+    const store = await open({ client, schema: `${schema}\\'"` })
+    await store.commit({ put: [['a', '1']] })
+    expect(await store.size?.()).toBeGreaterThan(0)
+  })
+
   test('waits for a connection of a pool that is in use, but not without a bound', async () => {
     const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
     const store = await open({ pool })
