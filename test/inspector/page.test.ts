@@ -155,6 +155,23 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await row('new.ts').waitFor({ state: 'detached' })
   })
 
+  test('shows the row that was clicked as soon as it appeared', async () => {
+    await open(`/session/${fork.id}`)
+    await row('src').waitFor()
+    // Types of the browser are not known here.
+    await page.evaluate(`
+      new MutationObserver((changes, observer) => {
+        const rows = [...document.querySelectorAll('.row')]
+        const found = rows.find((row) => row.textContent.includes('/src/parse.ts'))
+        if (found === undefined) return
+        observer.disconnect()
+        found.click()
+      }).observe(document.body, { childList: true, subtree: true })
+      location.hash = '#/session/${fork.id}?tab=changes'`)
+    await page.locator('.line.added', { hasText: 'parse(7)' }).waitFor()
+    expect(await row('/src/parse.ts').getAttribute('aria-selected')).toBe('true')
+  })
+
   test('compares two states in one column and in two', async () => {
     await open(`/session/${fork.id}?tab=changes`)
     await row('/src/parse.ts').click()

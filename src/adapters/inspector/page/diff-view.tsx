@@ -1,6 +1,5 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { useEffect } from 'preact/hooks'
 import { ApiError, call, ofSession, pages } from './api.js'
 import { eventsOf, labelOf, operationOf, refreshEvents } from './events.js'
 import { count, Name, shortId } from './format.js'
@@ -22,7 +21,6 @@ export function DiffView({ id }: { readonly id: string }): VNode {
   const at = query.get('at') ?? ''
   const from = query.get('from') ?? 'base'
   const moment = at === '' || from.includes('@') ? version.value : 0
-  const active = useSignal(0)
   const loaded = useLoaded(
     async (signal) => {
       const found: ChangedFile[] = []
@@ -44,12 +42,11 @@ export function DiffView({ id }: { readonly id: string }): VNode {
     [id, from, at, moment],
   )
   const files = loaded.value?.files ?? []
-  const wanted = query.get('file')
-  useEffect(() => {
-    const found = wanted === null ? -1 : files.findIndex(({ path }) => path === wanted)
-    active.value = Math.max(0, found)
-  }, [loaded.value])
-  const file = files[Math.min(active.value, files.length - 1)]
+  const active = Math.max(
+    0,
+    files.findIndex(({ path }) => path === query.get('file')),
+  )
+  const file = files[active]
   return (
     <div class="column">
       <FromBar id={id} from={from} files={files} />
@@ -64,11 +61,8 @@ export function DiffView({ id }: { readonly id: string }): VNode {
                   label={`Changed files${isComplete ? '' : ', the first ones'}`}
                   count={files.length}
                   rowHeight={24}
-                  active={Math.min(active.value, files.length - 1)}
-                  onMove={(index) => {
-                    active.value = index
-                    change({ file: files[index]?.path }, true)
-                  }}
+                  active={active}
+                  onMove={(index) => change({ file: files[index]?.path }, true)}
                   row={(index) => {
                     const one = files[index]
                     return one === undefined ? null : <FileLine file={one} />
