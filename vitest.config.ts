@@ -7,6 +7,7 @@ import { temporaryDirectory } from './test/support/temporary-directory.js'
 
 /** Tests that `npm run test:long` runs with all of their random rounds. `npm test` runs fewer rounds. */
 const withRounds = [
+  'test/conformance/postgres-store.test.ts',
   'test/crash/*.test.ts',
   'test/http/large-bodies.test.ts',
   'test/model/*.test.ts',

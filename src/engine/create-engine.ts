@@ -48,6 +48,7 @@ import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
 import { coreFor, type SharedCore } from './session/core.js'
 import { Sharing } from './session/sharing/sharing.js'
+import { StoreClock } from './session/sharing/store-clock.js'
 import { SessionTable } from './session/table/session-table.js'
 import { MemoryJournal } from './session/journal/memory-journal.js'
 import { StoredJournal } from './session/journal/stored-journal.js'
@@ -109,7 +110,6 @@ export interface EngineParts {
 
 /** Assembles an engine from its parts, and finishes work that an earlier process left incomplete. */
 export async function createEngine(parts: EngineParts): Promise<Engine> {
-  const { environment } = parts
   const { maxFileBytes, cacheBytes, memoryBudgetBytes, memoryHistoryBytes } = parseSizes(parts)
   if (typeof parts.storage?.open !== 'function')
     throw invalid(
@@ -117,7 +117,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
       `must be a storage, such as levelStorage(directory) or memoryStorage(); it is ${given(parts.storage)}`,
     )
   const allowGitNames = parseFlag('allowGitNames', parts.allowGitNames, false)
-  checkEnvironment(environment)
+  checkEnvironment(parts.environment)
   parseFunction('authorize', parts.authorize)
   parseFunction('log', parts.log)
   const budgets = parseBudgets(parts.budgets)
@@ -128,12 +128,15 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const jobLimits = parseImportOptions(parts.imports)
   const processOptions = parseProcessOptions(parts.exec)
   const opened = await parts.storage.open()
+  const clock = opened.shared && new StoreClock(parts.environment, opened.shared)
   try {
     checkShared(opened, { budgets, automaticOptions })
+    await clock?.adjust()
   } catch (error) {
     await opened.close()
     throw error
   }
+  const environment = clock ?? parts.environment
   // The only read of `durable`. It selects the implementations below.
   const { durable } = opened.capabilities
   const pins: Pins = new Pins({
@@ -150,7 +153,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const ids = new IdSource(environment)
   const { shared: capability } = opened.capabilities
-  const sharing = capability && new Sharing(capability, present(opened.shared, 'the shared part of a store'))
+  const sharing =
+    capability &&
+    clock &&
+    new Sharing(capability, present(opened.shared, 'the shared part of a store'), clock)
   const Contents = durable ? ContentStore : MemoryContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)

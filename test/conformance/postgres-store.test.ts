@@ -1,5 +1,6 @@
 import { describe } from 'vitest'
 import { freshPostgres, hasPostgres } from '../support/postgres.js'
+import { isLong } from '../support/seed.js'
 import { storeSuite } from './store.js'
 
 describe.skipIf(!hasPostgres)('PostgreSQL', () => {
@@ -11,6 +12,8 @@ describe.skipIf(!hasPostgres)('PostgreSQL', () => {
       return { storage, cleanup: () => Promise.resolve() }
     },
   })
+  // `npm test` runs the model and the HTTP interface on a shared schema.
+  if (!isLong) return
   storeSuite({
     name: 'postgres, shared',
     capabilities: { durable: true, syncReads: false, shared: { freshnessMs: 100 } },

@@ -4,14 +4,14 @@ import { runLoop } from './compiled.js'
 
 const loops: readonly (readonly [loop: string, durability: 'full' | 'relaxed', kills: number])[] = [
   ['kill', 'relaxed', 6],
-  ['services', 'relaxed', 3],
   ['collect', 'full', 2],
-  ['versions', 'full', 2],
 ]
 const moreLoops: typeof loops = [
   ['kill', 'full', 3],
   ['services', 'full', 2],
+  ['services', 'relaxed', 3],
   ['collect', 'relaxed', 4],
+  ['versions', 'full', 2],
   ['versions', 'relaxed', 4],
 ]
 

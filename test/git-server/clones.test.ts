@@ -129,14 +129,34 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('fsck', '--strict')).toBe('')
   })
 
+  test('is fetched whole after changes and their undo, which clients have not seen', async () => {
+    const session = await create()
+    const clone = await world.clone(session)
+    for (const step of [
+      () => session.files.write({ path: '/kept.txt', content: 'kept\n' }),
+      () => session.files.write({ path: '/src/undone.txt', content: 'undone\n' }),
+      () => session.undo(),
+    ]) {
+      await step()
+      await world.serve(session)
+    }
+    await clone.git('pull', '--quiet', '--ff-only')
+    expect(await clone.git('show', 'HEAD:kept.txt')).toBe('kept')
+    expect(await clone.git('fsck', '--strict')).toBe('')
+  })
+
   test.skipIf(elsewhere)('keeps attributes that git does not have', async () => {
     const session = await create()
     await session.files.setAttributes({ path: '/a.txt', mode: 0o640 })
     await session.files.setXattr({ path: '/a.txt', name: 'user.note', value: Buffer.from('kept') })
     await session.files.createDirectory({ path: '/empty' })
+    await session.files.setAttributes({ path: '/empty', mode: 0o700 })
+    await session.files.setXattr({ path: '/empty', name: 'user.note', value: Buffer.from('kept') })
     const clone = await world.clone(session)
-    await clone.commit({ 'a.txt': 'changed\n' })
+    await clone.commit({ 'a.txt': 'changed\n', 'empty/new.txt': 'new\n' })
     await clone.git('push', '--quiet')
+    expect(await session.files.stat({ path: '/empty' })).toMatchObject({ mode: 0o700 })
+    expect(await session.files.listXattrs({ path: '/empty' })).toMatchObject({ names: ['user.note'] })
     expect(await session.files.stat({ path: '/a.txt' })).toMatchObject({ mode: 0o640, sizeBytes: 8 })
     expect(await session.files.listXattrs({ path: '/a.txt' })).toMatchObject({ names: ['user.note'] })
     expect(await session.files.stat({ path: '/empty' })).toMatchObject({ kind: 'directory' })
@@ -207,6 +227,33 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     },
   )
 
+  test.skipIf(elsewhere).each(isLong ? versions : versions.slice(0, 1))(
+    'is fetched by a client with many commits of its own, with %s',
+    async (version) => {
+      const session = await create()
+      const clone = await world.clone(session, version)
+      for (let at = 0; at < 20; at++) await clone.git('commit', '--quiet', '--allow-empty', '-m', `own ${at}`)
+      await session.files.write({ path: '/b.txt', content: 'new\n' })
+      await clone.git('-c', version, 'fetch', '--quiet')
+      expect(await clone.log('origin/main')).toHaveLength(2)
+      await clone.git('merge', '--quiet', '--no-edit', 'origin/main')
+      await clone.git('push', '--quiet')
+      await session.files.write({ path: '/b.txt', content: 'newer\n' })
+      await clone.git('-c', version, 'pull', '--quiet', '--ff-only')
+      expect(await clone.log()).toHaveLength(24)
+    },
+  )
+
+  test.skipIf(elsewhere)('says what it does not support', async () => {
+    const { stderr } = await runGit(world.directory, [
+      'clone',
+      '--shallow-since=2020-01-01',
+      world.urlOf(await create()),
+      'since',
+    ])
+    expect(stderr).toMatch(/remote error: .*deepen-since.* is not supported/)
+  })
+
   test.skipIf(elsewhere)('takes a push from a shallow clone', async () => {
     const session = await create()
     await world.clone(session)
@@ -232,6 +279,49 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.git('show', 'refs/checkpoints/after:a.txt')).toBe('changed')
     const listed = await clone.git('ls-remote', 'origin', 'refs/checkpoints/*')
     expect(await clone.git('ls-remote', 'origin', 'refs/checkpoints/*')).toBe(listed)
+  })
+
+  test.skipIf(elsewhere)(
+    'has checkpoints of earlier files, without those that git does not allow',
+    async () => {
+      const session = await create()
+      await session.checkpoint({ checkpointLabel: 'first' })
+      await session.files.write({ path: '/.git/config', content: '', createParents: true })
+      await session.checkpoint({ checkpointLabel: 'unsafe' })
+      await session.fs.promises.rm('/.git', { recursive: true })
+      await session.files.delete({ path: '/src/b.txt' })
+      await session.files.write({ path: '/c.txt', content: 'three\n' })
+      await session.checkpoint({ checkpointLabel: 'last' })
+      await session.files.write({ path: '/a.txt', content: 'later\n' })
+      const clone = await world.clone(session)
+      await clone.git('fetch', '--quiet', 'origin', 'refs/checkpoints/*:refs/checkpoints/*')
+      const filesOf = (label: string): Promise<string> =>
+        clone.git('ls-tree', '-r', '--name-only', `refs/checkpoints/${label}`)
+      expect(await clone.git('for-each-ref', '--format=%(refname:lstrip=2)', 'refs/checkpoints')).toBe(
+        'first\nlast',
+      )
+      expect([await filesOf('first'), await filesOf('last')]).toEqual(['a.txt\nsrc/b.txt', 'a.txt\nc.txt'])
+      expect(await clone.git('show', 'refs/checkpoints/last:a.txt')).toBe('one')
+    },
+  )
+
+  test.skipIf(elsewhere)('has a checkpoint by its id if clients could not keep its label', async () => {
+    const session = await create()
+    const first = await session.checkpoint({ checkpointLabel: 'é'.repeat(126) })
+    const second = await session.checkpoint({ checkpointLabel: first.id })
+    const clone = await world.clone(session)
+    await clone.git('fetch', '--quiet', 'origin', 'refs/checkpoints/*:refs/checkpoints/*')
+    const refs = (await clone.git('for-each-ref', '--format=%(refname)', 'refs/checkpoints')).split('\n')
+    expect(refs.sort()).toEqual([first, second].map(({ id }) => `refs/checkpoints/${id}`).sort())
+  })
+
+  test.skipIf(elsewhere)('says why it refuses a push that is larger than the buffers', async () => {
+    const session = await create()
+    const clone = await world.clone(session)
+    await clone.commit({ 'large.bin': randomBytes(24_000_000, 'refused') })
+    expect((await clone.run('push', 'origin', 'HEAD:refs/heads/other')).stderr).toMatch(
+      /remote rejected.*a session has the branch main alone/,
+    )
   })
 
   test.skipIf(elsewhere)('refuses other branches, deletions and tags', async () => {
@@ -337,6 +427,36 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       expect((await clone.git('log', '--format=%P', '-1')).split(' ')).toContain(second.commitId)
       expect(await clone.git('diff', second.commitId, 'HEAD')).toBe('')
       expect(await clone.git('fsck', '--strict')).toBe('')
+    })
+
+    test.skipIf(elsewhere)('is cloned after a commit on a merge whose other side is not here', async () => {
+      const { repository, session, sourceId, base } = await upstream()
+      const clone = await world.clone(session)
+      const side = repository.commitFiles([['100644', 'side.txt', 'side\n']], 'refs/heads/side', 'side')
+      const source = new GitClone(repository.path)
+      const merge = await source.git('commit-tree', '-p', base, '-p', side, '-m', 'm', `${side}^{tree}`)
+      await source.git('update-ref', 'refs/heads/main', merge)
+      const job = await engine.sources.refresh(sourceId, { gitRef: 'main' })
+      const { revisionId } = await engine.sources.waitForJob(job)
+      await session.rebase({ revisionId })
+      await session.files.write({ path: '/own.txt', content: 'own\n' })
+      await session.commit({ message: 'own', gitBranch: { branchName: 'own' } })
+      await clone.git('pull', '--quiet', '--ff-only')
+      expect((await clone.git('ls-files')).split('\n')).toEqual(
+        expect.arrayContaining(['own.txt', 'side.txt']),
+      )
+      expect(await (await world.clone(session)).head()).toBe(await clone.head())
+    })
+
+    test.skipIf(elsewhere)('gives a fork a pushed merge whose first parent has no history here', async () => {
+      const { session } = await upstream()
+      const clone = await world.clone(session)
+      await clone.git('checkout', '--quiet', '--orphan', 'other')
+      await clone.commit({ 'other.txt': 'other\n' })
+      const merge = ['merge', '--quiet', '--no-edit', '--allow-unrelated-histories', 'origin/main']
+      await clone.git(...merge)
+      await clone.git('push', '--quiet', 'origin', 'HEAD:main')
+      expect(await (await world.clone(await session.fork())).head()).toBe(await clone.head())
     })
 
     test.skipIf(elsewhere)('stays a fast-forward after a rebase onto a newer revision', async () => {

@@ -1,5 +1,6 @@
 /** Served commits survive reopening, collections, bundles and simultaneous clients. */
 import { mkdtempSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
@@ -12,7 +13,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { hasGit } from '../support/git-repository.js'
-import { GitWorld, runGit } from '../support/git-world.js'
+import { GitClone, GitWorld, runGit } from '../support/git-world.js'
 import { isLong } from '../support/seed.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
 
@@ -146,6 +147,32 @@ describe.skipIf(!hasGit)('a served session', () => {
       await session.undo({ count: 2 })
       await clone.git('pull', '--quiet', '--ff-only')
       expect(await clone.git('show', 'HEAD:a.txt')).toBe('one')
+    })
+  })
+
+  test('writes pushed merges into a git bundle', async () => {
+    await within(async (engine, world) => {
+      const session = await engine.sessions.create({ files })
+      const clone = await world.clone(session)
+      await clone.git('checkout', '--quiet', '-b', 'side')
+      await clone.commit({ 'side.txt': 'side\n' }, 'side')
+      await clone.git('checkout', '--quiet', 'main')
+      await clone.commit({ 'a.txt': 'main\n' }, 'main')
+      await clone.git('merge', '--quiet', '--no-edit', 'side')
+      await clone.git('push', '--quiet', 'origin', 'main')
+      const bundle = join(directory, 'session.bundle')
+      await writeFile(bundle, session.commits.exportBundle())
+      const copy = new GitClone(join(directory, 'copy'))
+      const { code, stderr } = await runGit(directory, [
+        'clone',
+        '--quiet',
+        '-b',
+        'session',
+        bundle,
+        copy.path,
+      ])
+      expect([code, stderr]).toEqual([0, ''])
+      expect([await copy.head(), await copy.git('fsck', '--strict')]).toEqual([await clone.head(), ''])
     })
   })
 

@@ -4,6 +4,7 @@ import { inspector, type Inspector, type InspectorOptions } from '../../src/adap
 import { inspectorLimits } from '../../src/adapters/inspector/limits.js'
 import { readOperations, writeOperations } from '../../src/adapters/inspector/operations.js'
 import { operations } from '../../src/engine/contract.js'
+import { letGo } from '../support/garbage.js'
 import { memoryStorage, openEngine, type CheckReport, type Engine, type Session } from '../../src/index.js'
 
 const token = 'page-token'
@@ -185,6 +186,27 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
     expect(await origin('http://localhost:8080')).toMatchObject({ status: 200 })
   })
 
+  test('reads no more of a body than it takes', async () => {
+    let bytes = 0
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        bytes += 2 ** 20
+        controller.enqueue(new Uint8Array(2 ** 20).fill(32))
+        if (bytes > 40 * 2 ** 20) controller.close()
+      },
+    })
+    const response = await make()(
+      new Request(`http://localhost:8080/v1/sessions/${session.id}:diff`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body,
+        duplex: 'half',
+      }),
+    )
+    expect([response.status, await response.text()]).toEqual([413, expect.stringMatching(/BODY_TOO_LARGE/)])
+    expect(bytes).toBeLessThan(20 * 2 ** 20)
+  })
+
   test('serves below a prefix', async () => {
     const handle = make({ prefix: '/inspect' })
     expect(await call(handle, '/inspect/v1/sessions')).toMatchObject({ status: 200 })
@@ -287,6 +309,16 @@ describe('a check of the store', () => {
   })
 })
 
+test('a server that refuses the token of the inspector is no reason to ask for that of the page', async () => {
+  const handle = inspector({ baseUrl: server.url, token: 'another' }, { authenticate })
+  for (const path of ['/inspector.json', '/v1/sessions'])
+    expect(await call(handle, path)).toMatchObject({
+      status: 403,
+      reason: 'PERMISSION_DENIED',
+      text: expect.stringContaining('does not accept the token'),
+    })
+})
+
 test('a server that does not answer is an error of the inspector', async () => {
   const handle = inspector({ baseUrl: 'http://127.0.0.1:1', token: 'a' }, { authenticate })
   expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 503, reason: 'UNAVAILABLE' })
@@ -310,6 +342,25 @@ test.each([
   ['a server with another scheme', () => inspector({ baseUrl: 'ftp://a', token: 'a' }, { authenticate })],
 ])('refuses %s', (_case, make) => {
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
+})
+
+test('the inspector of an engine ends a stream when its request aborts, even if nobody else references it', async () => {
+  const abort = new AbortController()
+  const response = await inspector(engine, { authenticate })(
+    new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {
+      headers: { authorization: `Bearer ${token}` },
+      signal: abort.signal,
+    }),
+  )
+  const reader = response.body!.getReader()
+  await session.bus.publish({ topic: 't', payload: 'x' })
+  expect((await reader.read()).done).toBe(false)
+  const end = (async () => {
+    while (!(await reader.read()).done) continue
+  })().catch(() => undefined)
+  for (let index = 0; index < 3; index++) await letGo()
+  abort.abort()
+  await end
 })
 
 test('the inspector of an engine adds the principals of events, page by page', async () => {

@@ -155,6 +155,23 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await row('new.ts').waitFor({ state: 'detached' })
   })
 
+  test('shows the row that was clicked as soon as it appeared', async () => {
+    await open(`/session/${fork.id}`)
+    await row('src').waitFor()
+    // Types of the browser are not known here.
+    await page.evaluate(`
+      new MutationObserver((changes, observer) => {
+        const rows = [...document.querySelectorAll('.row')]
+        const found = rows.find((row) => row.textContent.includes('/src/parse.ts'))
+        if (found === undefined) return
+        observer.disconnect()
+        found.click()
+      }).observe(document.body, { childList: true, subtree: true })
+      location.hash = '#/session/${fork.id}?tab=changes'`)
+    await page.locator('.line.added', { hasText: 'parse(7)' }).waitFor()
+    expect(await row('/src/parse.ts').getAttribute('aria-selected')).toBe('true')
+  })
+
   test('compares two states in one column and in two', async () => {
     await open(`/session/${fork.id}?tab=changes`)
     await row('/src/parse.ts').click()
@@ -182,6 +199,91 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await page.locator('[role=option]').count()).toBe(1)
   })
 
+  test('compares with the event before when it is opened at that place', async () => {
+    const written = (await fork.events.list()).events.find(({ details }) => details['path'] === '/src/new.ts')
+    await open(`/session/${fork.id}?tab=changes&from=before&at=${written?.eventId}`)
+    await row('/src/new.ts').waitFor()
+    await sees('1 file')
+    expect(await row('/src/parse.ts').count()).toBe(0)
+  })
+
+  test('shows ends of lines where only they differ', async () => {
+    const session = await engine.sessions.create({ files: { '/a.txt': 'one\r\ntwo\r\n' } })
+    await session.checkpoint({ checkpointLabel: 'crlf' })
+    await session.files.write({ path: '/a.txt', content: 'one\ntwo\r\n' })
+    await open(`/session/${session.id}?tab=changes&from=before`)
+    const line = (side: string) => page.locator(`.line.${side} bdi`)
+    await line('removed').waitFor()
+    expect(await line('removed').allTextContents()).toEqual(['one\\u000d'])
+    expect(await line('added').allTextContents()).toEqual(['one'])
+    expect(await line('same').allTextContents()).toEqual(['two'])
+    await session.delete()
+  })
+
+  test('keeps the chosen file and session when others are added above them', async () => {
+    const session = await main.fork({ newTags: { name: 'chosen' } })
+    await open(`/session/${session.id}`)
+    await row('empty').click()
+    await sees('The file is empty')
+    await session.files.write({ path: '/aaa.txt', content: 'x' })
+    await row('aaa.txt').waitFor()
+    await expect.poll(() => page.locator('.row.active').textContent()).toContain('empty')
+    await page.keyboard.press('g')
+    const chosen = page.locator('.row', { has: page.getByText('chosen', { exact: true }) }).first()
+    await chosen.click({ position: { x: 400, y: 10 } })
+    const extra = await main.fork({ newTags: { attempt: 'above' } })
+    await row('attempt=above').waitFor()
+    await expect.poll(() => page.locator('.row.active').textContent()).toContain('chosen')
+    await Promise.all([session.delete(), extra.delete()])
+  })
+
+  test('says that the session that it shows was deleted, and shows its newest status', async () => {
+    const session = await main.fork({ newTags: { name: 'first' } })
+    await open(`/session/${session.id}`)
+    await row('empty').waitFor()
+    const attempt = await session.fork()
+    await session.files.write({ path: '/empty', content: 'ours' })
+    await attempt.files.write({ path: '/empty', content: 'theirs' })
+    await session.merge(attempt)
+    await page.locator('header .badge.warn').waitFor()
+    await attempt.delete()
+    await session.delete()
+    await page.getByRole('alert').filter({ hasText: 'SESSION_NOT_FOUND' }).first().waitFor()
+    expect(problems.every((problem) => problem.includes('404'))).toBe(true)
+    problems.length = 0
+  })
+
+  test('leaves keys to lists of choices, and searches in every view', async () => {
+    await open(`/session/${fork.id}?tab=changes`)
+    await page.getByRole('combobox').first().focus()
+    await page.keyboard.press('g')
+    await page.keyboard.press('?')
+    expect(await page.locator('dialog[open]').count()).toBe(0)
+    expect(page.url()).toContain(fork.id)
+    await page.getByRole('tab', { name: 'Timeline' }).click()
+    await page.keyboard.press('/')
+    await page.keyboard.type('readme')
+    await sees('1 event')
+  })
+
+  test('opens with a token that is malformed', async () => {
+    await page.goto(served.url.replace(/#.*/, '#token=%&/'))
+    await sees('needs the token')
+    expect(await page.getByLabel('Token').count()).toBe(1)
+    problems.length = 0
+  })
+
+  test('shows the sessions of the caller of a new token', async () => {
+    await open()
+    await sees('2 sessions')
+    await page.evaluate(`location.hash = 'token=wrong&/'`)
+    await sees('needs the token')
+    expect(await row('task=42').count()).toBe(0)
+    problems.length = 0
+    await open()
+    await sees('2 sessions')
+  })
+
   test('shows a hostile store as text', async () => {
     const hostile = await engine.sessions.create({
       initialTags: { ['__proto__']: script, constructor: '\u202e' },
@@ -189,6 +291,8 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await hostile.files.write({ path: `/${hostileName}`, content: script })
     await hostile.files.write({ path: '/__proto__', content: '\u202e\u0000\u001b[31m' })
     await hostile.files.write({ path: '/a.svg', content: svg })
+    await hostile.files.write({ path: '/a.constructor', content: 'a text' })
+    await hostile.files.write({ path: '/a.__proto__', content: 'another text' })
     await hostile.checkpoint({ checkpointLabel: script })
     await open(`/session/${hostile.id}`)
     await row('\\u202e<img').click()
@@ -196,7 +300,11 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await row('a.svg').click()
     await page.getByRole('button', { name: 'image' }).click()
     await page.locator('.picture img').waitFor()
-    await row('__proto__').click()
+    await row('a.constructor').click()
+    await sees('a text')
+    await row('a.__proto__').click()
+    await sees('another text')
+    await row(/^__proto__/).click()
     await sees('00 1b 5b')
     await page.getByRole('tab', { name: 'Timeline' }).click()
     await row('checkpoint <script>').click()
@@ -299,6 +407,54 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     ])
     await attempt.delete()
     await session.delete()
+    await page.goto('about:blank')
+    await writable.close()
+  })
+
+  test('carries out what it showed, and once', async () => {
+    const writable = await inspected(engine, { write: true })
+    const session = await engine.sessions.create({ files: { '/a.txt': '0' } })
+    for (const content of ['1', '2', '3', '4']) await session.files.write({ path: '/a.txt', content })
+    const contentOf = (path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+    page.removeAllListeners('request')
+    await page.goto(`${writable.url}&/session/${session.id}?tab=timeline`)
+    await row('session created').click()
+    const undo = page.getByRole('button', { name: 'Undo the newest change' })
+
+    await page.getByRole('button', { name: 'Undo …' }).click()
+    await undo.dblclick()
+    await row(/^undo/).waitFor()
+    expect(await contentOf('/a.txt')).toBe('3')
+
+    await row('session created').click()
+    await page.getByRole('button', { name: 'Undo …' }).click()
+    await undo.waitFor()
+    await session.files.write({ path: '/late.txt', content: 'late' })
+    await undo.click()
+    await sees('The session has changed since.')
+    await page.locator('.preview', { hasText: '/late.txt' }).waitFor()
+    expect(await contentOf('/late.txt')).toBe('late')
+
+    const attempt = await session.fork()
+    await attempt.files.write({ path: '/b.txt', content: 'b' })
+    await page.getByRole('tab', { name: 'Forks' }).click()
+    await page.getByRole('button', { name: 'Preview a merge' }).click()
+    await sees('A merge would change 1 path')
+    await attempt.files.write({ path: '/unseen.txt', content: 'c' })
+    await page.getByRole('button', { name: 'Merge', exact: true }).dblclick()
+    await sees('The merge changed 1 path')
+    expect((await session.fs.promises.readdir('/')).sort()).toEqual(['a.txt', 'b.txt', 'late.txt'])
+    await page.getByRole('button', { name: 'Preview a merge' }).click()
+    await sees('A merge would change 1 path')
+    await session.files.write({ path: '/late.txt', content: 'later' })
+    await page.getByRole('button', { name: 'Merge', exact: true }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await session.fs.promises.readdir('/')).not.toContain('unseen.txt')
+    // The browser reports the refused merge.
+    problems.length = 0
+    await attempt.delete()
+    await session.delete()
+    await page.goto('about:blank')
     await writable.close()
   })
 

@@ -56,4 +56,23 @@ describe('npm run bench', () => {
       }
     }
   })
+
+  it('lists its scenarios', async () => {
+    const { stdout } = await run(process.execPath, [join(directory, 'bench/run.js'), '--list'])
+    expect(stdout).toMatch(/^core: .*\bmemory-files\b.*\bversions\b.*\bgit\b/m)
+    expect(stdout).toMatch(/^smoke: /m)
+  })
+
+  it.each([
+    [['nothing'], 'no group or scenario nothing'],
+    [['smoke', '--n', 'many'], '--n takes whole numbers'],
+    [['--unknown'], "Unknown option '--unknown'"],
+    [['smoke', 'peers'], 'peers runs alone'],
+  ])('rejects %j in one line', async (args, message) => {
+    const failed: unknown = await run(process.execPath, [join(directory, 'bench/run.js'), ...args]).catch(
+      (error: unknown) => error,
+    )
+    expect(failed).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(message) as string })
+    expect((failed as { stderr: string }).stderr.trimEnd()).not.toContain('\n')
+  })
 })

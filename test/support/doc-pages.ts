@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '../..')
+/** A file of the project, in a page that the package has without this file. */
+const inRepository = /^https:\/\/github\.com\/forkspace\/forkspace\/(?:blob|tree)\/main\//
 
 /** A fenced block of a page. */
 export interface CodeBlock {
@@ -24,7 +26,7 @@ export interface Page {
   readonly blocks: readonly CodeBlock[]
   /** The anchors of its headings that are the same on GitHub and on the site. */
   readonly anchors: ReadonlySet<string>
-  /** Targets of its links that are not absolute URLs. */
+  /** Targets of its links to files of the project. */
   readonly links: readonly { readonly target: string; readonly line: number }[]
 }
 
@@ -67,8 +69,11 @@ export function parsePage(path: string, text: string): Page {
     const anchor = heading === undefined ? undefined : anchorOf(heading)
     if (anchor !== undefined) anchors.add(anchor)
     const prose = line.replaceAll(/`[^`]*`/g, '')
-    for (const [, target] of prose.matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g))
-      links.push({ target: target!, line: index + 1 })
+    for (const [, target = ''] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+      const file = target.replace(inRepository, '')
+      if (file !== target) links.push({ target: relative(dirname(path), file), line: index + 1 })
+      else if (!/^[a-z]+:/.test(target)) links.push({ target, line: index + 1 })
+    }
   }
   return { path, text, blocks, anchors, links }
 }

@@ -6,9 +6,11 @@ import { sha256 } from '../../src/engine/base/hash.js'
 import { redoHash } from '../../src/engine/session/history/chain.js'
 import { snapshotKind } from '../../src/engine/records/snapshot.js'
 import type { Redo } from '../../src/engine/records/event.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { checkStore } from '../../src/engine/services/check/check.js'
 import { Findings } from '../../src/engine/services/check/findings.js'
 import { limits, openEngine, type Engine, type Finding, type Session, type Storage } from '../../src/index.js'
-import { keys, type Store } from '../../src/engine/ports.js'
+import { keys, type Store, type StoredEvent } from '../../src/engine/ports.js'
 import { storages } from '../support/storages.js'
 
 /** Gives access to the store of an engine. */
@@ -57,6 +59,33 @@ describe.each(storages.filter(([, , lasting]) => lasting))('a check on %s', (_na
   async function recordsOf(prefix: string): Promise<(readonly [string, string])[]> {
     return [...(await store.scan({ gte: prefix, lt: `${prefix}\u{10ffff}`, limit: 10_000 }))]
   }
+
+  test('ends although the session gets an event for each one that the check reads', async () => {
+    const most = 1000
+    let added = 0
+    async function* events(
+      id: string,
+      { from, to }: { from: number; to: number },
+    ): AsyncGenerator<readonly StoredEvent[]> {
+      for (let seq = from; seq <= to; seq++) {
+        let isThere = false
+        for await (const page of store.events(id, { from: seq, to: seq })) {
+          isThere = true
+          yield page
+        }
+        if (!isThere) return
+        if (added++ < most) await session.files.append({ path: '/docs/a.txt', content: '.' })
+      }
+    }
+    const busy = new Proxy(store, {
+      get: (target, name) => {
+        const value: unknown = name === 'events' ? events : Reflect.get(target, name)
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value
+      },
+    })
+    expect(await checkStore(busy, systemEnvironment, {})).toMatchObject({ found: 0 })
+    expect(added).toBeLessThan(most)
+  })
 
   test('accepts a fork of a state that needs no collected changes, because a restore undid them', async () => {
     const parent = await engine.sessions.create({ files: { '/a': 'a', '/b': 'b' } })

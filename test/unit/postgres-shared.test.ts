@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { CommitGraph } from '../../src/adapters/git-server/fetch-plan.js'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import {
   ImportJobState,
@@ -9,6 +10,8 @@ import {
   type EngineError,
   type Session,
 } from '../../src/index.js'
+import { openRepository, type SessionRepository } from '../../src/engine/contract.js'
+import { TimeSlice } from '../../src/engine/ports.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 
 /** A bound that is over after any two calls that wait for each other, so a test need not wait for it. */
@@ -94,6 +97,36 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     await a.undo({})
     await expect.poll(() => b.fs.promises.readdir('/')).toEqual(['a', 'b', 'start'])
     expect(await a.events.verify({})).toEqual(await b.events.verify({}))
+  })
+
+  test('the commits that both engines serve to git clients form one history', async () => {
+    const { a, b, engines } = await both()
+    const ofA = await openRepository(engines[0], a.id)
+    const ofB = await openRepository(engines[1], a.id)
+    const heads: (string | null)[] = []
+    const serve = async (repository: SessionRepository): Promise<void> => {
+      heads.push((await repository.head()).commitId)
+    }
+    await serve(ofA)
+    for (const [round, [session, repository]] of [
+      [b, ofB],
+      [a, ofA],
+      [b, ofB],
+    ].entries() as Iterable<[number, [Session, SessionRepository]]>) {
+      await write(session, '/a', `round ${round}`)
+      await serve(repository)
+    }
+    await Promise.all([
+      write(a, '/b', 'from a').then(() => serve(ofA)),
+      write(b, '/c', 'from b').then(() => serve(ofB)),
+    ])
+    await expect.poll(() => read(a, '/c').catch(() => '')).toBe('from b')
+    await expect.poll(async () => (await ofA.head()).commitId).toBe((await ofB.head()).commitId)
+    const { commitId } = await ofA.head()
+    const history = await new CommitGraph(ofB.objects, null, new TimeSlice(performance)).closure([
+      commitId ?? '',
+    ])
+    expect(heads.filter((id) => !history.has(id ?? ''))).toEqual([])
   })
 
   test('a session that one engine deleted does not exist in the other', async () => {

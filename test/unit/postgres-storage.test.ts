@@ -1,7 +1,7 @@
 /** Options, migrations, connections and commits of the store on PostgreSQL. */
 import { inspect } from 'node:util'
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import type { Store } from '../../src/engine/ports.js'
@@ -94,6 +94,39 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await pool.query('DISCARD ALL')
     expect(await engine.sessions.list({})).toMatchObject({ sessions: [{ id }] })
     await engine.close()
+    await pool.end()
+  })
+
+  test('knows its size in a schema of any name, also if strings have escapes', async () => {
+    const client = (): pg.Client =>
+      new pg.Client({
+        host: server.directory,
+        user: 'postgres',
+        database: 'postgres',
+        options: '-c standard_conforming_strings=off',
+      })
+    const store = await open({ client, schema: `${schema}\\'"` })
+    await store.commit({ put: [['a', '1']] })
+    expect(await store.size?.()).toBeGreaterThan(0)
+  })
+
+  test('waits for a connection of a pool that is in use, but not without a bound', async () => {
+    const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
+    const store = await open({ pool })
+    await store.commit({ put: [['a', '1']] })
+    const used = await pool.connect()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const failed = failureOf(store.get('a'))
+      vi.advanceTimersByTime(postgresLimits.poolMs)
+      expect(await failed).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+    } finally {
+      vi.useRealTimers()
+    }
+    used.release()
+    // The connection that came too late is free again.
+    expect(await store.get('a')).toBe('1')
+    await store.close()
     await pool.end()
   })
 

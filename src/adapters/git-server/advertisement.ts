@@ -7,6 +7,7 @@ import {
   type RepositoryHead,
 } from '../../engine/ports.js'
 import { flushPacket, formatOf, packet, zeroId, type ObjectFormat } from '../git/parts.js'
+import { gitServerLimits } from './limits.js'
 import type { Service } from './request.js'
 
 /** The only ref that a push may update. */
@@ -25,11 +26,21 @@ export function formatOfHead({ commitId }: RepositoryHead): ObjectFormat {
 export function checkpointRefs(
   checkpoints: readonly CheckpointCommit[],
 ): (readonly [name: string, oid: string])[] {
+  const ids = new Set(checkpoints.map(({ checkpointId }) => checkpointId))
   return checkpoints.map(({ checkpointId, label, commitId }) => {
-    const name = `${checkpointPrefix}${label}`
-    const isName = label !== '' && !label.includes('/') && isRefName(name)
-    return [isName ? name : `${checkpointPrefix}${checkpointId}`, commitId] as const
+    const isName = isCheckpointName(label) && !ids.has(label)
+    return [`${checkpointPrefix}${isName ? label : checkpointId}`, commitId] as const
   })
+}
+
+/** Clients keep a ref in a file, so a longer name would make their whole fetch fail. */
+function isCheckpointName(label: string): boolean {
+  return (
+    label !== '' &&
+    !label.includes('/') &&
+    Buffer.byteLength(label) <= gitServerLimits.checkpointNameBytes &&
+    isRefName(`${checkpointPrefix}${label}`)
+  )
 }
 
 /** The capabilities of version 2, which has no pushes. */
@@ -45,7 +56,14 @@ export function capabilitiesV2(format: ObjectFormat): Buffer {
 }
 
 const capabilities: Readonly<Record<Service, readonly string[]>> = {
-  'git-upload-pack': ['side-band-64k', 'ofs-delta', 'no-progress', 'shallow', 'deepen-relative'],
+  'git-upload-pack': [
+    'multi_ack_detailed',
+    'side-band-64k',
+    'ofs-delta',
+    'no-progress',
+    'shallow',
+    'deepen-relative',
+  ],
   // Deletions are refused, with a reason that the client shows.
   'git-receive-pack': ['report-status', 'delete-refs', 'side-band-64k', 'ofs-delta', 'quiet'],
 }

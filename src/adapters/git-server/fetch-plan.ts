@@ -66,6 +66,26 @@ export class CommitGraph {
   }
 }
 
+/** The ids of commits, each after its parents. */
+export async function parentsFirst(
+  commits: ReadonlyMap<string, { readonly parents: readonly string[] }>,
+  slice: TimeSlice,
+): Promise<ReadonlySet<string>> {
+  const sorted = new Set<string>()
+  const open = [...commits.keys()]
+  for (let id = open.at(-1); id !== undefined; id = open.at(-1)) {
+    const { length } = open
+    for (const parent of commits.get(id)?.parents ?? [])
+      if (commits.has(parent) && !sorted.has(parent)) open.push(parent)
+    if (open.length === length) {
+      sorted.add(id)
+      open.pop()
+    }
+    if (slice.over) await slice.next()
+  }
+  return sorted
+}
+
 /** What a client gets for its request. */
 export interface FetchPlan {
   /** Commits that the client has, of those that it named. */

@@ -1,5 +1,5 @@
+import { invalid, type EngineError } from '../../engine/ports.js'
 import { isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
-import type { HttpError } from '../http/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
 
@@ -19,6 +19,11 @@ export interface FetchRequest {
   /** Whether the client waits for an answer about `haves`. Without it, it waits for the list of shallow commits. */
   readonly asksCommon: boolean
   readonly sideBand: boolean
+  /**
+   * Whether answers in version 0 name each common commit. Otherwise, a client that has more commits than fit into its
+   * first request cannot tell where an answer over HTTP ends.
+   */
+  readonly multiAck: boolean
 }
 
 export interface RefsRequest {
@@ -43,6 +48,7 @@ class FetchArguments {
   isDone = false
   asksCommon = true
   sideBand = true
+  multiAck = false
 
   /** Reads one argument. @returns false for an unknown one */
   take(text: string): boolean {
@@ -124,6 +130,7 @@ export async function readRequestV0(
     if (id !== undefined && isFirst) {
       const asked = named.split(' ')
       request.sideBand = asked.includes('side-band-64k')
+      request.multiAck = asked.includes('multi_ack_detailed')
       request.isRelative = asked.includes('deepen-relative')
       for (const name of asked) checkFormat(name, format)
     }
@@ -139,9 +146,20 @@ export async function readRequestV0(
 }
 
 function fetchOf(request: FetchArguments): RequestV2 {
-  const { wants, haves, shallow, depth, isRelative, isDone, asksCommon, sideBand } = request
+  const { wants, haves, shallow, depth, isRelative, isDone, asksCommon, sideBand, multiAck } = request
   if (wants.size === 0) throw malformed('the request wants no commit')
-  return { command: 'fetch', wants, haves, shallow, depth, isRelative, isDone, asksCommon, sideBand }
+  return {
+    command: 'fetch',
+    wants,
+    haves,
+    shallow,
+    depth,
+    isRelative,
+    isDone,
+    asksCommon,
+    sideBand,
+    multiAck,
+  }
 }
 
 function refsOf(lines: readonly string[]): RequestV2 {
@@ -165,9 +183,10 @@ function depthOf(text: string): number {
   throw malformed(`${shown(text)} is not a depth`)
 }
 
-function unknownArgument(text: string): HttpError {
+/** Clients send arguments that this server does not know, such as for `--shallow-since`. */
+function unknownArgument(text: string): EngineError {
   const [name = ''] = text.split(' ')
-  return malformed(`${shown(name)} is not supported by this server`)
+  return invalid('body', `${shown(name)} is not supported by this server`)
 }
 
 function shown(text: string): string {

@@ -1,7 +1,7 @@
 import { openRepository, type SessionRepository } from '../../engine/contract.js'
 import { EngineError, TimeSlice } from '../../engine/ports.js'
 import type { Engine, EngineScope } from '../../engine/index.js'
-import { createEntryCache, gitLimits } from '../git/parts.js'
+import { EntryCaches, gitLimits } from '../git/parts.js'
 import {
   callerOfBasic,
   checkSingle,
@@ -37,6 +37,7 @@ import { answerV0, answerV2, listRefs, prepareFetch } from './upload-pack.js'
 interface Call {
   readonly httpRequest: HttpRequest
   readonly scope: EngineScope
+  readonly tenant: string
   readonly repository: SessionRepository
   readonly slot: Slot
 }
@@ -48,7 +49,7 @@ export class GitRequests implements PathHandler {
   readonly #push: boolean
   readonly #scopes: Scopes
   readonly #shared: Shared
-  readonly #cache = createEntryCache()
+  readonly #caches = new EntryCaches()
   readonly #checkHost: ReturnType<typeof hostGuard>
   readonly #checkOrigin: ReturnType<typeof originGuard>
 
@@ -108,7 +109,7 @@ export class GitRequests implements PathHandler {
     const slot = new Slot(this.#shared, tenant)
     try {
       const repository = await openRepository(scope, route.sessionId)
-      const httpResponse = await this.#answer({ httpRequest, scope, repository, slot }, route)
+      const httpResponse = await this.#answer({ httpRequest, scope, tenant, repository, slot }, route)
       if (httpResponse.body instanceof Uint8Array) {
         scope.usage.sent(httpResponse.length)
         slot.release()
@@ -145,32 +146,30 @@ export class GitRequests implements PathHandler {
     const format = formatOfHead(await repository.served(signal))
     const upload = this.#uploadOf(httpRequest, slot, contentBytes.out)
     const body = bodyOf(httpRequest, 'git-upload-pack', upload, gitServerLimits.fetchRequestBytes)
-    if (!isVersion2(httpRequest)) {
-      const request = await readingAll(body, () => readRequestV0(body, format))
-      return request === undefined ? result(new Uint8Array(0)) : this.#stream(call, request, answerV0)
+    try {
+      if (!isVersion2(httpRequest)) {
+        const request = await readingAll(body, () => readRequestV0(body, format))
+        return request === undefined ? result(new Uint8Array(0)) : await this.#stream(call, request, answerV0)
+      }
+      const request = await readingAll(body, () => readRequestV2(body, format))
+      if (request.command === 'none') return result(new Uint8Array(0))
+      if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
+      return await this.#stream(call, request, answerV2)
+    } catch (error) {
+      // The client shows the text of this packet, but not that of a failed request.
+      if (!(error instanceof EngineError) || isDefect(error)) throw error
+      return result(errorPacket(error))
     }
-    const request = await readingAll(body, () => readRequestV2(body, format))
-    if (request.command === 'none') return result(new Uint8Array(0))
-    if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
-    return this.#stream(call, request, answerV2)
   }
 
   async #stream(
-    { httpRequest, repository, scope, slot }: Call,
+    { httpRequest, repository, scope, tenant, slot }: Call,
     request: FetchRequest,
     answer: typeof answerV2,
   ): Promise<HttpResponse> {
-    let pieces: AsyncGenerator<Buffer, void>
-    try {
-      pieces = answer(
-        await prepareFetch(repository, request, { signal: httpRequest.signal(), cache: this.#cache }),
-        request,
-      )
-    } catch (error) {
-      // The client shows the text of this packet, but not that of a failed request.
-      if (isDefect(error)) throw error
-      return result(errorPacket(error))
-    }
+    const signal = httpRequest.signal()
+    const cache = this.#caches.of(tenant)
+    const pieces = answer(await prepareFetch(repository, request, { signal, cache }), request)
     const stream = new PieceStream(this.#reported(pieces), (bytes) => scope.usage.sent(bytes))
     return gitStream('git-upload-pack-result', stream, () => slot.release())
   }

@@ -1,4 +1,4 @@
-import { isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
+import { gitLimits, isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
 
@@ -13,7 +13,7 @@ export interface PushRequest {
   readonly commands: readonly Command[]
   readonly sideBand: boolean
   readonly reports: boolean
-  /** The bytes after the commands. */
+  /** The bytes after the commands. Each iteration goes on where the one before it ended. */
   readonly pack: AsyncIterable<Buffer>
 }
 
@@ -55,7 +55,9 @@ export async function readPushRequest(
 function commandOf(text: string, format: ObjectFormat): Command {
   const [, oldId = '', newId = '', ref = ''] = /^(\S+) (\S+) (\S+)$/.exec(text) ?? []
   const length = format === 'sha1' ? 40 : 64
-  if (!isObjectId(oldId) || !isObjectId(newId)) throw malformed('an update of a ref has a wrong form')
+  const isRef = ref !== '' && ref.length <= gitLimits.refNameBytes
+  if (!isObjectId(oldId) || !isObjectId(newId) || !isRef)
+    throw malformed('an update of a ref has a wrong form')
   if (oldId.length !== length || newId.length !== length)
     throw malformed(`the repository has ids of ${format}`)
   return { oldId, newId, ref }

@@ -1,4 +1,4 @@
-import { EngineError, TimeSlice, type CommitDescription, type PushContext } from '../../engine/ports.js'
+import { EngineError, present, TimeSlice, type PushContext } from '../../engine/ports.js'
 import {
   commitReader,
   emptyTreeId,
@@ -9,7 +9,7 @@ import {
   RevisionObjects,
   walkTree,
 } from '../git/parts.js'
-import { CommitGraph } from './fetch-plan.js'
+import { CommitGraph, parentsFirst, type GraphCommit } from './fetch-plan.js'
 import { gitServerLimits } from './limits.js'
 
 /**
@@ -27,15 +27,20 @@ export async function readPushed(
     format,
     signal,
     getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
-    onObject: (object) => objects.add(object),
+    onObject: (object) => {
+      if (object.type === 'commit' && object.body.length > gitServerLimits.commitBytes)
+        throw tooLarge('bytes in a commit', gitServerLimits.commitBytes)
+      return objects.add(object)
+    },
     onBlob: (chunks, oid) => objects.addBlob(chunks, oid),
   })
   const slice = new TimeSlice(performance, signal)
   const commits = await newCommits(commitId, context, slice)
   const complete = new Set<string>([emptyTreeId(format)])
   const from = { objects, slice, format }
-  for (const { treeId, parentIds } of commits) {
-    const [parent] = parentIds
+  for (const id of await parentsFirst(commits, slice)) {
+    const { treeId, parents } = present(commits.get(id), 'a pushed commit')
+    const [parent] = parents
     const before = parent === undefined ? undefined : (await commitReader.describe(parent, objects))?.treeId
     for await (const { oid, type } of newObjects(from, treeId, before, (tree) => complete.has(tree))) {
       if (complete.has(oid)) continue
@@ -47,16 +52,20 @@ export async function readPushed(
   await giveChanges(commitId, context)
 }
 
-/** The commits that the session does not have, parents first. */
+/** The part of a commit that is kept. Its message may be long. */
+type PushedCommit = Pick<GraphCommit, 'treeId' | 'parents'>
+
+/** The commits that the session does not have. */
 async function newCommits(
   commitId: string,
   { head, objects }: PushContext,
   slice: TimeSlice,
-): Promise<readonly CommitDescription[]> {
+): Promise<ReadonlyMap<string, PushedCommit>> {
   const graph = new CommitGraph(objects, head.base, slice)
   const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
   if (served.has(commitId)) throw notFastForward()
-  const found = new Map<string, CommitDescription>()
+  const found = new Map<string, PushedCommit>()
+  let parents = 0
   const unseen = [commitId]
   let reachesHead = head.commitId === null
   for (let id = unseen.pop(); id !== undefined; id = unseen.pop()) {
@@ -65,12 +74,15 @@ async function newCommits(
     if (slice.over) await slice.next()
     const commit = await commitReader.describe(id, objects)
     if (commit === undefined) throw id === commitId ? missing('commit', id) : missingHistory(id)
-    found.set(id, commit)
+    const { treeId, parentIds } = commit
+    found.set(id, { treeId, parents: parentIds })
     if (found.size > gitServerLimits.commits) throw tooLarge('commits', gitServerLimits.commits)
-    unseen.push(...commit.parentIds)
+    parents += parentIds.length
+    if (parents > gitServerLimits.parents) throw tooLarge('parents of commits', gitServerLimits.parents)
+    for (const parent of parentIds) unseen.push(parent)
   }
   if (!reachesHead) throw notFastForward()
-  return [...found.values()].reverse()
+  return found
 }
 
 async function giveChanges(commitId: string, { head, objects, sink, signal }: PushContext): Promise<void> {

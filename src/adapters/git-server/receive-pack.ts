@@ -43,7 +43,17 @@ export async function receive(
       refusals.set(command, textOf(thrown))
     }
   }
+  if (refusals.size > 0) await skip(pack, signal)
   return { report: reportOf(request, refusals), error }
+}
+
+/** Reads the rest of a pack. A client shows the report only after it has sent all of its pack. */
+async function skip(pack: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const _ of pack) if (signal.aborted) return
+  } catch {
+    // The client is too slow, or gone.
+  }
 }
 
 function refusalOf({ ref, newId }: Command): string | undefined {

@@ -1,6 +1,7 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { HttpError, type HttpRequest } from '../http/parts.js'
+import { gitServerLimits } from './limits.js'
 
 /** The two services of the protocol: fetches and pushes. */
 export type Service = 'git-upload-pack' | 'git-receive-pack'
@@ -77,15 +78,33 @@ export function bodyOf(
 
 async function* inflated(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   let failure: unknown
-  const source = Readable.from(pieces, { objectMode: false })
+  let tooLarge: HttpError | undefined
+  let received = 0
+  let given = 0
+  const counted = async function* (): AsyncGenerator<Uint8Array, void> {
+    for await (const piece of pieces) {
+      received += piece.byteLength
+      yield piece
+    }
+  }
+  const source = Readable.from(counted(), { objectMode: false })
   source.once('error', (error) => {
     failure = error
   })
   try {
-    yield* pipeline(source, createGunzip(), () => undefined) as AsyncIterable<Uint8Array>
+    for await (const piece of pipeline(source, createGunzip(), () => undefined)) {
+      given += (piece as Uint8Array).byteLength
+      const limit = gitServerLimits.gunzipFreeBytes + gitServerLimits.gunzipBytesPerByte * received
+      if (given > limit) {
+        tooLarge = bodyTooLarge(limit)
+        break
+      }
+      yield piece as Uint8Array
+    }
   } catch {
     throw failure ?? malformed('the body is not valid gzip')
   }
+  if (tooLarge !== undefined) throw tooLarge
 }
 
 async function* bounded(
@@ -95,10 +114,13 @@ async function* bounded(
   let bytes = 0
   for await (const piece of pieces) {
     bytes += piece.byteLength
-    if (bytes > maxBytes)
-      throw new HttpError('BODY_TOO_LARGE', `the body is over ${maxBytes} bytes`, { limit: String(maxBytes) })
+    if (bytes > maxBytes) throw bodyTooLarge(maxBytes)
     yield piece
   }
+}
+
+function bodyTooLarge(limit: number): HttpError {
+  return new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit: String(limit) })
 }
 
 /** The error for a request that does not follow the protocol. */

@@ -12,7 +12,7 @@ import {
   type EntryCache,
 } from '../git/parts.js'
 import { checkpointPrefix, checkpointRefs, formatOfHead, servedRef } from './advertisement.js'
-import { CommitGraph, planFetch, type FetchPlan } from './fetch-plan.js'
+import { CommitGraph, parentsFirst, planFetch, type FetchPlan, type GraphCommit } from './fetch-plan.js'
 import type { FetchRequest, RefsRequest } from './fetch-request.js'
 import { textOf } from './responses.js'
 
@@ -103,13 +103,20 @@ export async function* answerV2(fetch: PlannedFetch, request: FetchRequest): Asy
 
 /** The answer in version 0. */
 export async function* answerV0(fetch: PlannedFetch, request: FetchRequest): AsyncGenerator<Buffer, void> {
-  const [first] = fetch.plan.common
+  const { common } = fetch.plan
+  const last = common.at(-1)
   if (request.depth > 0) {
     yield shallowLines(fetch.plan)
     yield flushPacket
   }
   if (!request.isDone && !request.asksCommon) return
-  yield packet(first === undefined ? 'NAK\n' : `ACK ${first}\n`)
+  if (request.multiAck) yield Buffer.concat(common.map((id) => packet(`ACK ${id} common\n`)))
+  if (request.multiAck && !request.isDone) {
+    if (last !== undefined) yield packet(`ACK ${last} ready\n`)
+    yield packet('NAK\n')
+    return
+  }
+  yield packet(last === undefined ? 'NAK\n' : `ACK ${last}\n`)
   if (!request.isDone) return
   if (request.sideBand) yield* banded(packOf(fetch))
   else yield* packOf(fetch)
@@ -141,7 +148,10 @@ async function objectsOf({
   const oids = new Set<string>(send)
   const from = { objects, slice, format: formatOfHead(head) }
   const [anyKnown] = plan.known
-  for (const id of plan.send) {
+  const commits = new Map<string, GraphCommit>()
+  for (const id of plan.send) commits.set(id, await graph.get(id))
+  // A tree that was sent is complete only if the tree before it is.
+  for (const id of await parentsFirst(commits, slice)) {
     const { treeId, parents } = await graph.get(id)
     const before = parents.find((parent) => send.has(parent) || plan.known.has(parent)) ?? anyKnown
     const beforeTree = before === undefined ? undefined : (await graph.get(before)).treeId

@@ -1,4 +1,5 @@
 import { TimeSlice, type CommitReader, type GitBundleRequest } from '../../engine/ports.js'
+import { gitLimits } from './limits.js'
 import { PackBuilder } from './pack/build-pack.js'
 import { formatBundleHeader } from './pack/bundle-header.js'
 import { entriesOf, mustGet, newObjects, treeObject } from './objects/new-objects.js'
@@ -10,7 +11,7 @@ import { entryKind } from './objects/raw-tree.js'
 /** Reads commits from objects that the engine has. It needs no repository. */
 export const commitReader: CommitReader = {
   async describe(commitId, objects) {
-    const commit = await objects.get(commitId)
+    const commit = await objects.get(commitId, gitLimits.structureBytes)
     return commit?.type === 'commit' ? describeCommit(commit) : undefined
   },
 
@@ -39,9 +40,15 @@ async function* writeBundle(request: GitBundleRequest): AsyncGenerator<Uint8Arra
   const format = formatOf(commitId)
   const slice = new TimeSlice(performance, signal)
   const pack = new PackBuilder(format)
-  // Any commits of one session form a chain.
-  for (let next: string | undefined = commitId; next !== undefined && next !== base;) {
-    const commit = await mustGet(next, 'commit', objects)
+  let isOnBase = false
+  const seen = new Set<string>()
+  // A client may have pushed merges, so the commits are no chain.
+  const unseen = [commitId]
+  for (let id = unseen.pop(); id !== undefined; id = unseen.pop()) {
+    if (id === base) isOnBase = true
+    if (id === base || seen.has(id)) continue
+    seen.add(id)
+    const commit = await mustGet(id, 'commit', objects)
     await pack.add(commit)
     const { treeId, parentIds } = describeCommit(commit)
     const [parent] = parentIds
@@ -49,11 +56,11 @@ async function* writeBundle(request: GitBundleRequest): AsyncGenerator<Uint8Arra
     const from = { objects, slice, format }
     for await (const { oid, type } of newObjects(from, treeId, before))
       await pack.add(type === 'tree' ? await treeObject(oid, from) : await mustGet(oid, 'blob', objects))
-    next = parent
+    for (const one of parentIds) unseen.push(one)
   }
   yield formatBundleHeader({
     format,
-    prerequisites: base === null ? [] : [base],
+    prerequisites: base !== null && isOnBase ? [base] : [],
     refs: new Map([[ref, commitId]]),
   })
   yield* (await pack.finish(slice)).parts

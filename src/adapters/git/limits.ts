@@ -32,6 +32,8 @@ export const gitLimits = {
   /** Compressed objects that a server keeps for later fetches. Larger ones are compressed each time. */
   entryCacheBytes: 32 * 2 ** 20,
   cachedEntryBytes: 64 * 1024,
+  /** The approximate memory of such an object without its bytes. */
+  cachedEntryCost: 256,
   /** Larger blobs are streamed in pieces. Larger objects of any type are inflated off the main thread. */
   streamedBlobBytes: 4 * 2 ** 20,
   /** A piece of streamed content. */

@@ -6,7 +6,7 @@ export { emptyTreeId, formatOf, isObjectId, zeroId, type ObjectFormat } from './
 export { RevisionObjects } from './objects/revision-objects.js'
 export { walkTree } from './objects/walk-tree.js'
 export { readPack } from './pack/pack-reader.js'
-export { createEntryCache, streamPack, type EntryCache } from './pack/stream-pack.js'
+export { EntryCaches, streamPack, type EntryCache } from './pack/stream-pack.js'
 export {
   bandPackets,
   delimiterPacket,

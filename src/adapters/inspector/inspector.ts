@@ -13,6 +13,9 @@ import { parseReadData, StoreCheck } from './store-check.js'
 /** Serves the page and its API. It never rejects. */
 export type Inspector = (request: Request) => Promise<Response>
 
+/** The request of each response that is a stream: the signal of a garbage-collected request never aborts. */
+const requestOf = new WeakMap<ReadableStream, Request>()
+
 /** An engine of this process. */
 type Inspected = Pick<Engine, 'as'> & Partial<Pick<Engine, 'check'>>
 
@@ -142,7 +145,9 @@ export function inspector(
 
   return async (request) => {
     try {
-      return await answer(request)
+      const response = await answer(request)
+      if (response.body !== null) requestOf.set(response.body, request)
+      return response
     } catch (error) {
       onError(error)
       const { status, headers, body } = errorResponse(error)

@@ -1,3 +1,5 @@
+import { Buffer } from 'node:buffer'
+import { EngineError } from '../../engine/index.js'
 import type { Authenticate } from '../http/index.js'
 import { callerOf, HttpError } from '../http/parts.js'
 import { inspectorLimits } from './limits.js'
@@ -23,7 +25,7 @@ export async function passOn(
     const value = request.headers.get(name)
     if (value !== null) headers.set(name, value)
   }
-  const body = request.body === null ? null : await bodyOf(request)
+  const body = request.body === null ? null : await bodyOf(request.body)
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), inspectorLimits.serverMs)
   try {
@@ -34,6 +36,10 @@ export async function passOn(
       redirect: 'error',
       signal: AbortSignal.any([request.signal, late.signal]),
     })
+    if (response.status === 401) {
+      await response.body?.cancel()
+      throw refused(baseUrl)
+    }
     const kept = new Headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
     for (const name of responseHeaders) {
       const value = response.headers.get(name)
@@ -43,16 +49,32 @@ export async function passOn(
     if (response.headers.has('content-encoding')) kept.delete('content-length')
     return new Response(response.body, { status: response.status, headers: kept })
   } catch (error) {
-    if (error instanceof HttpError) throw error
+    if (error instanceof HttpError || error instanceof EngineError) throw error
     throw new HttpError('UNAVAILABLE', `the server at ${new URL(baseUrl).origin} does not answer`)
   } finally {
     clearTimeout(timer)
   }
 }
 
-async function bodyOf(request: Request): Promise<Uint8Array<ArrayBuffer>> {
-  const body = new Uint8Array(await request.arrayBuffer())
-  if (body.byteLength <= inspectorLimits.bodyBytes) return body
-  const limit = String(inspectorLimits.bodyBytes)
-  throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+/** The page would take the status 401 as one about its own token, and ask its user for another one. */
+function refused(baseUrl: string): EngineError {
+  return new EngineError(
+    'PERMISSION_DENIED',
+    `the server at ${new URL(baseUrl).origin} does not accept the token that the inspector was opened with: open it with a token of the server`,
+  )
+}
+
+/** The whole body. It is not read beyond its limit. */
+async function bodyOf(body: ReadableStream<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body) {
+    bytes += piece.byteLength
+    if (bytes > inspectorLimits.bodyBytes) {
+      const limit = String(inspectorLimits.bodyBytes)
+      throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
+    }
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
 }

@@ -1,5 +1,5 @@
 import { EngineError, invalid } from '../../engine/ports.js'
-import { isTaken, keepsConnection } from './errors.js'
+import { isTaken, keepsConnection, noConnection } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 /** A statement, in the form of a query of `pg`. */
@@ -130,20 +130,25 @@ export class Connections {
     this.#onLost()
   }
 
-  /** Runs a statement that changes nothing. Repeats it if the connection is lost. */
+  /**
+   * Runs a statement that changes nothing. Repeats it if the connection is lost, which shows at once. A server that did
+   * not answer in time is not asked again.
+   */
   async read(statement: Statement): Promise<Row[]> {
+    const startedAt = performance.now()
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.once(statement)
       } catch (error) {
-        if (attempt === postgresLimits.readAttempts || !isLost(error)) throw error
+        const isLate = performance.now() - startedAt > postgresLimits.readAgainMs
+        if (attempt === postgresLimits.readAttempts || isLate || !isLost(error)) throw error
       }
     }
   }
 
   /** Runs a statement on a connection for reads, once. */
   async once(statement: Statement, timeoutMs: number = postgresLimits.readMs): Promise<Row[]> {
-    const client = await this.#pool.connect()
+    const client = await this.#connect()
     client.on('error', ignore)
     let broken = true
     try {
@@ -164,8 +169,31 @@ export class Connections {
     await this.#end()
   }
 
+  /** A connection of the pool. A pool of the caller may wait for one without a bound of its own. */
+  #connect(): Promise<PostgresClient> {
+    return new Promise((resolve, reject) => {
+      let isOver = false
+      const timer = setTimeout(() => {
+        isOver = true
+        reject(noConnection(postgresLimits.poolMs))
+      }, postgresLimits.poolMs)
+      const connecting = (async () => this.#pool.connect())()
+      connecting.then(
+        (client) => {
+          clearTimeout(timer)
+          if (isOver) client.release()
+          else resolve(client)
+        },
+        (error: unknown) => {
+          clearTimeout(timer)
+          reject(error)
+        },
+      )
+    })
+  }
+
   async #openWriter(): Promise<PostgresClient> {
-    const client = await this.#pool.connect()
+    const client = await this.#connect()
     // Without a listener, a connection that is lost while it is idle would end the process.
     client.on('error', () => {
       if (this.#writer === client) this.dropWriter()
@@ -190,7 +218,7 @@ function setRef(client: PostgresClient, isRef: boolean): void {
 
 /** Whether a read failed because its connection was lost. A new connection may succeed. */
 function isLost(error: unknown): boolean {
-  return !(error instanceof EngineError) && !keepsConnection(error) && !/timeout/i.test(String(error))
+  return !(error instanceof EngineError) && !keepsConnection(error)
 }
 
 function ignore(): void {}

@@ -78,6 +78,16 @@ export function lostError(): Error {
   return new Error('the connection was lost, and a crash of the server may have lost the newest operations')
 }
 
+/** The error of a read or commit for which a pool of the caller had no connection. */
+export function noConnection(waitedMs: number): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    `the pool gave no connection within ${waitedMs / 1000} seconds: all of its connections are in use, or the server ` +
+      'does not answer. Release connections, or make the pool larger',
+    { outcome: 'not-applied' },
+  )
+}
+
 export function readError(cause: unknown): EngineError {
   if (cause instanceof EngineError) return cause
   const code = stateOf(cause)

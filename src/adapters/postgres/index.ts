@@ -30,7 +30,7 @@ export interface PostgresStorageOptions {
   readonly client?: () => object
   /**
    * A `Pool` of `pg` with at least two connections. The store takes one of them for its commits until it is
-   * closed, and never ends the pool.
+   * closed, and never ends the pool. It waits for another one at most 60 seconds, or as long as the pool does.
    */
   readonly pool?: PostgresPool
   /** The schema of the store, `forkspace` by default. Opening the engine creates it if it does not exist. */

@@ -33,6 +33,8 @@ export class Lease {
   #token = ''
   /** Identifies the time since an engine was last alone with the store. */
   #period: string | undefined
+  /** Whether this engine may still have the row that lets no other engine in, although it needs it no more. */
+  #endsAlone = false
   #timer: NodeJS.Timeout | undefined
   #renewing: Promise<void> | undefined
   #onLost: () => void = ignore
@@ -71,7 +73,8 @@ export class Lease {
       const [taken] = await this.#perform(
         client,
         `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, expires_at)
-          VALUES ($1, $2, $3, $4, clock_timestamp(), 1, clock_timestamp() + make_interval(secs => $5))
+          VALUES ($1, $2, $3, $4, clock_timestamp(), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+            clock_timestamp() + make_interval(secs => $5))
           ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
             since = excluded.since, token = l.token + 1, expires_at = excluded.expires_at
           WHERE l.expires_at <= clock_timestamp() OR l.owner = excluded.owner
@@ -80,7 +83,23 @@ export class Lease {
       )
       if (taken === undefined) throw lockedError(await this.#holder(client, this.#key))
       this.#token = String(taken[0])
+      await this.#forgetKilled(client)
     })
+  }
+
+  /**
+   * Removes the leases of engines that were killed long ago. Such an engine may still be suspended. Then it takes another
+   * lease later, whose token is larger, because tokens start at the time.
+   */
+  async #forgetKilled(client: PostgresClient): Promise<void> {
+    await this.#perform(
+      client,
+      `DELETE FROM ${this.#schema}.leases WHERE name IN (
+        SELECT name FROM ${this.#schema}.leases
+          WHERE starts_with(name, $1) AND expires_at < clock_timestamp() - make_interval(secs => $2)
+          FOR UPDATE SKIP LOCKED)`,
+      [sharedLease, postgresLimits.killedLeaseSeconds],
+    )
   }
 
   /** Runs work while no other engine takes or gives back a lease. */
@@ -104,6 +123,7 @@ export class Lease {
         WHERE name = $1 AND owner IS NOT NULL AND expires_at <= clock_timestamp()`,
       [writerLease],
     )
+    await this.#endAloneOfOther(client)
     const [row] = await this.#perform(
       client,
       `SELECT coalesce(sum(token), 0), bool_or(owner IS NOT NULL) FILTER (WHERE name = $1)
@@ -111,17 +131,39 @@ export class Lease {
       [writerLease, aloneLease],
     )
     if (row?.[1] === 't') throw lockedError(await this.#holder(client, writerLease))
-    const [other] = await this.#perform(
-      client,
-      `SELECT l.name FROM ${this.#schema}.leases l JOIN ${this.#schema}.leases alone ON alone.owner = l.owner
-        WHERE alone.name = $1 AND l.name <> $1 AND l.owner <> $2 AND l.expires_at > clock_timestamp()`,
-      [aloneLease, this.#owner],
-    )
-    if (other !== undefined) throw lockedError(await this.#holder(client, String(other[0])))
     // The memory of this engine may refer to objects that were deleted since.
     const period = String(row?.[0])
     if (this.#period !== undefined && this.#period !== period) throw takenError()
     this.#period = period
+  }
+
+  /**
+   * Lets this engine in although another one was to be alone, if the lease of that engine is over. It must never store
+   * anything again, because its collection does not know what other engines have stored since. So the token changes.
+   *
+   * @throws {EngineError} STORE_LOCKED when another engine is alone.
+   */
+  async #endAloneOfOther(client: PostgresClient): Promise<void> {
+    const [alone] = await this.#perform(
+      client,
+      `SELECT '${sharedLease}' || owner FROM ${this.#schema}.leases WHERE name = $1 AND owner <> $2`,
+      [aloneLease, this.#owner],
+    )
+    if (alone === undefined) return
+    const name = String(alone[0])
+    // This waits for a statement that began before the end of its lease.
+    await this.#perform(
+      client,
+      `DELETE FROM ${this.#schema}.leases WHERE name = $1 AND expires_at <= clock_timestamp()`,
+      [name],
+    )
+    const holder = await this.#holder(client, name)
+    if (Object.keys(holder).length > 0) throw lockedError(holder)
+    await this.#perform(
+      client,
+      `UPDATE ${this.#schema}.leases SET owner = NULL, token = token + 1 WHERE name = $1`,
+      [aloneLease],
+    )
   }
 
   /**
@@ -130,6 +172,7 @@ export class Lease {
    * @throws {EngineError} STORE_LOCKED when another engine shares the store.
    */
   async beAlone(client: PostgresClient): Promise<void> {
+    this.#endsAlone = false
     await this.#inTransaction(client, async () => {
       await this.#endShared(client)
       const [row] = await this.#perform(
@@ -144,12 +187,15 @@ export class Lease {
     })
   }
 
+  /** Lets other engines in. If this fails, it is tried again when the lease is renewed. */
   async endAlone(client: PostgresClient): Promise<void> {
+    this.#endsAlone = true
     await this.#perform(
       client,
       `UPDATE ${this.#schema}.leases SET owner = NULL WHERE name = $1 AND owner = $2`,
       [aloneLease, this.#owner],
     )
+    this.#endsAlone = false
   }
 
   /** Ends the leases of engines that shared the store, if their times are over. */
@@ -237,14 +283,15 @@ export class Lease {
 
   async #renew(): Promise<void> {
     try {
-      const renewed = await this.#connections.write((client) =>
-        this.#perform(
+      const renewed = await this.#connections.write(async (client) => {
+        if (this.#endsAlone) await this.endAlone(client)
+        return this.#perform(
           client,
           `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)
             WHERE name = $1 AND owner = $2${this.#isShared ? ' AND expires_at > clock_timestamp()' : ''} RETURNING 1`,
           [this.#key, this.#owner, this.#seconds],
-        ),
-      )
+        )
+      })
       if (renewed.length > 0) return
     } catch {
       // The lease is lost only if another engine takes it. The next renewal, or a commit, finds that out.

@@ -18,6 +18,8 @@ export const postgresLimits = {
   leaseSecondsMin: 1,
   /** The largest `leaseSeconds`, in seconds. */
   leaseSecondsMax: 3600,
+  /** The lease of a killed engine on a shared schema is removed this long after its end, in seconds. */
+  killedLeaseSeconds: 3600,
   /** A lease is renewed this often in its time. */
   renewalsPerLease: 3,
   /** How long a connection may take to open, in milliseconds. */
@@ -40,6 +42,10 @@ export const postgresLimits = {
   idleInTransactionMs: 30_000,
   /** How often a read is tried whose connection is lost. */
   readAttempts: 2,
+  /** A read is tried again only if its connection was lost within this time, in milliseconds. */
+  readAgainMs: 5000,
+  /** How long to wait for a connection of a pool that has none free, in milliseconds. */
+  poolMs: 60_000,
   /** The name of a schema. PostgreSQL cuts longer names. */
   schemaBytes: 63,
   /** The oldest supported version of PostgreSQL, as `server_version_num`. */

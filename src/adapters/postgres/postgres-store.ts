@@ -69,6 +69,7 @@ export class PostgresStore implements Store {
       this.shared = {
         engineId: lease.claim.owner,
         liveEngines: () => this.#liveEngines(),
+        now: () => this.#now(),
         heads: (ids) => this.#heads(ids),
         alone: () => this.#alone(),
       }
@@ -169,10 +170,10 @@ export class PostgresStore implements Store {
   }
 
   async size(): Promise<number> {
-    const sizes = dataTables.map(
-      (table) => `pg_total_relation_size('${this.#schema.replaceAll("'", "''")}.${table}')`,
+    const [row] = await this.#read(
+      'SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest($1::text[]) AS name',
+      [dataTables.map((table) => `${this.#schema}.${table}`)],
     )
-    const [row] = await this.#read(`SELECT ${sizes.join(' + ')}`, [])
     return Number(row?.[0])
   }
 
@@ -231,18 +232,20 @@ export class PostgresStore implements Store {
     return new Set(rows.map(([owner]) => String(owner)))
   }
 
-  async #alone(): Promise<() => Promise<void>> {
-    this.#assertOpen()
-    await this.#onLease((lease, client) => lease.beAlone(client))
-    return () => this.#onLease((lease, client) => lease.endAlone(client))
+  async #now(): Promise<number> {
+    const [row] = await this.#read('SELECT round(extract(epoch FROM clock_timestamp()) * 1000)', [])
+    return Number(row?.[0])
   }
 
-  async #onLease(change: (lease: Lease, client: PostgresClient) => Promise<void>): Promise<void> {
+  async #alone(): Promise<() => Promise<void>> {
+    this.#assertOpen()
     try {
-      await this.#connections.write((client) => change(this.#lease, client))
+      await this.#connections.write((client) => this.#lease.beAlone(client))
     } catch (error) {
       throw this.#asReadError(error)
     }
+    // After a failure, the lease tries it again when it is renewed.
+    return () => this.#connections.write((client) => this.#lease.endAlone(client)).catch(ignore)
   }
 
   async #heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>> {

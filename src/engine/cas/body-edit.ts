@@ -2,7 +2,15 @@ import { itemAt, onlyItem } from '../base/present.js'
 import { firstAtLeast, firstWhere } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
-import { BlockBody, ExtentBlock, indexOfChunk, type Block, type Extent, type LoadedBody } from './body.js'
+import {
+  blockAt,
+  BlockBody,
+  ExtentBlock,
+  indexOfChunk,
+  type Block,
+  type Extent,
+  type LoadedBody,
+} from './body.js'
 
 /** A range to write into a body. If it has no blob, it is a hole. */
 export interface Piece {
@@ -14,6 +22,8 @@ export interface Piece {
 
 /** The body with pieces written over it, in order. The cost of n pieces in one block is O(n log n). */
 export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
+  const only = onlyItem(pieces)
+  if (only?.blob !== undefined && isInOneBlock(only)) return layOverBlock(body, only)
   const editor = new BlockEditor(body)
   let current = -1
   let parts: Piece[] = []
@@ -32,6 +42,33 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
   }
   if (parts.length > 0) editor.lay(current, parts)
   return editor.finish()
+}
+
+/** Whether a piece has bytes, and all of them are in one block. */
+export function isInOneBlock({ offset, length }: Piece): boolean {
+  return length > 0 && (offset % limits.blockBytes) + length <= limits.blockBytes
+}
+
+/** The body with data written over one block. */
+function layOverBlock(body: LoadedBody, { offset, length, blob, casOffset }: Piece): BlockBody {
+  const within = offset % limits.blockBytes
+  const blockNumber = (offset - within) / limits.blockBytes
+  const block = spliceBlock(blockAt(body, blockNumber), [{ offset: within, length, blob, casOffset }])
+  const { chunkNumbers, chunks } = body instanceof BlockBody ? body : bodyOfBlock(body)
+  const number = Math.floor(blockNumber / limits.blocksPerChunk)
+  const index = firstAtLeast(chunkNumbers, number)
+  const isNew = chunkNumbers[index] !== number
+  const blocks = isNew ? [] : itemAt(chunks, index).slice()
+  const at = blockNumber % limits.blocksPerChunk
+  while (blocks.length < at) blocks.push(undefined)
+  blocks[at] = block
+  if (isNew)
+    return new BlockBody(chunkNumbers.toSpliced(index, 0, number), chunks.toSpliced(index, 0, blocks))
+  return new BlockBody(chunkNumbers, chunks.with(index, blocks))
+}
+
+function bodyOfBlock(block: BlobRef | undefined): BlockBody {
+  return block === undefined ? new BlockBody([], []) : new BlockBody([0], [[block]])
 }
 
 /** The visible parts of overlapping pieces, sorted and without overlaps. Later pieces cover earlier ones. */
@@ -127,13 +164,9 @@ class BlockEditor {
   readonly #copied = new Set<number>()
 
   constructor(body: LoadedBody) {
-    if (body instanceof BlockBody) {
-      this.#numbers = [...body.chunkNumbers]
-      this.#chunks = [...body.chunks]
-    } else {
-      this.#numbers = body === undefined ? [] : [0]
-      this.#chunks = body === undefined ? [] : [[body]]
-    }
+    const { chunkNumbers, chunks } = body instanceof BlockBody ? body : bodyOfBlock(body)
+    this.#numbers = [...chunkNumbers]
+    this.#chunks = [...chunks]
   }
 
   /** Writes parts over a block. They must be sorted and must not overlap. */
@@ -210,13 +243,19 @@ class BlockEditor {
 }
 
 function spliceBlock(block: Block, parts: readonly Piece[]): Block {
+  const onlyPart = onlyItem(parts)
+  if (block instanceof ExtentBlock && onlyPart?.blob !== undefined) {
+    const { last } = block
+    const { offset, length, blob, casOffset } = onlyPart
+    const extent: Extent = { offset, length, blob, casOffset }
+    if (last.offset + last.length <= extent.offset && !continues(last, extent)) return block.with(extent)
+  }
   const extents =
     block === undefined
       ? []
       : block instanceof BlobRef
         ? [{ offset: 0, length: block.length, blob: block, casOffset: 0 }]
         : block.extents
-  const onlyPart = onlyItem(parts)
   const next = onlyPart === undefined ? joined(cover(extents, parts)) : spliced(extents, onlyPart)
   if (next.length === 0) return undefined
   const only = onlyItem(next)
@@ -259,13 +298,18 @@ function joined(pieces: readonly Piece[]): Extent[] {
 /** Appends an extent, or extends the last one if the new one continues it in both the file and the blob. */
 function join(extents: Extent[], extent: Extent): void {
   const last = extents.at(-1)
-  const joins =
-    last !== undefined &&
-    last.offset + last.length === extent.offset &&
-    last.casOffset + last.length === extent.casOffset &&
-    sameBlob(last.blob, extent.blob)
-  if (joins) extents[extents.length - 1] = { ...last, length: last.length + extent.length }
+  if (last !== undefined && continues(last, extent))
+    extents[extents.length - 1] = { ...last, length: last.length + extent.length }
   else extents.push(extent)
+}
+
+/** Whether an extent continues another one, in both the file and the blob. */
+function continues(last: Extent, { offset, blob, casOffset }: Extent): boolean {
+  return (
+    last.offset + last.length === offset &&
+    last.casOffset + last.length === casOffset &&
+    sameBlob(last.blob, blob)
+  )
 }
 
 /** Compares by content. Replay and loading create other handles, but must get the same extents. */

@@ -1,5 +1,5 @@
 import { itemAt } from '../base/present.js'
-import { firstAtLeast } from '../base/ascending.js'
+import { firstAtLeast, firstWhere } from '../base/ascending.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 
@@ -37,12 +37,43 @@ export class UnloadedBody {
 export type Block = undefined | BlobRef | ExtentBlock
 
 export class ExtentBlock {
-  readonly extents: readonly Extent[]
+  /** Later versions of the block may share the list. Then it continues after the last extent of this block. */
+  readonly #list: Extent[]
+  /** The number of extents. */
+  readonly count: number
   /** The SHA-256 of the block's bytes, once computed. */
   id: string | undefined
 
-  constructor(extents: readonly Extent[]) {
-    this.extents = extents
+  /** Extents in ascending order, at least one. The block keeps the list. */
+  constructor(list: Extent[]) {
+    this.#list = list
+    this.count = list.length
+  }
+
+  /** A copy of the extents, in order. */
+  get extents(): Extent[] {
+    return this.#list.slice(0, this.count)
+  }
+
+  get last(): Extent {
+    return itemAt(this.#list, this.count - 1)
+  }
+
+  /** The block with an extent behind the others. The newest version of a block takes one in constant time. */
+  with(extent: Extent): ExtentBlock {
+    const list = this.#list.length === this.count ? this.#list : this.extents
+    list.push(extent)
+    return new ExtentBlock(list)
+  }
+
+  /** Visits the extents that end after `from` and start before `to`. Both are offsets in the block. */
+  visit(from: number, to: number, visit: (extent: Extent) => void): void {
+    const list = this.#list
+    for (let i = firstWhere(list, ({ offset, length }) => offset + length > from); i < this.count; i++) {
+      const extent = itemAt(list, i)
+      if (extent.offset >= to) return
+      visit(extent)
+    }
   }
 }
 
@@ -85,9 +116,10 @@ export function forEachExtent(
       if (start >= range.to) return
       const block = blocks[i]
       if (block instanceof BlobRef) clip(start, block.length, block, 0)
-      else if (block !== undefined) {
-        for (const e of block.extents) clip(start + e.offset, e.length, e.blob, e.casOffset)
-      }
+      else
+        block?.visit(range.from - start, range.to - start, ({ offset, length, blob, casOffset }) =>
+          clip(start + offset, length, blob, casOffset),
+        )
     }
   }
 }
@@ -135,7 +167,7 @@ export function hasMoreExtents(body: BlockBody, limit: number): boolean {
   let count = 0
   for (const blocks of body.chunks) {
     for (const block of blocks) {
-      if (block !== undefined) count += block instanceof BlobRef ? 1 : block.extents.length
+      if (block !== undefined) count += block instanceof BlobRef ? 1 : block.count
       if (count > limit) return true
     }
   }

@@ -9,13 +9,23 @@ export type BranchTips = ReadonlyMap<string, BranchTip>
 
 /** Reads the tips of a session once, and then keeps them in memory with it. */
 export async function branchTipsOf(core: Core, live: LiveSession): Promise<BranchTips> {
-  if (live.branchTips !== undefined) return live.branchTips
-  const tips = new Map<string, BranchTip>()
-  const prefix = keys.branchTips(live.id)
-  for await (const page of scanAll(core, prefix))
-    for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
-  live.branchTips ??= tips
+  while (live.branchTips === undefined) {
+    const { epoch } = live
+    const tips = new Map<string, BranchTip>()
+    const prefix = keys.branchTips(live.id)
+    for await (const page of scanAll(core, prefix))
+      for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
+    // Otherwise another engine has changed the session meanwhile.
+    if (epoch === live.epoch) live.branchTips ??= tips
+  }
   return live.branchTips
+}
+
+export const noTips: BranchTips = new Map()
+
+/** Changes the tip of a branch, if the tips are in memory. Forks share the map, so it is replaced. */
+export function setTip(live: LiveSession, branch: string, tip: BranchTip): void {
+  if (live.branchTips !== undefined) live.branchTips = new Map(live.branchTips).set(branch, tip)
 }
 
 /** The tips that a fork of a state builds on, for its commit. Undefined `seq`: the newest state. */

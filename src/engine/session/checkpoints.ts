@@ -138,10 +138,10 @@ export async function listCheckpoints(
 ): Promise<CheckpointPage> {
   const pageSize = parsePageSize(request.pageSize)
   const after = parsePageToken(`checkpoints ${live.id}`, request.pageToken)
-  await loadIndex(core, live)
+  const index = await loadIndex(core, live)
   const page: Checkpoint[] = []
   let last = 0
-  for (const checkpoint of present(live.checkpoints, 'the index of checkpoints').values()) {
+  for (const checkpoint of index.values()) {
     if (after !== undefined && checkpoint.seq <= Number(after)) continue
     if (!containsJson(checkpoint.metadata ?? noMetadata, request.metadata ?? noMetadata)) continue
     if (page.length === pageSize) {
@@ -163,8 +163,7 @@ export async function findCheckpoint(
   live: LiveSession,
   reference: CheckpointReference,
 ): Promise<CheckpointRecord> {
-  await loadIndex(core, live)
-  return mustFind(present(live.checkpoints, 'the index of checkpoints'), reference)
+  return mustFind(await loadIndex(core, live), reference)
 }
 
 /**
@@ -243,7 +242,7 @@ function removeCheckpoint(core: Core, live: LiveSession, checkpoint: CheckpointR
     type: eventTypes.deleteCheckpoint,
     details: { checkpointId: id, label },
     redo: [],
-    del: [keys.checkpoint(live.id, id)],
+    del: [keys.checkpoint(live.id, id), keys.servedCommit(live.id, id)],
   })
 }
 
@@ -291,12 +290,27 @@ function mustFind(index: CheckpointIndex, reference: CheckpointReference): Check
 }
 
 function loadedIndex(core: Core, live: LiveSession): CheckpointIndex {
-  if (live.checkpoints === undefined) throw new Fault(() => loadIndex(core, live))
+  if (live.checkpoints === undefined) {
+    throw new Fault(async () => {
+      await loadIndex(core, live)
+    })
+  }
   return live.checkpoints
 }
 
-async function loadIndex(core: Core, live: LiveSession): Promise<void> {
-  if (live.checkpoints !== undefined) return
+async function loadIndex(core: Core, live: LiveSession): Promise<CheckpointIndex> {
+  while (live.checkpoints === undefined) {
+    const { epoch } = live
+    const records = await storedCheckpoints(core, live)
+    // Another engine may have changed the session meanwhile. Another call may have loaded the index first.
+    if (epoch !== live.epoch || live.checkpoints !== undefined) continue
+    live.checkpoints = new CheckpointIndex()
+    for (const record of records) live.checkpoints.add(record)
+  }
+  return live.checkpoints
+}
+
+async function storedCheckpoints(core: Core, live: LiveSession): Promise<CheckpointRecord[]> {
   const records: CheckpointRecord[] = []
   const prefix = keys.checkpoints(live.id)
   for (let gte = prefix; ;) {
@@ -307,10 +321,8 @@ async function loadIndex(core: Core, live: LiveSession): Promise<void> {
     if (found.length < limits.pageSizeMax) break
     gte = `${itemAt(found, -1)[0]}\0`
   }
-  if (live.checkpoints !== undefined) return
   // By seq, because ids increase only within one process.
-  live.checkpoints = new CheckpointIndex()
-  for (const record of records.toSorted((a, b) => a.seq - b.seq)) live.checkpoints.add(record)
+  return records.sort((a, b) => a.seq - b.seq)
 }
 
 function describe(live: LiveSession, checkpoint: CheckpointRecord): Checkpoint {

@@ -21,7 +21,7 @@ import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
-import { branchTipsOf, tipsForFork, type BranchTips } from './branch-tips.js'
+import { branchTipsOf, noTips, tipsForFork, type BranchTips } from './branch-tips.js'
 import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { type Core } from './core.js'
@@ -37,6 +37,7 @@ import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
+import { catchUp } from './sharing/shared-changes.js'
 import { finalState, whenStored } from './sharing/when-stored.js'
 import { Overtaken } from './sharing/shared-session.js'
 import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
@@ -186,8 +187,10 @@ function labelledState(checkpointLabel: string): StateName {
  * record and one pointer copy, for a tree of any size. Afterwards, neither session sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  // The parent may be deleted meanwhile. Its data is kept until the fork is stored.
-  return core.pins.whileReading(forkNow(core, parent, request))
+  const forked = forkNow(core, parent, request)
+  // The parent may be deleted meanwhile. Its data is kept until the fork is stored. A fork of the newest state in memory
+  // needs no data of a store.
+  return isOfEarlierState(request) || isStored(core) ? core.pins.whileReading(forked) : forked
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
@@ -217,28 +220,45 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     inheritedEvents = parent.seq + forkEvents
   }
   const known = parent.branchTips ?? (await branchTipsOf(core, parent))
-  const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
-  using _ = core.pins.pin({ writesSince: 'now' })
-  // The collection keeps the states of checkpoints.
-  const isUnkept = isEarlier && checkpointId === '' && needsSnapshot(core)
-  const snapshotRoot = isUnkept ? await core.roots.save(root) : undefined
-  if (parent.discarded === 'failed') throw readAgain()
-  const session: SessionRecord = {
-    id: core.ids.newId(),
-    baseline,
-    base: [parent.id, seq],
-    status: SessionStatus.ACTIVE,
-    tags,
-    ...(metadata !== undefined && { metadata }),
-    createdAt: core.environment.wallClockMs(),
-    ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
+  if (final !== undefined && !isEarlier && isAhead(known, seq)) {
+    // Another engine has committed a newer state. A commit of the fork would build on that commit without its files.
+    await catchUp(core, parent)
+    return forkNow(core, parent, request)
   }
-  core.pins.forked(parent.id, seq)
-  const details = { sourceSessionId: parent.id, checkpointId }
-  const event = { type: eventTypes.forkSession, details }
-  const baselineRoot = baseline === parent.record.baseline ? parent.baseline : core.roots.load(baseline.root)
-  const states = { baseline: baselineRoot, root, inheritedEvents, tips, snapshotRoot }
-  return await start(core, session, states, event)
+  const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
+  // Not `using`, which compiles to calls that take as long as the rest of a fork.
+  const writes = core.pins.pin({ writesSince: 'now' })
+  try {
+    // The collection keeps the states of checkpoints.
+    const isUnkept = isEarlier && checkpointId === '' && needsSnapshot(core)
+    const snapshotRoot = isUnkept ? await core.roots.save(root) : undefined
+    if (parent.discarded === 'failed') throw readAgain()
+    const session: SessionRecord = {
+      id: core.ids.newId(),
+      baseline,
+      base: [parent.id, seq],
+      status: SessionStatus.ACTIVE,
+      tags,
+      ...(metadata !== undefined && { metadata }),
+      createdAt: core.environment.wallClockMs(),
+      ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
+    }
+    core.pins.forked(parent.id, seq)
+    const details = { sourceSessionId: parent.id, checkpointId }
+    const event = { type: eventTypes.forkSession, details }
+    const baselineRoot =
+      baseline === parent.record.baseline ? parent.baseline : core.roots.load(baseline.root)
+    const states = { baseline: baselineRoot, root, inheritedEvents, tips, snapshotRoot }
+    return await start(core, session, states, event)
+  } finally {
+    writes[Symbol.dispose]()
+  }
+}
+
+/** Whether one of the commits was made after an event. */
+function isAhead(tips: BranchTips, seq: number): boolean {
+  for (const tip of tips.values()) if (tip.seq !== undefined && tip.seq > seq) return true
+  return false
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
@@ -280,7 +300,7 @@ async function start(
 export function begin(
   core: Core,
   session: SessionRecord,
-  { baseline, root, inheritedEvents = 0, tips, snapshotRoot }: StartingState,
+  { baseline, root, inheritedEvents = 0, tips = noTips, snapshotRoot }: StartingState,
   event: StartingEvent,
 ): StartedSession {
   core.fence.check()
@@ -293,9 +313,9 @@ export function begin(
   })
   live.checkpoints = new CheckpointIndex()
   live.lineage = []
-  live.branchTips = new Map(tips)
+  live.branchTips = tips
   // A merge needs this state later. A durable store can read it again.
-  if (session.base !== undefined && core.journal.kept(() => true) === undefined) live.forkRoot = root
+  if (session.base !== undefined && !isStored(core)) live.forkRoot = root
   core.sharing?.enter(live, '', core.environment.monotonicMs())
   core.table.residency.enter(live)
   const put: [string, object][] = [[keys.session(core.tenantKey, live.id), session]]
@@ -305,6 +325,11 @@ export function begin(
     put.push([keys.snapshot(live.id, 0), snapshot])
   }
   return { live, stored: record(core, live, { ...event, redo: [], put }) }
+}
+
+/** Whether the store has the history, so that it can be read again. */
+function isStored({ journal }: Core): boolean {
+  return journal.kept(() => true) === true
 }
 
 function mergeTags(kept: StringMap, added: StringMap): StringMap {

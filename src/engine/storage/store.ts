@@ -148,6 +148,8 @@ export interface SharedStore {
   readonly engineId: string
   /** The ids of the engines that have the store open. An engine that is not among them stores nothing. */
   liveEngines(): Promise<ReadonlySet<string>>
+  /** The time by the clock of the store, in whole milliseconds since 1970. */
+  now(): Promise<number>
   /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
   heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
   /**

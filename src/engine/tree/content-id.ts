@@ -52,17 +52,30 @@ export class ContentIds {
   }
 
   /**
+   * A key that only files with the same content share. It needs no hash of a content of several blobs. Throws a Fault
+   * if the file must be read first.
+   */
+  contentKey(file: FileNode): string {
+    return this.knownHash(file) ?? this.#signature(this.body(file), file.size)
+  }
+
+  /**
    * A key that is equal for bodies with the same ranges of the same blobs. A batch that runs again creates
    * new bodies, and finds their hashes by this key.
    */
   #signature(body: LoadedBody, size: number): string {
-    const numbers: number[] = [size]
+    const parts: (number | string)[] = [size]
     forEachExtent(body, { from: 0, to: size }, (offset, length, blob, casOffset) => {
-      let number = this.#numbers.get(blob)
-      if (number === undefined) this.#numbers.set(blob, (number = ++this.#lastNumber))
-      numbers.push(offset, length, number, casOffset)
+      parts.push(offset, length, blob.knownHash ?? this.#numberOf(blob), casOffset)
     })
-    return sha256(new Uint8Array(Float64Array.from(numbers).buffer))
+    return sha256(parts.join())
+  }
+
+  /** A number for a blob whose hash is not known yet. */
+  #numberOf(blob: BlobRef): number {
+    let number = this.#numbers.get(blob)
+    if (number === undefined) this.#numbers.set(blob, (number = ++this.#lastNumber))
+    return number
   }
 
   /**

@@ -74,7 +74,9 @@ export class Pins {
    * collected.
    */
   pin(request: PinRequest): Disposable {
-    const { writesSince, arrivingSession, forks } = request
+    const { writesSince, arrivingSession, forks, states } = request
+    const isInMemory = states === undefined && arrivingSession === undefined && forks === undefined
+    if (!this.#durable && isInMemory) return none
     const releases: (() => void)[] = []
     if (this.#durable && writesSince !== undefined) releases.push(this.#writes.begin(writesSince))
     if (arrivingSession !== undefined) releases.push(this.#arrive(arrivingSession))

@@ -1,9 +1,10 @@
 import { EngineError, type GitObject, type TimeSlice } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import { emptyTreeId, type ObjectFormat } from './object-id.js'
-import { entryKind, parseTree, type RawEntry } from './raw-tree.js'
+import { entryKind, parseTreeInParts, type RawEntry } from './raw-tree.js'
 
 export interface TreeObjects {
-  readonly objects: { get(oid: string): Promise<GitObject | undefined> }
+  readonly objects: { get(oid: string, maxBytes?: number): Promise<GitObject | undefined> }
   readonly slice: TimeSlice
   readonly format: ObjectFormat
 }
@@ -45,10 +46,23 @@ export async function* newObjects(
 /** The entries of a tree by name. */
 export async function entriesOf(
   treeId: string,
-  from: Pick<TreeObjects, 'objects' | 'format'>,
+  from: Pick<TreeObjects, 'objects' | 'format'> & Partial<Pick<TreeObjects, 'slice'>>,
 ): Promise<Map<string, RawEntry>> {
   const { body } = await treeObject(treeId, from)
-  return new Map(parseTree(body, from.format).map((entry) => [entry.name, entry]))
+  const entries = new Map<string, RawEntry>()
+  let count = 0
+  for (const part of parseTreeInParts(body, from.format)) {
+    count += part.length
+    if (count > gitLimits.directoryEntries)
+      throw new EngineError(
+        'GIT_TOO_LARGE',
+        `the tree ${treeId} has over ${gitLimits.directoryEntries} entries in a directory`,
+        { limit: String(gitLimits.directoryEntries) },
+      )
+    for (const entry of part) entries.set(entry.name, entry)
+    if (from.slice?.over === true) await from.slice.next()
+  }
+  return entries
 }
 
 /** Reads a tree. The empty one is not stored. */
@@ -66,7 +80,8 @@ export async function mustGet(
   type: GitObject['type'],
   objects: TreeObjects['objects'],
 ): Promise<GitObject> {
-  const object = await objects.get(oid)
+  // An object of another type may be larger than memory.
+  const object = await objects.get(oid, type === 'blob' ? undefined : gitLimits.structureBytes)
   if (object?.type === type) return object
   throw new EngineError('GIT_CORRUPT', `the ${type} ${oid}, which a commit of the session needs, is missing`)
 }

@@ -18,7 +18,7 @@ export function parseCommit(commit: GitObject): CommitFacts {
   const tree = /^tree ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(header)?.[1]
   if (tree === undefined) throw damaged(commit)
   const seconds = Number(/^committer .*> (-?\d{1,12}) [-+]\d{4}$/m.exec(header)?.[1] ?? 0)
-  return { tree, committerSeconds: Math.max(0, seconds) }
+  return { tree: detached(tree), committerSeconds: Math.max(0, seconds) }
 }
 
 /** Reads all fields. Text that is not UTF-8 gets replacement characters. */
@@ -31,7 +31,9 @@ export function describeCommit(commit: GitObject): CommitDescription {
   return {
     commitId: commit.oid,
     treeId,
-    parentIds: [...header.matchAll(/^parent ([0-9a-f]{40}|[0-9a-f]{64})$/gm)].map(([, id = '']) => id),
+    parentIds: Array.from(header.matchAll(/^parent ([0-9a-f]{40}|[0-9a-f]{64})$/gm), ([, id = '']) =>
+      detached(id),
+    ),
     author: { name, email },
     timestampSeconds,
     message: end < 0 ? '' : text.slice(end + 2),
@@ -91,6 +93,11 @@ function formatIdentity({ name, email }: CommitIdentity): string {
 /** Removes characters that would end the name, the address or the line. */
 function cleaned(text: string): string {
   return text.replace(/[\0\r\n<>]/g, '').trim()
+}
+
+/** An id as a string of its own. A part of a string keeps the whole text of its commit in memory. */
+function detached(id: string): string {
+  return Buffer.from(id, 'hex').toString('hex')
 }
 
 function headerOf(object: GitObject): string {

@@ -17,11 +17,23 @@ export interface StreamedPack {
   readonly cache: EntryCache
 }
 
-/** Entries of earlier packs, with their headers, by the ids of their objects. */
-export type EntryCache = ByteCache<string, Buffer>
+/** Entries of earlier packs of one tenant, with their headers, by the ids of their objects. */
+export interface EntryCache {
+  get(oid: string): Buffer | undefined
+  /** `bytes`: the memory that the entry takes. */
+  set(oid: string, entry: Buffer, bytes: number): void
+}
 
-export function createEntryCache(): EntryCache {
-  return new ByteCache(gitLimits.entryCacheBytes)
+/** The entries of all tenants, which share a limit. Ids of SHA-1 can be forged, so no tenant gets those of another. */
+export class EntryCaches {
+  readonly #entries = new ByteCache<string, Buffer>(gitLimits.entryCacheBytes)
+
+  of(tenant: string): EntryCache {
+    return {
+      get: (oid) => this.#entries.get(`${oid} ${tenant}`),
+      set: (oid, entry, bytes) => this.#entries.set(`${oid} ${tenant}`, entry, bytes),
+    }
+  }
 }
 
 /**
@@ -47,7 +59,7 @@ export async function* streamPack({
   for (const oid of oids) {
     const known = cache.get(oid)
     if (known !== undefined) {
-      cacheable -= known.length
+      cacheable -= known.length + gitLimits.cachedEntryCost
       yield hashed(known)
     } else {
       const object = (await objects.open(oid)) ?? emptyTree(oid, format)
@@ -58,9 +70,10 @@ export async function* streamPack({
         for await (const piece of deflated) yield hashed(piece as Buffer)
       } else {
         const entry = Buffer.concat([header, await compress(await gather(object.pieces(), object.size))])
-        if (entry.length <= gitLimits.cachedEntryBytes && entry.length <= cacheable) {
-          cache.set(oid, entry, entry.length)
-          cacheable -= entry.length
+        const bytes = entry.length + gitLimits.cachedEntryCost
+        if (entry.length <= gitLimits.cachedEntryBytes && bytes <= cacheable) {
+          cache.set(oid, entry, bytes)
+          cacheable -= bytes
         }
         yield hashed(entry)
       }

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { pageLimits } from './limits.js'
+import { decoded } from './route.js'
 import type { PageInfo } from './wire.js'
 
 /** An error of the server, or of the connection to it. */
@@ -33,12 +34,18 @@ export const info = signal<PageInfo | undefined>(undefined)
 
 let token = sessionStorage.getItem(kept) ?? ''
 
-/** Takes the token out of the fragment, so that it stays neither in the address bar nor in the history. */
-export function takeToken(): void {
+/**
+ * Takes the token out of the fragment, so that it stays neither in the address bar nor in the history.
+ *
+ * @returns whether it is another token than before
+ */
+export function takeToken(): boolean {
   const found = /^#token=([^&]+)&?(.*)$/.exec(location.hash)
-  if (found === null) return
-  useToken(decodeURIComponent(found[1] ?? ''))
+  if (found === null) return false
+  const before = token
+  useToken(decoded(found[1] ?? ''))
   history.replaceState(null, '', `#${found[2] ?? ''}`)
+  return token !== before
 }
 
 /** Uses a token for all further requests of this tab. */
@@ -70,10 +77,15 @@ export async function* stream<Item>(
   if (response.body === null) return
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
-  for (let next; !(next = await reader.read()).done;) {
-    const lines = (rest + next.value).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) if (line !== '') yield JSON.parse(line) as Item
+  try {
+    for (let next; !(next = await reader.read()).done;) {
+      const lines = (rest + next.value).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) if (line !== '') yield JSON.parse(line) as Item
+    }
+  } finally {
+    // Otherwise a stream that is left early would keep its connection.
+    reader.cancel().catch(() => undefined)
   }
 }
 

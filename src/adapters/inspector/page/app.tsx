@@ -10,6 +10,7 @@ import { refreshSessions } from './sessions.js'
 import { SessionView } from './session-view.js'
 import { Empty, Failure } from './states.js'
 import { StoreView } from './store-view.js'
+import { isTyping } from './typing.js'
 import type { PageInfo } from './wire.js'
 
 /** The whole page. */
@@ -153,11 +154,14 @@ function Help(): VNode {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      const { target } = event
-      if (event.ctrlKey || event.metaKey || event.altKey) return
-      if (target instanceof HTMLInputElement && target.type !== 'range') return
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
       if (event.key === '?') showHelp()
-      else if (event.key === 'g') location.hash = linkTo([])
+      else if (event.key === '/') {
+        const search = document.querySelector<HTMLInputElement>('input[type=search]')
+        if (search === null) return
+        event.preventDefault()
+        search.focus()
+      } else if (event.key === 'g') location.hash = linkTo([])
       else if (event.key === '[' || event.key === ']') {
         const name = event.key === '[' ? 'Earlier event' : 'Later event'
         document.querySelector<HTMLButtonElement>(`.scrubber button[aria-label="${name}"]`)?.click()

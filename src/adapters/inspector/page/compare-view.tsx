@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { call, info, messageOf, ofSession, pages } from './api.js'
-import { inBackground } from './background.js'
+import { useAction } from './action.js'
+import { call, info, ofSession, pages } from './api.js'
+import { newestOf, refreshEvents } from './events.js'
 import { count, Id, Name } from './format.js'
 import { pageLimits } from './limits.js'
 import { linkTo } from './route.js'
 import { byId, sessions, titleOf } from './sessions.js'
-import { Empty, Show, useLoaded } from './states.js'
+import { Empty, Failure, Show, useLoaded } from './states.js'
 import { VirtualList } from './virtual-list.js'
 import type { ChangedFile } from './wire.js'
 
@@ -109,43 +110,63 @@ async function changesOf(id: string, signal: AbortSignal): Promise<ReadonlyMap<s
   return changes
 }
 
+/** A merge of the newest state of a fork, as it was previewed. */
+interface MergePlan {
+  readonly body: object
+  readonly preview: MergePreview
+}
+
 /** Previews a merge of a fork. With the option `write`, it also carries it out. */
 function MergeOf({ source, target }: { readonly source: string; readonly target: string }): VNode {
-  const preview = useSignal<MergePreview | undefined>(undefined)
+  const plan = useSignal<MergePlan | undefined>(undefined)
   const said = useSignal('')
-  const merge = (dryRun: boolean): void => {
-    const body = { source: { sessionId: source }, dryRun }
-    inBackground(
-      call<MergePreview>(ofSession(target, ':merge'), { method: 'POST', body }).then(
-        (result) => {
-          preview.value = dryRun ? result : undefined
-          const conflicts = count(result.conflicts.length, 'conflict')
-          said.value = `${dryRun ? 'A merge would change' : 'The merge changed'} ${count(result.changeCount, 'path')}, with ${conflicts}.`
-        },
-        (error: unknown) => {
-          said.value = messageOf(error)
-        },
-      ),
-    )
+  const { failure, isBusy, run } = useAction()
+  const merge = async (body: object): Promise<MergePreview> =>
+    call<MergePreview>(ofSession(target, ':merge'), { method: 'POST', body })
+  const say = (start: string, { changeCount, conflicts }: MergePreview): void => {
+    said.value = `${start} ${count(changeCount, 'path')}, with ${count(conflicts.length, 'conflict')}.`
   }
+  const prepare = async (): Promise<void> => {
+    plan.value = undefined
+    await Promise.all([refreshEvents(source), refreshEvents(target)])
+    // The merge is refused if the session has changed since, and takes the state of the fork that was previewed.
+    const [eventId, expectedEventId] = [newestOf(source), newestOf(target)]
+    const body = { source: { sessionId: source, eventId }, expectedEventId }
+    const preview = await merge({ ...body, dryRun: true })
+    plan.value = { body, preview }
+    say('A merge would change', preview)
+  }
+  const carryOut = async ({ body }: MergePlan): Promise<void> => {
+    plan.value = undefined
+    say('The merge changed', await merge(body))
+  }
+  const conflicts = plan.value?.preview.conflicts ?? []
   return (
     <div>
       <div class="buttons">
-        <button type="button" onClick={() => merge(true)}>
+        <button type="button" disabled={isBusy} onClick={() => run(prepare)}>
           Preview a merge
         </button>
-        {preview.value !== undefined && info.value?.write === true && (
-          <button type="button" onClick={() => merge(false)}>
+        {plan.value !== undefined && info.value?.write === true && (
+          <button
+            type="button"
+            disabled={isBusy}
+            onClick={() => {
+              const chosen = plan.value
+              if (chosen !== undefined) run(() => carryOut(chosen))
+            }}
+          >
             Merge
           </button>
         )}
       </div>
+      {failure !== undefined && <Failure error={failure} />}
       <p class="quiet" role="status">
-        <Name text={said.value} />
+        {said.value}
       </p>
-      {preview.value !== undefined && preview.value.conflicts.length > 0 && (
+      {conflicts.length > 0 && (
         <ul>
-          {preview.value.conflicts.slice(0, 10).map(({ path, kind }) => (
+          {conflicts.slice(0, 10).map(({ path, kind }) => (
             <li key={path}>
               <Name text={path} /> <span class="quiet">{kind}</span>
             </li>

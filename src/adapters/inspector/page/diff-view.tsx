@@ -1,8 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { useEffect } from 'preact/hooks'
-import { call, ofSession, pages } from './api.js'
-import { eventsOf, labelOf, operationOf } from './events.js'
+import { ApiError, call, ofSession, pages } from './api.js'
+import { eventsOf, labelOf, operationOf, refreshEvents } from './events.js'
 import { count, Name, shortId } from './format.js'
 import { Hunks, type Note } from './hunks.js'
 import { pageLimits } from './limits.js'
@@ -22,7 +21,6 @@ export function DiffView({ id }: { readonly id: string }): VNode {
   const at = query.get('at') ?? ''
   const from = query.get('from') ?? 'base'
   const moment = at === '' || from.includes('@') ? version.value : 0
-  const active = useSignal(0)
   const loaded = useLoaded(
     async (signal) => {
       const found: ChangedFile[] = []
@@ -44,12 +42,11 @@ export function DiffView({ id }: { readonly id: string }): VNode {
     [id, from, at, moment],
   )
   const files = loaded.value?.files ?? []
-  const wanted = query.get('file')
-  useEffect(() => {
-    const found = wanted === null ? -1 : files.findIndex(({ path }) => path === wanted)
-    active.value = Math.max(0, found)
-  }, [loaded.value])
-  const file = files[Math.min(active.value, files.length - 1)]
+  const active = Math.max(
+    0,
+    files.findIndex(({ path }) => path === query.get('file')),
+  )
+  const file = files[active]
   return (
     <div class="column">
       <FromBar id={id} from={from} files={files} />
@@ -64,11 +61,8 @@ export function DiffView({ id }: { readonly id: string }): VNode {
                   label={`Changed files${isComplete ? '' : ', the first ones'}`}
                   count={files.length}
                   rowHeight={24}
-                  active={Math.min(active.value, files.length - 1)}
-                  onMove={(index) => {
-                    active.value = index
-                    change({ file: files[index]?.path }, true)
-                  }}
+                  active={active}
+                  onMove={(index) => change({ file: files[index]?.path }, true)}
                   row={(index) => {
                     const one = files[index]
                     return one === undefined ? null : <FileLine file={one} />
@@ -92,10 +86,13 @@ export function DiffView({ id }: { readonly id: string }): VNode {
 async function statesOf(id: string, from: string, at: string): Promise<{ from: object; to: StateName }> {
   const to = chosenState()
   if (from === 'before') {
-    const { events } = eventsOf(id)
-    const index =
-      at === '' ? events.value.length - 1 : events.value.findIndex(({ eventId }) => eventId === at)
-    const before = events.value[index - 1]
+    const { events, isLoaded } = eventsOf(id)
+    // The page may have been opened at this place.
+    if (!isLoaded.peek()) await refreshEvents(id)
+    const known = events.peek()
+    const index = at === '' ? known.length - 1 : known.findIndex(({ eventId }) => eventId === at)
+    if (index < 0) throw new ApiError(404, 'EVENT_NOT_FOUND', 'The page does not know the event.')
+    const before = known[index - 1]
     return { from: before === undefined ? { base: true } : { eventId: before.eventId }, to }
   }
   if (from === 'parent') {
@@ -164,6 +161,7 @@ function OtherState({ id }: { readonly id: string }): VNode {
         const input = event.currentTarget.elements.namedItem('other')
         if (!(input instanceof HTMLInputElement)) return
         const given = input.value.trim()
+        if (given === '') return
         const found = [...byId.value.keys()].filter(
           (one) => one === given || one.endsWith(given.replace(/^.*…/, '')),
         )

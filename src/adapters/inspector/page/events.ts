@@ -85,6 +85,11 @@ async function read(id: string, log: OpenLog): Promise<void> {
   log.isLoaded.value = true
 }
 
+/** The id of the newest event that the page knows. */
+export function newestOf(id: string): string | undefined {
+  return open(id).events.value.at(-1)?.eventId
+}
+
 /** The last part of the type of an event, such as `WriteFile`. */
 export function operationOf({ eventType }: SessionEvent): string {
   return eventType.split('.').at(-1) ?? eventType

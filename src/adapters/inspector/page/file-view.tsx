@@ -43,6 +43,12 @@ const imageTypes: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
 }
 
+/** The type of an image, by the end of its name. */
+function imageTypeOf(path: string): string | undefined {
+  const end = path.slice(path.lastIndexOf('.') + 1).toLowerCase()
+  return Object.hasOwn(imageTypes, end) ? imageTypes[end] : undefined
+}
+
 type Form = 'text' | 'blame' | 'image' | 'hex'
 
 interface FileViewProps {
@@ -68,7 +74,7 @@ export function FileView({ id, path, moment }: FileViewProps): VNode {
     },
     [id, path, moment, limit.value],
   )
-  const type = imageTypes[path.slice(path.lastIndexOf('.') + 1).toLowerCase()]
+  const type = imageTypeOf(path)
   return (
     <Show loaded={loaded}>
       {({ stat, piece, target }) => {
@@ -230,9 +236,9 @@ function BlameCell({ range }: { readonly range: BlameRange | undefined }): VNode
   )
 }
 
-/** A line of a file: tabs stay, other controls become visible. */
-export function visible(line: string): string {
-  const text = line.endsWith('\r') ? line.slice(0, -1) : line
+/** A line of a file: tabs stay, other controls become visible. That of a line end of CRLF only does if it matters. */
+export function visible(line: string, showsEnd = false): string {
+  const text = line.endsWith('\r') && !showsEnd ? line.slice(0, -1) : line
   return text.split('\t').map(shown).join('\t')
 }
 

@@ -13,6 +13,8 @@ import { VirtualList } from './virtual-list.js'
 
 const letters: Readonly<Record<string, string>> = { added: 'A', modified: 'M', removed: 'D', inside: '•' }
 
+const none: readonly TreeRow[] = []
+
 /** The file tree of a state, and the chosen file. */
 export function FilesView({ id }: { readonly id: string }): VNode {
   const at = place.value.query.get('at') ?? ''
@@ -21,7 +23,8 @@ export function FilesView({ id }: { readonly id: string }): VNode {
   const moment = at === '' ? version.value : 0
   const open = useRef(new Set<string>())
   const tree = useSignal<FileTree | undefined>(undefined)
-  const active = useSignal(-1)
+  // A path and not an index, because files may be added above it.
+  const selected = useSignal(path)
   useEffect(() => {
     const abort = new AbortController()
     const next = new FileTree(id, chosenState(), open.current, abort.signal)
@@ -30,15 +33,14 @@ export function FilesView({ id }: { readonly id: string }): VNode {
       next.read().then(() => {
         if (abort.signal.aborted) return
         tree.value = next
-        if (active.peek() < 0 && path !== '')
-          active.value = next.rows.peek().findIndex((row) => row.path === path)
       }),
     )
     return () => abort.abort()
   }, [id, at, moment])
   const marks = useLoaded((signal) => marksOf(id, chosenState(), signal), [id, at, moment]).value
   const shownTree = tree.value
-  const rows = shownTree?.rows.value ?? []
+  const rows = shownTree?.rows.value ?? none
+  const active = useMemo(() => rows.findIndex((row) => row.path === selected.value), [rows, selected.value])
   const sizes = shownTree?.sizes.value
   const onShow = useMemo(
     () => (first: number, end: number) => {
@@ -47,8 +49,8 @@ export function FilesView({ id }: { readonly id: string }): VNode {
     [shownTree, rows],
   )
   const select = (index: number): void => {
-    active.value = index
     const row = rows[index]
+    selected.value = row?.path ?? ''
     if (row !== undefined && row.kind !== 'directory') change({ path: row.path }, true)
   }
   const error = shownTree?.error.value
@@ -65,7 +67,7 @@ export function FilesView({ id }: { readonly id: string }): VNode {
             role="tree"
             count={rows.length}
             rowHeight={24}
-            active={active.value}
+            active={active}
             onMove={(index) => {
               select(index)
             }}

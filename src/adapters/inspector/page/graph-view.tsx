@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { messageOf } from './api.js'
 import { count, Id, Name, shown, Time } from './format.js'
 import type { GraphRow, Point } from './graph-layout.js'
@@ -27,9 +27,13 @@ const laneWidth = 14
 
 /** The sessions with their forks, checkpoints, merges and commits. */
 export function GraphView(): VNode {
-  const active = useSignal(0)
+  // A name and not an index, because rows are added above it.
+  const selected = useSignal('')
+  const last = useRef(0)
   const list = rows.value
-  const at = Math.min(active.value, list.length - 1)
+  const found = list.findIndex((row) => nameOf(row) === selected.value)
+  const at = Math.min(found < 0 ? last.current : found, list.length - 1)
+  last.current = Math.max(0, at)
   const openRow = (index: number): void => {
     const row = list[index]
     if (row === undefined) return
@@ -59,7 +63,9 @@ export function GraphView(): VNode {
           rowHeight={rowHeight}
           active={at}
           onMove={(index) => {
-            active.value = index
+            const row = list[index]
+            last.current = index
+            selected.value = row === undefined ? '' : nameOf(row)
           }}
           onOpen={openRow}
           onKey={(key, index) => {
@@ -78,23 +84,16 @@ export function GraphView(): VNode {
   )
 }
 
+function nameOf({ sessionId, point }: GraphRow): string {
+  return `${sessionId} ${point?.eventId ?? ''}`
+}
+
 function SearchBar(): VNode {
-  const input = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    const focus = (event: KeyboardEvent): void => {
-      if (event.key !== '/' || event.target instanceof HTMLInputElement) return
-      event.preventDefault()
-      input.current?.focus()
-    }
-    addEventListener('keydown', focus)
-    return () => removeEventListener('keydown', focus)
-  }, [])
   const shownCount = matching.value.length
   const all = sessions.value.length
   return (
     <div class="bar" role="search">
       <input
-        ref={input}
         type="search"
         aria-label="Search sessions by id or tag"
         placeholder="Search by id or tag, such as task=42   ( / )"

@@ -123,20 +123,24 @@ function Text({ line }: { readonly line: Line }): VNode {
 
 /** The text of a line, with the words marked that its pair does not have. */
 function words({ text, side, pair }: Line): ComponentChildren {
-  const cut = text.slice(0, pageLimits.lineCharacters)
-  if (pair === undefined || text.length + pair.text.length > pageLimits.comparedCharacters)
-    return visible(cut)
-  const [old, now] = side === 'removed' ? [text, pair.text] : [pair.text, text]
+  // The carriage return of CRLF is shown if only one side has it, because the lines look equal otherwise.
+  const end = text.endsWith('\r') && pair?.text.endsWith('\r') !== false ? -1 : undefined
+  const line = text.slice(0, end)
+  const other = pair?.text.slice(0, end)
+  const cut = line.slice(0, pageLimits.lineCharacters)
+  if (other === undefined || line.length + other.length > pageLimits.comparedCharacters)
+    return visible(cut, true)
+  const [old, now] = side === 'removed' ? [line, other] : [other, line]
   const parts = diffWordsWithSpace(old, now)
   const same = parts
     .filter(({ added, removed }) => !added && !removed)
     .reduce((sum, { value }) => sum + value.length, 0)
   // Marks help only if most of the line stays.
-  if (same * 3 < Math.max(old.length, now.length)) return visible(cut)
+  if (same * 3 < Math.max(old.length, now.length)) return visible(cut, true)
   return parts
     .filter(({ added, removed }) => (side === 'removed' ? !added : !removed))
     .map(({ value, added, removed }, index) =>
-      added || removed ? <mark key={index}>{visible(value)}</mark> : visible(value),
+      added || removed ? <mark key={index}>{visible(value, true)}</mark> : visible(value, true),
     )
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { call, info, messageOf, ofSession } from './api.js'
-import { inBackground } from './background.js'
+import { useAction } from './action.js'
+import { call, info, ofSession } from './api.js'
 import { count, Name, Time } from './format.js'
 import { linkTo } from './route.js'
 import { Failure, Show, useLoaded } from './states.js'
@@ -40,7 +40,7 @@ interface Commit {
 /** Approvals with their decisions, notes on files, and commits. */
 export function ReviewView({ id }: { readonly id: string }): VNode {
   const decided = useSignal(0)
-  const failure = useSignal<string | undefined>(undefined)
+  const { failure, isBusy, run } = useAction()
   const loaded = useLoaded(
     async (signal) => {
       const [{ approvals }, { annotations }, { commits }] = await Promise.all([
@@ -60,21 +60,17 @@ export function ReviewView({ id }: { readonly id: string }): VNode {
   const decide = (approvalId: string, verb: string, feedback: string): void => {
     const path = ofSession(id, `/approvals/${encodeURIComponent(approvalId)}/${verb}`)
     const body = verb === 'deny' ? { feedback } : {}
-    inBackground(
-      call(path, { method: 'POST', body }).then(
-        () => {
-          decided.value++
-          failure.value = undefined
-        },
-        (error: unknown) => {
-          failure.value = messageOf(error)
-        },
-      ),
-    )
+    run(async () => {
+      try {
+        await call(path, { method: 'POST', body })
+      } finally {
+        decided.value++
+      }
+    })
   }
   return (
     <div class="panels">
-      {failure.value !== undefined && <Failure error={failure.value} />}
+      {failure !== undefined && <Failure error={failure} />}
       <Show loaded={loaded}>
         {({ approvals, annotations, commits }) => (
           <>
@@ -96,7 +92,10 @@ export function ReviewView({ id }: { readonly id: string }): VNode {
                 </>,
                 one.status === 'APPROVAL_STATUS_PENDING' ? (
                   info.value?.write === true ? (
-                    <Decision decide={(verb, feedback) => decide(one.approvalId, verb, feedback)} />
+                    <Decision
+                      isBusy={isBusy}
+                      decide={(verb, feedback) => decide(one.approvalId, verb, feedback)}
+                    />
                   ) : (
                     <span class="quiet">open for reading only</span>
                   )
@@ -141,14 +140,16 @@ export function ReviewView({ id }: { readonly id: string }): VNode {
 }
 
 function Decision({
+  isBusy,
   decide,
 }: {
+  readonly isBusy: boolean
   readonly decide: (verb: 'grant' | 'deny', feedback: string) => void
 }): VNode {
   const feedback = useSignal('')
   return (
     <span class="buttons">
-      <button type="button" onClick={() => decide('grant', '')}>
+      <button type="button" disabled={isBusy} onClick={() => decide('grant', '')}>
         Grant
       </button>
       <input
@@ -160,7 +161,7 @@ function Decision({
           feedback.value = currentTarget.value
         }}
       />
-      <button type="button" onClick={() => decide('deny', feedback.value)}>
+      <button type="button" disabled={isBusy} onClick={() => decide('deny', feedback.value)}>
         Deny
       </button>
     </span>

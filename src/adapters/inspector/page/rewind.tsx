@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { call, info, messageOf, ofSession } from './api.js'
-import { inBackground } from './background.js'
-import { refreshEvents } from './events.js'
+import { useAction } from './action.js'
+import { call, info, ofSession } from './api.js'
+import { newestOf, refreshEvents } from './events.js'
 import { count, Name } from './format.js'
 import { change } from './route.js'
 import { Failure } from './states.js'
@@ -13,11 +13,18 @@ interface Preview {
   readonly isComplete: boolean
 }
 
-interface Plan {
+interface Step {
   readonly title: string
-  readonly path: string
+  readonly verb: string
   readonly body: object
+}
+
+interface Plan extends Step {
   readonly preview: Preview
+  /** The newest event that the page knew before the preview. */
+  readonly newest: string | undefined
+  /** Why the plan is shown again. */
+  readonly note: string
 }
 
 const letters: Readonly<Record<string, string>> = { added: 'A', modified: 'M', removed: 'D' }
@@ -25,56 +32,61 @@ const letters: Readonly<Record<string, string>> = { added: 'A', modified: 'M', r
 /** Restores the state after an event, and undoes changes, each after a preview. Only with the option `write`. */
 export function Rewind({ id, eventId }: { readonly id: string; readonly eventId: string }): VNode | null {
   const plan = useSignal<Plan | undefined>(undefined)
-  const failure = useSignal<string | undefined>(undefined)
+  const { failure, isBusy, run } = useAction()
   if (info.value?.write !== true) return null
-  const attempt = async (work: () => Promise<void>): Promise<void> => {
-    try {
-      await work()
-      failure.value = undefined
-    } catch (error) {
-      failure.value = messageOf(error)
+  const prepare = async (step: Step, note = ''): Promise<void> => {
+    await refreshEvents(id)
+    const newest = newestOf(id)
+    const body = { ...step.body, dryRun: true }
+    const preview = await call<Preview>(ofSession(id, step.verb), { method: 'POST', body })
+    plan.value = { ...step, preview, newest, note }
+  }
+  const carryOut = async ({ title, verb, body, newest }: Plan): Promise<void> => {
+    await refreshEvents(id)
+    if (newestOf(id) !== newest) {
+      await prepare({ title, verb, body }, 'The session has changed since. ')
+      return
     }
-  }
-  const prepare = (title: string, verb: string, body: object): void => {
-    inBackground(
-      attempt(async () => {
-        const path = ofSession(id, verb)
-        const preview = await call<Preview>(path, { method: 'POST', body: { ...body, dryRun: true } })
-        plan.value = { title, path, body, preview }
-      }),
-    )
-  }
-  const carryOut = ({ path, body }: Plan): void => {
-    inBackground(
-      attempt(async () => {
-        await call(path, { method: 'POST', body })
-        plan.value = undefined
-        await refreshEvents(id)
-        change({ at: undefined }, true)
-      }),
-    )
+    await call(ofSession(id, verb), { method: 'POST', body })
+    plan.value = undefined
+    await refreshEvents(id)
+    change({ at: undefined }, true)
   }
   return (
     <section class="rewind" aria-label="Change the session">
       <div class="buttons">
         <button
           type="button"
-          onClick={() => prepare('Restore this state', ':restoreState', { from: { eventId } })}
+          disabled={isBusy}
+          onClick={() =>
+            run(() =>
+              prepare({ title: 'Restore this state', verb: ':restoreState', body: { from: { eventId } } }),
+            )
+          }
         >
           Restore this state …
         </button>
-        <button type="button" onClick={() => prepare('Undo the newest change', ':undo', {})}>
+        <button
+          type="button"
+          disabled={isBusy}
+          onClick={() => run(() => prepare({ title: 'Undo the newest change', verb: ':undo', body: {} }))}
+        >
           Undo …
         </button>
-        <button type="button" onClick={() => prepare('Redo', ':redo', {})}>
+        <button
+          type="button"
+          disabled={isBusy}
+          onClick={() => run(() => prepare({ title: 'Redo', verb: ':redo', body: {} }))}
+        >
           Redo …
         </button>
       </div>
-      {failure.value !== undefined && <Failure error={failure.value} />}
+      {failure !== undefined && <Failure error={failure} />}
       {plan.value !== undefined && (
         <div class="preview">
           <p class="strong">{plan.value.title}</p>
           <p class="quiet" role="status">
+            {plan.value.note}
             {plan.value.preview.changes.length === 0
               ? 'No file would change.'
               : `${count(plan.value.preview.changes.length, 'path')} would change${plan.value.preview.isComplete ? '' : ', and more'}:`}
@@ -89,9 +101,10 @@ export function Rewind({ id, eventId }: { readonly id: string; readonly eventId:
           <div class="buttons">
             <button
               type="button"
-              disabled={plan.value.preview.changes.length === 0}
+              disabled={isBusy || plan.value.preview.changes.length === 0}
               onClick={() => {
-                if (plan.value !== undefined) carryOut(plan.value)
+                const chosen = plan.value
+                if (chosen !== undefined) run(() => carryOut(chosen))
               }}
             >
               {plan.value.title}

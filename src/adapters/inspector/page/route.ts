@@ -29,7 +29,8 @@ function read(): Place {
   }
 }
 
-function decoded(part: string): string {
+/** Decodes a part of a URL. Malformed text stays as it is. */
+export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {

@@ -122,18 +122,21 @@ function Messages({ id }: { readonly id: string }): VNode {
   const messages = useSignal<readonly Message[]>([])
   useEffect(() => {
     const abort = new AbortController()
-    messages.value = []
-    const follow = async (): Promise<void> => {
+    const read = async (): Promise<void> => {
+      messages.value = []
       const items = stream<{ result?: Message }>(
         ofSession(id, '/bus'),
         { replayLimit: pageLimits.messages },
         abort.signal,
       )
-      try {
-        for await (const { result } of items)
-          if (result !== undefined) messages.value = [result, ...messages.value].slice(0, pageLimits.messages)
-      } catch (error) {
-        if (!abort.signal.aborted) throw error
+      for await (const { result } of items)
+        if (result !== undefined) messages.value = [result, ...messages.value].slice(0, pageLimits.messages)
+    }
+    const follow = async (): Promise<void> => {
+      while (!abort.signal.aborted) {
+        // A lost stream is opened again, and repeats the messages that are kept.
+        await read().catch(() => undefined)
+        await new Promise((go) => setTimeout(go, pageLimits.reconnectMs))
       }
     }
     inBackground(follow())

@@ -1,10 +1,10 @@
 import { inBackground } from './background.js'
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { call, ofSession, stream } from './api.js'
+import { call, messageOf, ofSession, stream } from './api.js'
 import { CompareView } from './compare-view.js'
 import { DiffView } from './diff-view.js'
-import { eventsOf, refreshEvents } from './events.js'
+import { eventsOf, newestOf, refreshEvents } from './events.js'
 import { FilesView } from './files-view.js'
 import { Id } from './format.js'
 import { Status, Tags } from './graph-view.js'
@@ -14,7 +14,7 @@ import { byId, titleOf } from './sessions.js'
 import { ReviewView } from './review-view.js'
 import { Scrubber } from './scrubber.js'
 import { FiguresView, ServicesView } from './services-view.js'
-import { Show, useLoaded } from './states.js'
+import { Failure, Show, useLoaded } from './states.js'
 import { TimelineView } from './timeline-view.js'
 import { version } from './version.js'
 import type { Session } from './wire.js'
@@ -42,28 +42,33 @@ export function SessionView({ id }: { readonly id: string }): VNode {
   return (
     <main class="session">
       <Show loaded={loaded}>
-        {(session) => (
-          <>
-            <header class="bar">
-              <h1 class="clip">
-                <bdi>{titleOf(session)}</bdi> <Id id={session.id} />
-              </h1>
-              <Status status={session.status} />
-              <Tags tags={session.tags} />
-              <span class="grow" />
-              {session.parent !== undefined && (
-                <a href={linkTo(['session', session.parent.sessionId], { at: session.parent.eventId })}>
-                  fork of <Id id={session.parent.sessionId} />
-                </a>
-              )}
-            </header>
-            <Tabs current={current.name} />
-            <Scrubber id={id} />
-            <div class="view" role="tabpanel" id="view" aria-label={current.title}>
-              <View id={id} />
-            </div>
-          </>
-        )}
+        {(first) => {
+          const session = byId.value.get(id) ?? first
+          const error = eventsOf(id).error.value
+          return (
+            <>
+              <header class="bar">
+                <h1 class="clip">
+                  <bdi>{titleOf(session)}</bdi> <Id id={session.id} />
+                </h1>
+                <Status status={session.status} />
+                <Tags tags={session.tags} />
+                <span class="grow" />
+                {session.parent !== undefined && (
+                  <a href={linkTo(['session', session.parent.sessionId], { at: session.parent.eventId })}>
+                    fork of <Id id={session.parent.sessionId} />
+                  </a>
+                )}
+              </header>
+              {error !== undefined && <Failure error={messageOf(error)} />}
+              <Tabs current={current.name} />
+              <Scrubber id={id} />
+              <div class="view" role="tabpanel" id="view" aria-label={current.title}>
+                <View id={id} />
+              </div>
+            </>
+          )
+        }}
       </Show>
     </main>
   )
@@ -103,10 +108,6 @@ function Tabs({ current }: { readonly current: string }): VNode {
       ))}
     </div>
   )
-}
-
-function newestOf(id: string): string | undefined {
-  return eventsOf(id).events.value.at(-1)?.eventId
 }
 
 /** Reads new events. If there are any, the views read their state again. */

@@ -1,11 +1,10 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { messageOf } from './api.js'
 import { changesFiles, eventsOf, labelOf, operationOf, pathsOf } from './events.js'
 import { count, Name, shown, Time } from './format.js'
 import { Rewind } from './rewind.js'
 import { change, place } from './route.js'
-import { Empty, Failure } from './states.js'
+import { Empty } from './states.js'
 import type { SessionEvent } from './wire.js'
 import { VirtualList } from './virtual-list.js'
 
@@ -20,7 +19,6 @@ export function TimelineView({ id }: { readonly id: string }): VNode {
   const at = place.value.query.get('at') ?? log.events.value.at(-1)?.eventId
   const active = events.findIndex(({ eventId }) => eventId === at)
   const chosen = events[active]
-  const error = log.error.value
   return (
     <div class="split">
       <div class="main">
@@ -38,7 +36,6 @@ export function TimelineView({ id }: { readonly id: string }): VNode {
             {count(events.length, 'event')}
           </span>
         </div>
-        {error !== undefined && <Failure error={messageOf(error)} />}
         {log.isLoaded.value && events.length === 0 ? (
           <Empty title="No event matches" />
         ) : (

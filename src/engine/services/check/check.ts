@@ -10,7 +10,7 @@ import { scanAll } from '../../storage/scan-all.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { checkpointKind } from '../../records/checkpoint.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
-import { keys } from '../../storage/keys.js'
+import { keys, prefixEnd } from '../../storage/keys.js'
 import type { Store } from '../../storage/store.js'
 import { CheckedBlobs } from './blobs.js'
 import { Findings, type Finding } from './findings.js'
@@ -226,7 +226,10 @@ class Check {
     let previous = chainStart
     let last = 0
     try {
-      for await (const page of this.#store.events(id, { from: 1, to: Number.POSITIVE_INFINITY })) {
+      // Events that are added meanwhile do not prolong the check.
+      const newestEvent = await this.#store.lastEvent(id).catch(() => undefined)
+      const to = newestEvent?.seq ?? Number.POSITIVE_INFINITY
+      for await (const page of this.#store.events(id, { from: 1, to })) {
         for (const { seq, body } of page) {
           const event = body as unknown as EventBody
           if (seq !== last + 1) this.#report('missing', `event ${last + 1}`, 'is not in the store', id)
@@ -307,7 +310,10 @@ class Check {
 
   /** Calls `look` with each record below a prefix. An error is reported as a finding about the record. */
   async #eachRecord(prefix: string, look: (key: string, json: string) => Promise<void>): Promise<void> {
-    for await (const page of scanAll({ store: this.#store }, prefix)) {
+    // The keys of most kinds grow with time, so records that are added meanwhile do not prolong the check.
+    const [newest] = await this.#store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: 1, reverse: true })
+    if (newest === undefined) return
+    for await (const page of scanAll({ store: this.#store }, prefix, { before: `${newest[0]}\0` })) {
       for (const [key, json] of page) {
         try {
           await look(key, json)

@@ -6,7 +6,7 @@ import { StagedBlobs } from '../../cas/staging.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
 import type { Core } from '../../session/core.js'
-import { branchTipsOf } from '../../session/branch-tips.js'
+import { branchTipsOf, noTips } from '../../session/branch-tips.js'
 import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { mutate, record, type NewEvent } from '../../session/mutation-queue.js'
@@ -408,7 +408,7 @@ export class Merges {
       this.#open.set(core, live, open)
       if (baseRoot !== undefined) {
         live.baseline = baseRoot
-        live.branchTips = new Map()
+        live.branchTips = noTips
       }
       return committed
     })

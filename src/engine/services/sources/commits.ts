@@ -1,5 +1,6 @@
 import { checkSignal } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
+import { Fault } from '../../base/fault.js'
 import { parseFlag, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
@@ -7,6 +8,7 @@ import { limits } from '../../base/limits.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { pinState, inBackground, reading, type Core } from '../../session/core.js'
+import { branchTipsOf, setTip } from '../../session/branch-tips.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -86,6 +88,13 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
   return { message, branchName, author, allowEmpty, signal }
 }
 
+/** Another engine made a commit on the same one. */
+class TipMoved extends EngineError {
+  constructor(branchName: string) {
+    super('BRANCH_MOVED', 'other engines kept making commits of the session; commit again', { branchName })
+  }
+}
+
 /** Writes the states of sessions as git commits. */
 export class Commits {
   readonly #committer: () => Promise<Committer>
@@ -118,10 +127,17 @@ export class Commits {
   }
 
   async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
-    // The commit has the state after all calls that were made before it.
-    using pinned = pinState(core, live)
-    using _ = core.pins.pin({ writesSince: 'now' })
-    return await this.#mutex.run(live.id, () => this.#commit(core, live, pinned.state, request))
+    for (let run = 1; ; run++) {
+      // The commit has the state after all calls that were made before it.
+      using pinned = pinState(core, live)
+      using _ = core.pins.pin({ writesSince: 'now' })
+      try {
+        return await this.#mutex.run(live.id, () => this.#commit(core, live, pinned.state, request))
+      } catch (error) {
+        // The next run builds on the commit of the other engine, and has its state.
+        if (!(error instanceof TipMoved) || run === limits.sharedChangeRuns) throw error
+      }
+    }
   }
 
   /**
@@ -182,10 +198,12 @@ export class Commits {
         await onCurrent(core, live.id, (current) => storeStatus(core, current, settled(current)))
         return { commitId }
       }
-      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } })
+      // The remote has accepted no other commit on the same one.
+      const expected = remote === undefined ? { tip: last } : undefined
+      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
       return { commitId }
     } catch (error) {
-      if (error instanceof EngineError && error.reason === 'BRANCH_MOVED') {
+      if (error instanceof EngineError && error.reason === 'BRANCH_MOVED' && !(error instanceof TipMoved)) {
         // If the session was deleted meanwhile, it has no status. The error is the moved branch in any case.
         await onCurrent(core, live.id, (current) => storeStatus(core, current, conflicting(current))).catch(
           () => undefined,
@@ -208,11 +226,20 @@ function settle(
     readonly type: typeof eventTypes.commit
     readonly details: { readonly commitId: string; readonly branchName: string }
   },
+  expected: { readonly tip: string | undefined } | undefined,
 ): Promise<void> {
   const { commitId, branchName } = event.details
   return onCurrent(core, sessionId, (live) => {
+    if (live.shared !== undefined && expected !== undefined) {
+      const { branchTips } = live
+      if (branchTips === undefined)
+        throw new Fault(async () => {
+          await branchTipsOf(core, live)
+        })
+      if (branchTips.get(branchName)?.commitId !== expected.tip) throw new TipMoved(branchName)
+    }
     const tip: BranchTip = { commitId, seq: live.seq + 1 }
-    live.branchTips?.set(branchName, tip)
+    setTip(live, branchName, tip)
     const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })

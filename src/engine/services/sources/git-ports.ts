@@ -169,7 +169,7 @@ export interface GitBundleRequest {
   readonly commitId: string
   /** The name of the ref in the bundle, such as `refs/heads/main`. */
   readonly ref: string
-  /** The commit that the bundle builds on and does not contain; null for none. */
+  /** The commit that the bundle does not contain, even if it builds on it; null for none. */
   readonly base: string | null
   readonly objects: GitObjects
   readonly signal?: AbortSignal

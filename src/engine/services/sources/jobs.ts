@@ -219,9 +219,10 @@ export class Jobs {
   /** Fails the unfinished jobs of engines that do not have the store open. */
   async failAbandoned(core: Core): Promise<void> {
     const prefix = keys.unfinishedJobs()
-    const live = await core.store.shared?.liveEngines()
     for (let gte = prefix; ;) {
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: limits.pageSizeDefault })
+      // In this order: an engine takes its lease before it starts a job.
+      const live = found.length === 0 ? undefined : await core.store.shared?.liveEngines()
       for (const [unfinishedKey, value] of found) {
         gte = `${unfinishedKey}\0`
         const { jobKey, engineId } = runOf(value)

@@ -180,14 +180,10 @@ export class KeptCommits {
           : `the session has no commit on the branch ${given(branchName)}: session.commits.list() lists its commits`,
         { branchName: shown(branchName) },
       )
-    const base = baseCommit(live)
-    let last: CommitDescription | undefined
-    for await (const commit of this.#chain(core, live, newest.commitId)) last = commit
-    const isOnBase = base !== undefined && last?.parentIds[0] === base
     yield* (await this.#reader()).bundle({
       commitId: newest.commitId,
       ref,
-      base: isOnBase ? base : null,
+      base: baseCommit(live) ?? null,
       objects: this.#objects(core),
       ...(signal !== undefined && { signal }),
     })

@@ -9,17 +9,18 @@ import type { BranchTip } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import { eventTypes, type Redo } from '../../records/event.js'
 import { servedCommitKind, type ServedCommit } from '../../records/served-commit.js'
-import { branchTipsOf, type BranchTips } from '../../session/branch-tips.js'
+import { branchTipsOf, setTip, type BranchTips } from '../../session/branch-tips.js'
 import { allCheckpoints } from '../../session/checkpoints.js'
 import type { Core } from '../../session/core.js'
 import { restoredEffects } from '../../session/edits/restored.js'
 import { namedRoot, openSession } from '../../session/history/replay.js'
 import { commitRecords, record } from '../../session/mutation-queue.js'
+import { finalState } from '../../session/sharing/when-stored.js'
 import { checkNoConflicts, settled } from '../../session/status.js'
 import { onCurrent } from '../../session/table/current.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
-import { FileNode, type Dir } from '../../tree/node.js'
+import { Dir, FileNode } from '../../tree/node.js'
 import { emptyRoot, Tree } from '../../tree/tree.js'
 import { baseOf, changesOf } from './commit-changes.js'
 import { withinDeadline } from './deadline.js'
@@ -54,6 +55,11 @@ interface Seen {
   readonly served: Served | undefined
 }
 
+/** What the commits of checkpoints build on. */
+interface CheckpointStart extends Pick<Served, 'base' | 'tree'> {
+  readonly baseTree: string | null
+}
+
 /** A push whose objects are stored. */
 interface ReadPush extends Seen {
   readonly after: Dir
@@ -71,8 +77,11 @@ export class Repositories {
   readonly #reader: () => Promise<CommitReader>
   readonly #gitObjects: MemoryGitObjects | undefined
   readonly #deadlineMs: number
-  /** The last served commit of each session in memory. Without a durable store, only this holds its tree. */
-  readonly #served = new WeakMap<LiveSession, Served>()
+  /**
+   * The last served commit of each session in memory, by {@link LiveSession.epoch}: another engine may have served one
+   * since. Without a durable store, only this holds its tree.
+   */
+  readonly #served = new WeakMap<object, Served>()
   /** One served commit of a session at a time, because each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
 
@@ -95,9 +104,9 @@ export class Repositories {
   /** The commit of the newest state. It is created if the files have changed since the last one. */
   head(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<RepositoryHead> {
     return this.#inTurn(id, signal, async (within) => {
-      const state = await this.#newest(core, id)
-      using _ = core.pins.pin({ roots: [state.root] })
-      return headOf(await this.#serve(core, state, within))
+      const { served, pin } = await this.#seen(core, id, within)
+      pin[Symbol.dispose]()
+      return headOf(served)
     })
   }
 
@@ -110,18 +119,24 @@ export class Repositories {
   /** The commits of the newest checkpoints, in order of creation. Each builds on the imported commit alone. */
   checkpoints(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<CheckpointCommit[]> {
     return this.#inTurn(id, signal, async (within) => {
-      const state = await this.#newest(core, id)
-      using _ = core.pins.pin({ roots: [state.root] })
-      const { live } = state
-      const served = await this.#serve(core, state, within)
+      const {
+        state: { live },
+        served,
+        pin,
+      } = await this.#seen(core, id, within)
+      using _ = pin
       const all = await whenLoaded(() => allCheckpoints(core, live))
+      const start = await this.#startOf(core, live, served)
       const commits: CheckpointCommit[] = []
       for (const checkpoint of all.slice(-limits.servedCheckpoints)) {
-        const commitId = await this.#checkpoint(core, live, checkpoint, {
-          base: served?.base ?? '',
-          signal: within,
-        })
-        commits.push({ checkpointId: checkpoint.id, label: checkpoint.label, commitId })
+        const { id: checkpointId, label } = checkpoint
+        try {
+          const commitId = await this.#checkpoint(core, live, checkpoint, { ...start, signal: within })
+          commits.push({ checkpointId, label, commitId })
+        } catch (error) {
+          // It has a name that git does not allow. The others are listed nevertheless.
+          if (!(error instanceof EngineError) || error.reason !== 'GIT_UNSAFE_PATH') throw error
+        }
       }
       return commits
     })
@@ -154,15 +169,17 @@ export class Repositories {
     })
   }
 
-  /** The newest state with its commit, pinned for a push. */
+  /** The newest state with its commit, pinned. */
   async #seen(core: Core, id: string, signal: AbortSignal): Promise<Seen & { readonly pin: Disposable }> {
-    const state = await this.#newest(core, id)
-    const pin = core.pins.pin({ roots: [state.root] })
-    try {
-      return { state, served: await this.#serve(core, state, signal), pin }
-    } catch (error) {
-      pin[Symbol.dispose]()
-      throw error
+    for (let run = 1; ; run++) {
+      const state = await this.#newest(core, id)
+      const pin = core.pins.pin({ roots: [state.root] })
+      try {
+        return { state, served: await this.#serve(core, state, signal), pin }
+      } catch (error) {
+        pin[Symbol.dispose]()
+        if (!(error instanceof ServedElsewhere) || run === limits.sharedChangeRuns) throw error
+      }
     }
   }
 
@@ -198,8 +215,8 @@ export class Repositories {
         ],
         session: settled(live),
       })
-      live.branchTips?.set('', tip)
-      this.#served.set(live, { commitId, seq, base, tree: after })
+      setTip(live, '', tip)
+      this.#served.set(live.epoch, { commitId, seq, base, tree: after })
       return committed
     })
   }
@@ -225,7 +242,8 @@ export class Repositories {
   async #newest(core: Core, sessionId: string): Promise<State> {
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
-    const state = { live, seq: live.seq, root: live.tree.freeze() }
+    const { seq, root } = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
+    const state = { live, seq, root }
     using _ = core.pins.pin({ roots: [state.root] })
     await live.acknowledged
     return state
@@ -234,6 +252,7 @@ export class Repositories {
   /** The commit of a state, which is stored. Undefined if there are no files and no commits. */
   async #serve(core: Core, state: State, signal: AbortSignal): Promise<Served | undefined> {
     const { live, seq, root } = state
+    const { epoch } = live
     const last = await this.#last(core, live)
     if (last?.seq === seq) return last
     const own = newestTip(await branchTipsOf(core, live), last?.seq)
@@ -253,12 +272,14 @@ export class Repositories {
     })
     const served = { commitId, seq, base, tree: root }
     if (commitId === last?.commitId) {
-      this.#served.set(live, served)
+      this.#served.set(epoch, served)
       return served
     }
     const kept: ServedCommit = { commitId, seq, base, root: await core.roots.save(root) }
     await onCurrent(core, live.id, (current) => {
-      this.#served.set(current, served)
+      // Within this engine, one commit is made at a time, so an eviction changes nothing.
+      if (current.shared !== undefined && current.epoch !== epoch) throw new ServedElsewhere(live.id)
+      this.#served.set(current.epoch, served)
       return commitRecords(core, current, { put: [[keys.servedCommit(live.id), kept]] })
     })
     return served
@@ -266,14 +287,15 @@ export class Repositories {
 
   /** The commit that was served last. */
   async #last(core: Core, live: LiveSession): Promise<Served | undefined> {
-    const known = this.#served.get(live)
+    const { epoch } = live
+    const known = this.#served.get(epoch)
     if (known !== undefined) return known
     const json = await core.store.get(keys.servedCommit(live.id))
     if (json === undefined) return undefined
     const { root, ...kept } = servedCommitKind.parse(json)
     if (root === undefined) return undefined
     const served = { ...kept, tree: core.roots.load(root) }
-    this.#served.set(live, served)
+    this.#served.set(epoch, served)
     return served
   }
 
@@ -292,22 +314,22 @@ export class Repositories {
     if (own === undefined || own === before) return before === undefined ? [] : [before]
     if (before === undefined) return [own]
     const served = await this.#ancestors(core, before, base)
-    if (served.has(own)) return [before]
-    for (let id: string | undefined = own; id !== undefined;) {
-      if (id === before) return [own]
-      if (served.has(id)) return [before, own]
-      id = (await this.#find(core, id))?.parentIds[0]
-    }
-    // A rebase has moved the session to another imported commit, whose parents the engine does not have.
-    return [before]
+    if (served?.has(own) === true) return [before]
+    const owned = await this.#ancestors(core, own, base)
+    // A rebase may have moved the session to another imported commit, whose parents the engine does not have.
+    if (served === undefined || owned === undefined) return [before]
+    if (owned.has(before)) return [own]
+    return [...owned].some((id) => served.has(id)) ? [before, own] : [before]
   }
 
-  /** A commit with its ancestors, without those of `base`. */
-  async #ancestors(core: Core, commitId: string, base: string): Promise<ReadonlySet<string>> {
+  /** A commit with its ancestors, without those of `base`. Undefined if the engine does not have all of them. */
+  async #ancestors(core: Core, commitId: string, base: string): Promise<ReadonlySet<string> | undefined> {
     const found = new Set([commitId])
     for (const id of found) {
-      const parents = id === base ? [] : ((await this.#find(core, id))?.parentIds ?? [])
-      for (const parent of parents) found.add(parent)
+      if (id === base) continue
+      const commit = await this.#find(core, id)
+      if (commit === undefined) return undefined
+      for (const parent of commit.parentIds) found.add(parent)
     }
     return found
   }
@@ -322,11 +344,20 @@ export class Repositories {
     throw new EngineError('GIT_CORRUPT', `the commit ${commitId}, which the session serves, is missing`)
   }
 
+  /** The state that those of checkpoints are compared with. Only an imported one has entries that a session lacks. */
+  async #startOf(core: Core, live: LiveSession, served: Served | undefined): Promise<CheckpointStart> {
+    const base = served?.base ?? ''
+    const imported = live.record.baseline.revision?.git
+    if (served === undefined || imported !== undefined)
+      return { base, tree: baseOf(core, live), baseTree: imported?.treeId ?? null }
+    return { base, tree: served.tree, baseTree: await this.#treeOf(core, served.commitId) }
+  }
+
   async #checkpoint(
     core: Core,
     live: LiveSession,
     { id, seq, label, createdAt }: CheckpointRecord,
-    { base, signal }: { readonly base: string; readonly signal: AbortSignal },
+    { base, tree, baseTree, signal }: CheckpointStart & { readonly signal: AbortSignal },
   ): Promise<string> {
     const key = keys.servedCommit(live.id, id)
     const json = await core.store.get(key)
@@ -335,8 +366,8 @@ export class Repositories {
     using _ = core.pins.pin({ writesSince: 'now', roots: [root] })
     const commitId = await this.#commit(core, {
       parents: base === '' ? [] : [base],
-      baseTree: live.record.baseline.revision?.git?.treeId ?? null,
-      changes: changesOf(core, baseOf(core, live), root),
+      baseTree,
+      changes: changesOf(core, tree, root),
       message: `Checkpoint ${label === '' ? id : label}`,
       atMs: createdAt,
       signal,
@@ -379,6 +410,20 @@ export class Repositories {
   }
 }
 
+/** Another engine may have served a commit between the last one and the next one. */
+class ServedElsewhere extends EngineError {
+  constructor(sessionId: string) {
+    super('SESSION_MOVED', 'other engines changed the session meanwhile; fetch again', {
+      sessionId,
+      outcome: 'not-applied',
+    })
+  }
+}
+
+function newestOf(live: LiveSession): Pick<State, 'seq' | 'root'> {
+  return { seq: live.seq, root: live.tree.freeze() }
+}
+
 function headOf(served: Served | undefined): RepositoryHead {
   const base = served === undefined || served.base === '' ? null : served.base
   return { commitId: served?.commitId ?? null, base }
@@ -409,8 +454,8 @@ async function hasFiles(core: Core, root: Dir): Promise<boolean> {
 }
 
 /**
- * The effects of a push without those on attributes that git does not have: files that stay keep their extended
- * attributes, and their permission bits except for the execute bits.
+ * The effects of a push without those on attributes that git does not have: files and directories that stay keep their
+ * extended attributes and their permission bits, except for the execute bits of files.
  */
 async function keepingAttributes(core: Core, root: Dir, redo: readonly Redo[]): Promise<Redo[]> {
   const tree = new Tree(root, core.loader)
@@ -421,6 +466,7 @@ async function keepingAttributes(core: Core, root: Dir, redo: readonly Redo[]): 
     if (letter === 'w' || letter === 'd') made.add(path)
     const isOfAttributes = (letter === 'c' || letter === 'x') && typeof path === 'string' && !made.has(path)
     const node = isOfAttributes ? await whenLoaded(() => tree.find(parsePath(path))) : undefined
+    if (node instanceof Dir) continue
     if (!(node instanceof FileNode)) kept.push(effect)
     else if (letter === 'c') {
       const mode = (effect[2] & 0o111) !== 0 ? node.mode | ((node.mode & 0o444) >> 2) : node.mode & ~0o111

@@ -173,6 +173,8 @@ export class SessionAccess {
    */
   #keep(live: LiveSession): LiveSession {
     live.revive?.()
+    // It cannot wait for a newer state, but its use lets the engine look for one.
+    this.core.sharing?.isFresh(this.core, live)
     this.core.table.residency.used(live)
     live.slot.synchronous = true
     live.slot.live = live
@@ -278,12 +280,8 @@ export class SessionAccess {
     // After a failed commit, the store recovers first, if it can. If it cannot, the stored state can still be
     // read.
     await this.core.fence.recover()
-    for (;;) {
-      const live = await openUsed(this.core, this.sessionId)
-      this.#slot = live.slot
-      await this.core.sharing?.freshen(this.core, live)
-      // Another engine may have deleted it.
-      if (this.core.sharing === undefined || live.discarded === undefined) return live
-    }
+    const live = await openUsed(this.core, this.sessionId)
+    this.#slot = live.slot
+    return live
   }
 }

@@ -1,7 +1,8 @@
 import { limits } from '../../base/limits.js'
+import { onlyItem } from '../../base/present.js'
 import type { BlobRef } from '../../cas/blob.js'
-import { forEachBlock, layOver, truncate } from '../../cas/body-edit.js'
-import { blockAt, ExtentBlock, type LoadedBody } from '../../cas/body.js'
+import { forEachBlock, isInOneBlock, layOver, truncate } from '../../cas/body-edit.js'
+import { blockAt, ExtentBlock, type Block, type LoadedBody } from '../../cas/body.js'
 import type { StagedBlobs } from '../../cas/staging.js'
 import type { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
@@ -28,7 +29,7 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
   const blobs: BlobRef[] = []
   for (const blockNumber of dense) {
     const block = blockAt(next, blockNumber)
-    if (!(block instanceof ExtentBlock) || block.extents.length <= limits.extentsPerBlock) continue
+    if (!(block instanceof ExtentBlock) || block.count <= limits.extentsPerBlock) continue
     const offset = blockNumber * limits.blockBytes
     const length = Math.min(limits.blockBytes, patch.size - offset)
     const blob = staged.merged(next, offset, length)
@@ -51,19 +52,27 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
 
 /** Blocks that may end up with more extents than a block may have. Each piece adds at most two. */
 function denseBlocks(body: LoadedBody, pieces: readonly RedoPiece[]): number[] {
+  const only = onlyItem(pieces)
+  if (only !== undefined && isInOneBlock(toPiece(only))) {
+    const blockNumber = Math.floor(only[0] / limits.blockBytes)
+    return extentsOf(blockAt(body, blockNumber)) + 2 > limits.extentsPerBlock ? [blockNumber] : []
+  }
   const counts = new Map<number, number>()
   for (const piece of pieces) {
     if (piece[2] === 0 && piece[1] > limits.blockBytes) continue
     forEachBlock(toPiece(piece), (blockNumber) => {
       let count = counts.get(blockNumber)
       if (count === undefined) {
-        const block = blockAt(body, blockNumber)
-        count = block instanceof ExtentBlock ? block.extents.length : 1
+        count = extentsOf(blockAt(body, blockNumber))
       }
       counts.set(blockNumber, count + 2)
     })
   }
   return [...counts].filter(([, count]) => count > limits.extentsPerBlock).map(([blockNumber]) => blockNumber)
+}
+
+function extentsOf(block: Block): number {
+  return block instanceof ExtentBlock ? block.count : 1
 }
 
 function toPiece([offset, length, blob, casOffset]: RedoPiece): {

@@ -36,8 +36,8 @@ export class ComputedText<Result extends { readonly text: ByteText }> {
   of(file: FileNode, path: string): NewText<Result> {
     const { content, contentIds, environment } = this.#core
     checkTextSize(file, path)
-    // No other change of the session takes effect meanwhile, so these identify the content.
-    const key = contentIds.knownHash(file) ?? `${file.ino}:${file.size}:${file.ctime}`
+    // On a shared store, the plan may run again on another content of the same size and time.
+    const key = contentIds.contentKey(file)
     const known = this.#known.get(key)
     if (known !== undefined) return known
     const body = contentIds.body(file)

@@ -2,7 +2,7 @@ import { onlyItem, present } from '../../base/present.js'
 import { parseFlag, parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { checkFileSize, type StagedContent } from '../../cas/staging.js'
-import { Dir, type FileNode } from '../../tree/node.js'
+import { Dir, FileNode } from '../../tree/node.js'
 import { patched } from '../apply.js'
 import { compact, type Patch } from './compaction.js'
 import type { Core } from '../core.js'
@@ -10,10 +10,9 @@ import { eventTypes, piecesFrom, type FileTarget, type Redo } from '../../record
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
-import { findFile } from '../reads/lookup.js'
 import { makeParents, type Parents } from './parents.js'
 import type { Plan } from './plan.js'
-import { alreadyExists, isADirectory, resolve, type Location } from '../reads/resolve.js'
+import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
 
 /** Content to write: text, which is stored as UTF-8, or bytes. */
@@ -122,7 +121,7 @@ export function planAppend(
   const file = fileOrMissing(at, request.path)
   if (file === undefined) return planWrite(core, live, request, staged, options)
   const plan = present(
-    planWriteAt(core, live, { path: at.path }, { position: 'end', staged }),
+    planPieces(core, live, { path: at.path }, { file, place: at.path }, { position: 'end', staged }),
     'the plan of an append',
   )
   if (request.mode === undefined || parseMode(request.mode) === file.mode) return plan
@@ -132,31 +131,46 @@ export function planAppend(
 /** A file, by path or as an open file. */
 export type WriteTarget = { readonly path: string } | FileReference
 
+interface BytesToWrite {
+  readonly position: number | 'end'
+  readonly staged: StagedContent
+}
+
 /** Writes bytes from a position on. The range between the end of the file and the position becomes a hole. */
-export function planWriteAt(
+export function planWriteAt(core: Core, live: LiveSession, target: WriteTarget, bytes: BytesToWrite): Plan {
+  return planPieces(core, live, target, locate(live, target), bytes)
+}
+
+function planPieces(
   core: Core,
   live: LiveSession,
   target: WriteTarget,
-  { position, staged }: { readonly position: number | 'end'; readonly staged: StagedContent },
+  located: LocatedFile,
+  { position, staged }: BytesToWrite,
 ): Plan {
-  const file = fileOf(live, target)
+  const { file } = located
   const start = position === 'end' ? file.size : position
   const size = Math.max(file.size, start + staged.size)
   checkFileSize(size, core.maxFileBytes)
   const patch = { size, pieces: piecesFrom(start, staged.blobs()), blobs: staged.toCommit() }
-  return planPatch(core, live, target, compact(core, file, patch, staged))
+  return planPatch(core, live, target, located, compact(core, file, patch, staged))
 }
 
 /** Truncates a file, or extends it with a hole. */
 export function planResize(core: Core, live: LiveSession, target: WriteTarget, size: number): Plan {
-  fileOf(live, target)
+  const located = locate(live, target)
   checkFileSize(size, core.maxFileBytes)
-  return planPatch(core, live, target, { size, pieces: [], blobs: [] })
+  return planPatch(core, live, target, located, { size, pieces: [], blobs: [] })
 }
 
-function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, pieces, blobs }: Patch): Plan {
-  const file = locate(live, target)
-  if (file === undefined) {
+function planPatch(
+  core: Core,
+  live: LiveSession,
+  target: WriteTarget,
+  { place }: LocatedFile,
+  { size, pieces, blobs }: Patch,
+): Plan {
+  if (place === undefined) {
     // Only its holder can reach the file, so it changes for the holder alone.
     const reference = target as FileReference
     reference.last = patched(
@@ -168,15 +182,22 @@ function planPatch(core: Core, live: LiveSession, target: WriteTarget, { size, p
     return undefined
   }
   const details = { path: target.path }
-  return { type: eventTypes.writeFile, details, redo: [['p', file, size, pieces]], blobs }
+  return { type: eventTypes.writeFile, details, redo: [['p', place, size, pieces]], blobs }
 }
 
-function fileOf(live: LiveSession, target: WriteTarget): FileNode {
-  return target instanceof FileReference ? currentFile(live, target) : findFile(live, target.path)
+interface LocatedFile {
+  readonly file: FileNode
+  /** How events name the file. Undefined if it has no name any more. */
+  readonly place: FileTarget | undefined
 }
 
-function locate(live: LiveSession, target: WriteTarget): FileTarget | undefined {
-  return target instanceof FileReference ? targetOf(live, target) : resolve(live.tree, target.path, true).path
+function locate(live: LiveSession, target: WriteTarget): LocatedFile {
+  if (target instanceof FileReference)
+    return { file: currentFile(live, target), place: targetOf(live, target) }
+  const { node, path } = resolve(live.tree, target.path, true)
+  if (node === undefined) throw notFound(target.path)
+  if (!(node instanceof FileNode)) throw isADirectory(target.path)
+  return { file: node, place: path }
 }
 
 export function fileOrMissing(at: Location, path: string): FileNode | undefined {

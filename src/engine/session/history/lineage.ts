@@ -12,11 +12,13 @@ export async function lineageOf(core: Core, sessionId: string): Promise<readonly
   const live = core.table.live.get(sessionId)
   if (live?.lineage !== undefined) return live.lineage
   await live?.acknowledged.catch(() => undefined)
+  const epoch = live?.epoch
   const steps: LineageStep[] = []
   for await (const page of scanAll(core, keys.lineages(sessionId)))
     for (const [key, json] of page) steps.push(lineageKind.parse(json, key))
-  // Another call may have loaded them first, or a change may have come meanwhile.
-  if (live !== undefined && live.lineage === undefined && live.pending === 0) live.lineage = steps
+  // Another call may have loaded them first, or a change may have come meanwhile, perhaps from another engine.
+  if (live !== undefined && live.lineage === undefined && live.pending === 0 && live.epoch === epoch)
+    live.lineage = steps
   return live?.lineage ?? steps
 }
 

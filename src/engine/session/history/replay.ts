@@ -80,6 +80,8 @@ export async function findSession(core: Core, sessionId: string): Promise<Sessio
 
 /** The root after event `seq` of a session that is or was in memory. It comes from memory or from replay. */
 export async function rootAt(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  if (live.shared !== undefined)
+    return storedRoot(live, live.shared, seq) ?? (await stateAt(core, live.id, seq)).root
   const pinned = live.pins?.get(seq)
   if (pinned !== undefined) return pinned
   if (live.seq === seq && (live.discarded ?? 'deleted') === 'deleted') return live.tree.freeze()
@@ -202,13 +204,24 @@ interface History {
  * applies the events forward.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.pins.whileReading(readState(core, sessionId, seq))
+  return core.pins.whileReading(readState(core, sessionId, seq, storedEvents))
 }
 
-async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
+/** Like {@link stateAt}, for a state whose events are known to be stored. It waits for no change of the session. */
+export function storedStateAt(core: Core, sessionId: string, seq: number): Promise<State> {
+  return core.pins.whileReading(readState(core, sessionId, seq, () => Promise.resolve()))
+}
+
+async function readState(
+  core: Core,
+  sessionId: string,
+  seq: number,
+  whenStored: typeof storedEvents,
+): Promise<State> {
   const histories: History[] = []
   let start: Dir | undefined
   for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
+    await whenStored(core, at[0])
     const history = await readHistory(core, at[0], at[1])
     histories.push(history)
     const { snapshot, record } = history
@@ -262,7 +275,6 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
  * target. Each event is read at most once.
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
-  await storedEvents(core, sessionId)
   const record = await findSession(core, sessionId)
   if (record === undefined)
     throw new UnreachableState(

@@ -9,7 +9,7 @@ import { Tree } from '../../tree/tree.js'
 import { apply } from '../apply.js'
 import type { Core } from '../core.js'
 import type { CommittedEvent } from '../history/feed.js'
-import { findSession, stateAt } from '../history/replay.js'
+import { findSession, storedStateAt } from '../history/replay.js'
 import type { LiveSession } from '../table/live.js'
 import type { StoredState } from './shared-session.js'
 
@@ -65,7 +65,8 @@ async function applied(
   // The effects may be stored as a hash, or may be those of a restore. The state is then read as a whole.
   if (typeof stored === 'string' || first?.[0] === 'R') {
     const wanted = first?.[0] === 'R' ? first[1] : seq
-    tree.reset((await stateAt(core, live.id, wanted)).root)
+    // The changes of this engine wait for the newer state, so it must not wait for them.
+    tree.reset((await storedStateAt(core, live.id, wanted)).root)
     return { ...event, restored: { before, after: tree.freeze() } }
   }
   await whenLoaded(() => {

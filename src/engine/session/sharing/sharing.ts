@@ -6,6 +6,7 @@ import type { SharedCapability, SharedStore } from '../../storage/store.js'
 import type { LiveSession } from '../table/live.js'
 import { catchUp } from './shared-changes.js'
 import { SharedSession, type StoredState } from './shared-session.js'
+import type { StoreClock } from './store-clock.js'
 
 /**
  * One engine's view of a store that other engines change too. It compares the heads of the sessions in memory with those
@@ -13,6 +14,7 @@ import { SharedSession, type StoredState } from './shared-session.js'
  */
 export class Sharing implements StoreSharing {
   readonly #freshnessMs: number
+  readonly #clock: StoreClock
   readonly engineId: string
   /** Starts all heads that this engine makes. */
   readonly #prefix: string
@@ -23,8 +25,9 @@ export class Sharing implements StoreSharing {
 
   #sweeping: Promise<void> | undefined
 
-  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore) {
+  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore, clock: StoreClock) {
     this.#freshnessMs = freshnessMs
+    this.#clock = clock
     this.engineId = engineId
     this.#prefix = `${this.engineId}.`
   }
@@ -36,9 +39,12 @@ export class Sharing implements StoreSharing {
   start(core: Core, sweep: () => Promise<void>): void {
     this.#sweeper = setInterval(() => {
       if (core.fence.closed) return
-      this.#sweeping ??= sweep().finally(() => {
-        this.#sweeping = undefined
-      })
+      this.#sweeping ??= this.#clock
+        .adjust()
+        .then(sweep)
+        .finally(() => {
+          this.#sweeping = undefined
+        })
       inBackground(core, this.#sweeping)
     }, limits.sharedSweepMs)
     this.#sweeper.unref()
@@ -85,7 +91,10 @@ export class Sharing implements StoreSharing {
   async freshen(core: Core, live: LiveSession): Promise<void> {
     const { shared } = live
     if (shared === undefined) return
-    while (live.discarded === undefined && !this.isFresh(core, live)) {
+    // The bound is that of the call. A state read since then is new enough, however long the read took.
+    const since = core.environment.monotonicMs() - this.#freshnessMs
+    while (live.discarded === undefined && (shared.catchingUp !== undefined || shared.readAt < since)) {
+      shared.isUsed = true
       if (shared.catchingUp === undefined) await this.#look(core)
       await shared.catchingUp
     }

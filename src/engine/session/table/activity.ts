@@ -50,8 +50,9 @@ export async function lastActivities(core: Core, sessions: readonly SessionRecor
 async function lastActivity(core: Core, session: SessionRecord): Promise<number> {
   if (session.deletedAt !== undefined) return session.deletedAt
   const live = core.table.inMemory(core.tenantKey, session.id)
-  if (live !== undefined) return live.lastActivityAt
+  // Another engine may have used the session since.
+  if (live !== undefined && live.shared === undefined) return live.lastActivityAt
   const last = await core.store.lastEvent(session.id)
   const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
-  return Math.max(changedAt, await storedRead(core, session.id))
+  return Math.max(changedAt, await storedRead(core, session.id), live?.lastActivityAt ?? 0)
 }

@@ -18,20 +18,27 @@ export function parseTtl(field: string, seconds: number | undefined): number | u
   return seconds
 }
 
-/** A session that is in memory and not expired, without waiting. Undefined for any other session. */
+/** A session that is in memory, not expired and new enough, without waiting. Undefined for any other session. */
 export function usedNow(core: Core, sessionId: string): LiveSession | undefined {
   const live = core.table.atHand(core.tenantKey, sessionId)
-  return live === undefined || isExpired(core, live) ? undefined : live
+  if (live === undefined || isExpired(core, live)) return undefined
+  return core.sharing?.isFresh(core, live) === false ? undefined : live
 }
 
 /**
- * A session that exists and has not expired.
+ * A session that exists and has not expired, in a state that is new enough.
  *
  * @throws {EngineError} SESSION_NOT_FOUND when there is none.
  */
 export async function openUsed(core: Core, sessionId: string): Promise<LiveSession> {
-  const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
-  return isExpired(core, live) ? expireNow(core, sessionId) : live
+  for (;;) {
+    const known = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
+    const live = isExpired(core, known) ? await expireNow(core, sessionId) : known
+    if (core.sharing === undefined) return live
+    await core.sharing.freshen(core, live)
+    // Another engine may have deleted it.
+    if (live.discarded === undefined) return live
+  }
 }
 
 /**

@@ -90,7 +90,7 @@ export class LiveSession {
   /** Restores, merges and rebases, oldest first. Undefined until they are loaded. */
   lineage: LineageStep[] | undefined = undefined
   /** The last commits by branch. Undefined until they are loaded. */
-  branchTips: Map<string, BranchTip> | undefined = undefined
+  branchTips: ReadonlyMap<string, BranchTip> | undefined = undefined
   /** The state that a fork started from, if memory is the only copy of it. */
   forkRoot: Dir | undefined = undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */

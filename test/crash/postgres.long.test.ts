@@ -5,6 +5,7 @@ import { runLoop } from './compiled.js'
 
 test.skipIf(!hasPostgres)(
   `keeps acknowledged operations on PostgreSQL whole (FORKSPACE_SEED=${seed})`,
+  { timeout: 300_000 },
   async () => {
     const stdout = await runLoop('postgres', '--n', String(3 * runs(10)), '--seed', String(seed))
     expect(stdout).toMatch(
@@ -15,6 +16,7 @@ test.skipIf(!hasPostgres)(
 
 test.skipIf(!hasPostgres)(
   `applies each acknowledged operation of two engines once on PostgreSQL (FORKSPACE_SEED=${seed})`,
+  { timeout: 300_000 },
   async () => {
     const args = ['--n', String(2 * runs(1)), '--seed', String(seed), '--engines', '2']
     expect(await runLoop('postgres', ...args)).toMatch(

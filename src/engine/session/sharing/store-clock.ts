@@ -1,0 +1,40 @@
+import type { Environment } from '../../base/environment.js'
+import type { SharedStore } from '../../storage/store.js'
+
+/**
+ * The clocks of an engine that shares its store. The wall clock is that of the store, so all engines agree when a lock, a
+ * cache entry or a session expires, whatever the clocks of their machines. The store is asked now and then. In between,
+ * the clock of the machine continues.
+ */
+export class StoreClock implements Environment {
+  readonly #own: Environment
+  readonly #store: SharedStore
+  /** How far the clock of the store is ahead of that of the machine, in milliseconds. */
+  #aheadMs = 0
+
+  constructor(own: Environment, store: SharedStore) {
+    this.#own = own
+    this.#store = store
+  }
+
+  wallClockMs(): number {
+    return this.#own.wallClockMs() + this.#aheadMs
+  }
+
+  monotonicMs(): number {
+    return this.#own.monotonicMs()
+  }
+
+  randomFill(bytes: Uint8Array): void {
+    this.#own.randomFill(bytes)
+  }
+
+  /** Asks the store. Clocks that differ by less than the time of the answer count as equal. */
+  async adjust(): Promise<void> {
+    const before = this.#own.wallClockMs()
+    const now = await this.#store.now()
+    const after = this.#own.wallClockMs()
+    // The store read its clock between the two other times.
+    this.#aheadMs = Math.min(Math.max(this.#aheadMs, now - after), now - before)
+  }
+}

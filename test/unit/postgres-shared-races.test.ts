@@ -1,0 +1,349 @@
+/** What two engines on one schema do at the same moment, in an order that the test decides. */
+import { performance } from 'node:perf_hooks'
+import { randomFillSync } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { afterEach, describe, expect, test } from 'vitest'
+import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { repositoryOf } from '../../src/engine/facade/session.js'
+import type { Environment } from '../../src/engine/base/environment.js'
+import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
+
+describe.skipIf(!hasPostgres)('engines on one schema', () => {
+  const open: Engine[] = []
+  afterEach(async () => {
+    for (const engine of open.splice(0)) await engine.close()
+  })
+
+  async function storageOn(
+    schema: string,
+    options: Partial<PostgresStorageOptions> = {},
+  ): Promise<SteppedStorage> {
+    const { connectionString } = await sharedPostgres()
+    const place = options.client === undefined ? { connectionString } : {}
+    return new SteppedStorage(
+      postgresStorage({ ...place, schema, shared: true, freshnessMillis: 1, ...options }),
+    )
+  }
+
+  async function engineOn(storage: SteppedStorage, options: EngineOptions = {}): Promise<Engine> {
+    const engine = await openEngine({ ...options, storage })
+    open.push(engine)
+    return engine
+  }
+
+  /** The same session in two engines. The steps of the first one can be held. */
+  async function both(
+    files: Record<string, string>,
+    options: readonly [EngineOptions, EngineOptions] = [{}, {}],
+    ttlSeconds?: number,
+  ): Promise<{ a: Session; b: Session; engines: [Engine, Engine]; steps: SteppedStorage; schema: string }> {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const engines: [Engine, Engine] = [
+      await engineOn(steps, options[0]),
+      await engineOn(await storageOn(schema), options[1]),
+    ]
+    const a = await engines[0].sessions.create({ files, ...(ttlSeconds !== undefined && { ttlSeconds }) })
+    return { a, b: await engines[1].sessions.open(a.id), engines, steps, schema }
+  }
+
+  const write = (session: Session, path: string, content: string): Promise<void> =>
+    session.fs.promises.writeFile(path, content)
+  const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+
+  test('calls end although each look at the store takes longer than the bound', async () => {
+    const server = await sharedPostgres()
+    const client = (): pg.Client => {
+      const slow = server.client()
+      const query = slow.query.bind(slow) as (config: pg.QueryConfig) => Promise<pg.QueryResult>
+      slow.query = ((config: pg.QueryConfig) => sleep(10).then(() => query(config))) as typeof slow.query
+      return slow
+    }
+    const engine = await engineOn(await storageOn(freshSchema(), { client }))
+    const session = await engine.sessions.create({ files: { '/a': 'one' } })
+    await sleep(10)
+    expect(await read(session, '/a')).toBe('one')
+    await write(session, '/a', 'two')
+  })
+
+  test('edits of one large file are all applied, even if its size and its time stay the same', async () => {
+    const [ahead, exact] = [clocks(60_000), clocks(0)]
+    const lines = `${'x\n'.repeat(2 ** 19)}aaa\nbbb\n`
+    const { a, b, steps } = await both({ '/a': lines }, [
+      { environment: ahead.environment },
+      { environment: exact.environment },
+    ])
+    await a.files.append({ path: '/a', content: 'ccc\n' })
+    await expect.poll(async () => (await read(b, '/a')).endsWith('ccc\n')).toBe(true)
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const edited = a.text.edit({ path: '/a', oldText: 'aaa', newText: 'AAA' })
+    await held.reached
+    await b.text.edit({ path: '/a', oldText: 'bbb', newText: 'BBB' })
+    held.release()
+    await edited
+    expect((await read(a, '/a')).slice(-12)).toBe('AAA\nBBB\nccc\n')
+  })
+
+  test('a call sees what another engine has stored in a second session', async () => {
+    const { a, engines } = await both({ '/a': 'one' })
+    const [x, y, z] = await Promise.all([a.fork(), a.fork(), a.fork()])
+    const others = await Promise.all([x, y, z].map(({ id }) => engines[1].sessions.open(id)))
+    for (const other of others) await write(other, '/new', 'new')
+    await sleep(10)
+    expect((await x.diff(a).paths()).added).toEqual(['/new'])
+    expect(await a.merge(y)).toMatchObject({ changeCount: 1 })
+    const { sourceId } = await engines[0].sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const job = await engines[0].sources.promoteSession(sourceId, { sessionId: z.id })
+    expect(await engines[0].sources.waitForJob(job)).toMatchObject({ filesProcessed: 2 })
+  })
+
+  test('a session that is only used by synchronous calls sees the changes of another engine', async () => {
+    const { a, b } = await both({ '/a': 'one' })
+    await read(a, '/a')
+    await write(b, '/a', 'longer')
+    await expect.poll(() => a.fs.statSync('/a').size).toBe(6)
+  })
+
+  test('a change that was overtaken by a restore runs again', async () => {
+    const { a, b, steps } = await both({ '/a': 'one' })
+    await b.checkpoint({ checkpointLabel: 'first' })
+    await write(b, '/b', 'two')
+    await expect.poll(() => read(a, '/b').catch(() => '')).toBe('two')
+    for (const restore of [() => b.restore({ checkpointLabel: 'first' }), () => b.undo(), () => b.redo()]) {
+      const held = steps.hold('commit', ({ events }) => events !== undefined)
+      const written = write(a, '/a', 'three')
+      await held.reached
+      await restore()
+      held.release()
+      await written
+    }
+    expect(await a.events.verify({})).toEqual(await b.events.verify({}))
+    await expect.poll(() => read(b, '/a')).toBe('three')
+  })
+
+  test('a view of an event of another engine has its state, whatever this engine is about to store', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.create({ files: { '/start': 'start' } })
+    const b = await (await engineOn(await storageOn(schema))).sessions.open(a.id)
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const written = write(a, '/a', 'a')
+    await held.reached
+    await write(b, '/b', 'b')
+    const eventId = (await b.events.list()).events.at(-1)?.eventId ?? ''
+    const viewing = a.at({ eventId })
+    held.release()
+    expect(await (await viewing).fs.promises.readdir('/')).toEqual(['b', 'start'])
+    await written
+  })
+
+  test('a collection deletes nothing after its engine lost its lease to another one', async () => {
+    const { a, engines, steps, schema } = await both({ '/a': 'one' })
+    await engines[1].close()
+    await engines[0].sessions.create({ files: { '/gone': 'gone' } }).then((gone) => gone.delete())
+    // It has marked all contents.
+    const held = steps.hold('listBlobs', () => true)
+    const collected = engines[0].collect().catch((error: unknown) => error)
+    await held.reached
+    const server = await sharedPostgres()
+    await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp() WHERE name LIKE 'engine:%'`)
+    const other = await engineOn(await storageOn(schema))
+    const made = await other.sessions.create({ files: { '/new': 'new' } })
+    // The first call fails, and the second one waits for the recovery of the engine.
+    const again = (): Promise<unknown> => a.files.write({ path: '/a', content: 'two' })
+    await expect(again()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    await expect(again()).rejects.toMatchObject({ reason: 'STORE_TAKEN' })
+    held.release()
+    expect(await collected).toMatchObject({ reason: 'STORE_TAKEN' })
+    await other.close()
+    const later = await engineOn(await storageOn(schema))
+    expect(await read(await later.sessions.open(made.id), '/new')).toBe('new')
+    expect(await later.check({ readData: true })).toMatchObject({ found: 0 })
+  })
+
+  test('an engine waits for the last statement of a collection before it opens the schema', async () => {
+    const { a, engines, schema } = await both({ '/a': 'one' })
+    await engines[1].close()
+    const server = await sharedPostgres()
+    const client = server.client()
+    await client.connect()
+    // As a statement does that began in time: it holds the row of its lease.
+    const release = await engines[0].collect().then(async () => {
+      const [row] = await server.sql(`SELECT owner FROM ${schema}.leases WHERE name LIKE 'engine:%'`)
+      await server.sql(`UPDATE ${schema}.leases SET owner = $1 WHERE name = 'alone'`, [row?.['owner']])
+      await server.sql(
+        `UPDATE ${schema}.leases SET expires_at = clock_timestamp() WHERE name LIKE 'engine:%'`,
+      )
+      await client.query('BEGIN')
+      await client.query(`SELECT FROM ${schema}.leases WHERE name LIKE 'engine:%' FOR SHARE`)
+      return () => client.query('COMMIT')
+    })
+    let isOpen = false
+    const opening = engineOn(await storageOn(schema)).finally(() => (isOpen = true))
+    await expect
+      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .not.toEqual([])
+    expect(isOpen).toBe(false)
+    await release()
+    await client.end()
+    expect(await read(await (await opening).sessions.open(a.id), '/a')).toBe('one')
+  })
+
+  test('the leases of engines that were killed long ago are removed', async () => {
+    const { schema, engines } = await both({ '/a': 'one' })
+    const server = await sharedPostgres()
+    await server.sql(
+      `INSERT INTO ${schema}.leases SELECT 'engine:' || id, id, 'host', 1, now(), 1, now() - make_interval(hours => n)
+        FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(0, 9) AS n) AS killed`,
+    )
+    await engines[0].close()
+    await engineOn(await storageOn(schema))
+    const [row] = await server.sql(`SELECT count(*)::int AS count FROM ${schema}.leases`)
+    // Two engines are open, and one was killed less than an hour ago.
+    expect(row).toEqual({ count: 3 })
+  })
+
+  test('a job that an engine starts as soon as it is open is not given up by another one', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('i'))
+    const opening = engineOn(steps)
+    await held.reached
+    const engine = await engineOn(await storageOn(schema))
+    const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    let end = (): void => undefined
+    const ended = new Promise<void>((resolve) => (end = resolve))
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      await ended
+      yield* session.exportTar()
+    }
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    held.release()
+    await opening
+    end()
+    expect(await engine.sources.waitForJob(job)).toMatchObject({ errorCode: '' })
+  })
+
+  test('a list of checkpoints that was read before a change of another engine is not kept', async () => {
+    const { b, engines, schema } = await both({ '/a': 'one' })
+    const steps = await storageOn(schema)
+    const session = await (await engineOn(steps)).sessions.open(b.id)
+    await engines[0].close()
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('k'), 'after')
+    const listing = session.listCheckpoints()
+    await held.reached
+    await b.checkpoint({ checkpointLabel: 'first' })
+    // A stored write builds on the newest state, so the list that was read is older than the session in memory.
+    await write(session, '/b', '')
+    held.release()
+    await listing
+    expect((await session.listCheckpoints()).checkpoints.length).toBe(1)
+  })
+
+  test('a session that only another engine uses is listed with the time of its last use', async () => {
+    const { environment, shift } = clocks(0)
+    const { a, b, engines } = await both({ '/a': 'one' }, [{ environment }, { environment }], 100)
+    void a
+    for (let i = 0; i < 4; i++) {
+      shift(61_000)
+      await read(b, '/a')
+    }
+    await write(b, '/a', 'two')
+    const [ofA, ofB] = await Promise.all(engines.map((engine) => engine.sessions.list({})))
+    expect(ofA?.sessions).toEqual(ofB?.sessions)
+    expect(ofA?.sessions.length).toBe(1)
+  })
+
+  test('engines agree about locks, cache entries and sessions although their clocks differ by hours', async () => {
+    const options = [-2, 2].map((hours) => ({ environment: clocks(hours * 3_600_000).environment }))
+    const { a, b } = await both({ '/a': 'one' }, [options[0] ?? {}, options[1] ?? {}], 60)
+    const { lockId } = await a.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+    await a.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
+    await expect.poll(async () => (await b.cache.get({ key: 'k' })).found).toBe(true)
+    await expect(b.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })).rejects.toMatchObject({
+      reason: 'LOCK_HELD',
+    })
+    await b.fileLocks.unlock({ path: '/a', lockId })
+    for (const session of [a, b, a, b]) await write(session, '/a', session === a ? 'a' : 'b')
+    const { events } = await b.events.list({})
+    const times = events.map(({ timestamp }) => Date.parse(timestamp))
+    expect(times).toEqual(times.toSorted((x, y) => x - y))
+    expect(Math.abs((times.at(-1) ?? 0) - Date.now())).toBeLessThan(600_000)
+  })
+
+  test('commits of both engines at the same moment build on each other', async () => {
+    const { a, b, schema } = await both({ '/start': 'start' })
+    const made = await Promise.all(
+      [a, b].map(async (session, i) => {
+        await write(session, `/${i}`, String(i))
+        return (await session.commit({ message: String(i) })).commitId
+      }),
+    )
+    const last = await a.commit({ message: 'last', allowEmpty: true })
+    const ancestors = await ancestorsOf(schema, last.commitId)
+    expect(ancestors).toEqual(expect.arrayContaining(made))
+  })
+
+  test('a fork has the files of the git commits that it builds on', async () => {
+    const schema = freshSchema()
+    const b = await (
+      await engineOn(await storageOn(schema))
+    ).sessions.create({ files: { '/start': 'start' } })
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('v'))
+    const forking = a.fork()
+    await held.reached
+    await write(b, '/b', 'b')
+    await b.commit({ message: 'b' })
+    held.release()
+    expect(await (await forking).fs.promises.readdir('/')).toEqual(['b', 'start'])
+  })
+
+  test('the commits that two engines serve to git clients build on each other', async () => {
+    const { a, b, schema } = await both({ '/start': 'start' })
+    const heads: (string | null)[] = []
+    for (const [i, session] of [a, b, a, b].entries()) {
+      await write(session, `/${i}`, String(i))
+      heads.push((await repositoryOf(session).head()).commitId)
+    }
+    expect(await ancestorsOf(schema, heads.at(-1) ?? '')).toEqual(expect.arrayContaining(heads))
+  })
+})
+
+/** A commit and its ancestors by first parents, read from the schema. */
+async function ancestorsOf(schema: string, commitId: string): Promise<string[]> {
+  const server = await sharedPostgres()
+  const found: string[] = []
+  for (let id: string | undefined = commitId; id !== undefined;) {
+    found.push(id)
+    const records = await server.sql(
+      `SELECT convert_from(value, 'UTF8') AS json FROM ${schema}.records
+        WHERE convert_from(key, 'UTF8') LIKE 'g%' AND convert_from(key, 'UTF8') LIKE $1`,
+      [`%${id}`],
+    )
+    const [hash] = /[0-9a-f]{64}/.exec(String(records[0]?.['json'])) ?? []
+    const [blob] = await server.sql(`SELECT bytes FROM ${schema}.blobs WHERE hash = decode($1, 'hex')`, [
+      hash,
+    ])
+    id = /^parent ([0-9a-f]{40})$/m.exec(String(blob?.['bytes']))?.[1]
+  }
+  return found
+}
+
+/** Clocks that are ahead by some time, and can be moved on. */
+function clocks(aheadMs: number): { environment: Environment; shift: (ms: number) => void } {
+  let shifted = 0
+  return {
+    environment: {
+      wallClockMs: () => Date.now() + aheadMs + shifted,
+      monotonicMs: () => performance.now() + shifted,
+      randomFill: (bytes) => void randomFillSync(bytes),
+    },
+    shift: (ms) => (shifted += ms),
+  }
+}
