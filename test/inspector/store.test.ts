@@ -17,6 +17,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
   let engine: Engine
   let store: Store
   /** Ends the check of the storage that runs. */
+  let holdsChecks: boolean
   let endCheck: (() => void) | undefined
   let served: Inspected
   let context: BrowserContext
@@ -31,7 +32,13 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
 
   beforeEach(async () => {
     const memory = memoryStorage({ durable: true })
-    engine = await openEngine({ storage: { open: async () => (store = await memory.open()) } })
+    holdsChecks = false
+    const open = async (): Promise<Store> => {
+      store = await memory.open()
+      store.check = heldCheck
+      return store
+    }
+    engine = await openEngine({ storage: { open } })
     served = await inspected(engine, { check: true })
     problems.length = 0
     context = await browser.newContext({ viewport: { width: 1400, height: 900 } })
@@ -55,16 +62,15 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
   const sees = async (text: string | RegExp): Promise<void> => page.getByText(text).first().waitFor()
   const check = () => page.getByRole('button', { name: 'Check the store' })
 
-  /** Lets each check of the storage wait until `endCheck`, or until it is aborted. */
-  function holdChecks(): void {
-    store.check = async function* ({ signal }) {
+  /** With `holdsChecks`, a check of the storage waits until `endCheck`, or until it is aborted. */
+  const heldCheck: NonNullable<Store['check']> = async function* ({ signal }) {
+    if (holdsChecks)
       await new Promise<void>((resolve) => {
         endCheck = resolve
         signal?.addEventListener('abort', () => resolve(), { once: true })
       })
-      endCheck = undefined
-      yield* []
-    }
+    endCheck = undefined
+    yield* []
   }
 
   test('follows the progress of an import until its end, and shows one that failed', async () => {
@@ -121,7 +127,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
   })
 
   test('shows that a check runs, and ends it with a button or by leaving the view', async () => {
-    holdChecks()
+    holdsChecks = true
     await page.goto(`${served.url}&/store`)
     await check().click()
     await sees(/Checking: /)
@@ -140,11 +146,13 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
   })
 
   test('says who can check the store if the page cannot', async () => {
-    const { url, close } = await inspected(engine)
-    await page.goto(`${url}&/store`)
+    const local = await inspected(engine)
+    await page.goto(`${local.url}&/store`)
     await sees('did not allow this page')
     expect(await check().count()).toBe(0)
-    await close()
+    // The open page would ask for its sessions.
+    await page.goto('about:blank')
+    await local.close()
 
     const caller = { tenant: 'local', principal: 'ann' }
     const server = await serve(createHttpHandler(engine, { authenticate: staticTokens({ token: caller }) }))
@@ -152,7 +160,6 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     await page.goto(`${remote.url}&/store`)
     await sees('forkspace check')
     expect(await check().count()).toBe(0)
-    // The open page would ask for its sessions.
     await page.goto('about:blank')
     await remote.close()
     await server.close()

@@ -6,6 +6,7 @@ import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
+import type * as Entry from '../../src/adapters/inspector/index.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -96,7 +97,7 @@ describe('the packed tarball', () => {
     await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
     const { inspector } = (await import(
       pathToFileURL(join(packed, 'dist/adapters/inspector/index.js')).href
-    )) as typeof import('../../src/adapters/inspector/index.js')
+    )) as typeof Entry
     const nobody = (): never => {
       throw new Error('the page needs no token')
     }

@@ -177,7 +177,7 @@ function inProcess(
   },
 ): Backend {
   const narrowed = (without: readonly Capability[]): Inspected => ({
-    as: (caller) => engine.as(caller).narrow({ without }) as ReturnType<Engine['as']>,
+    as: (caller) => engine.as(caller).narrow({ without }),
   })
   const handlerOf = (inspected: Inspected): ((request: Request, path: string) => Promise<Response>) => {
     const { fetch } = createHttpHandler(inspected as Engine, {

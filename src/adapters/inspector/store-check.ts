@@ -29,7 +29,8 @@ export class StoreCheck {
     const signal = AbortSignal.any([request.signal, gone.signal])
     const body = new ReadableStream<Uint8Array>({
       start: (lines) => {
-        void this.#run({ readData, signal }, lines)
+        // It sends its errors, and never rejects.
+        this.#run({ readData, signal }, lines).catch(this.#options.onError)
       },
       cancel: () => gone.abort(),
     })
