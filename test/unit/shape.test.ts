@@ -1,4 +1,5 @@
 /** Reading of option objects, and suggestions for misspelt names. */
+import { parseJsonObject } from '../../src/engine/base/json-object.js'
 import { describe, expect, test } from 'vitest'
 import { EngineError } from '../../src/engine/base/errors.js'
 import { byteLengthOf, readBytes, readEntries, readList } from '../../src/engine/base/input.js'
@@ -285,4 +286,9 @@ test('reads own enumerable entries of data, each once', () => {
   expect(readEntries('map', JSON.parse('{"__proto__":"x"}'), '')).toEqual([['__proto__', 'x']])
   expect(refusal(() => readEntries('map', revoked(), 'must be an object')).reason).toBe('INVALID_ARGUMENT')
   expect(refusal(() => readEntries('map', [], 'must be an object')).reason).toBe('INVALID_ARGUMENT')
+})
+
+test('an object of JSON that is a revoked proxy, or has one, is rejected with its field', () => {
+  for (const value of [revoked(), { at: revoked() }, { list: [revoked()] }])
+    expect(refusal(() => parseJsonObject('metadata', value)).reason).toBe('INVALID_ARGUMENT')
 })

@@ -428,7 +428,6 @@ describe.skipIf(!hasGit)('a search', () => {
       'a.b',
       '[a-z]+_',
       'x.*f',
-      '^$',
       'a*b',
       '[^f]oo',
     )
@@ -465,4 +464,13 @@ describe.skipIf(!hasGit)('a search', () => {
     await engine.close()
     rmSync(path, { recursive: true, force: true })
   })
+})
+
+// `git grep` also finds one after the last line.
+test('a search for empty lines finds none after the last line', async () => {
+  const engine = await openEngine()
+  const session = await engine.sessions.create({ files: { '/a': 'foo\n', '/b': 'foo\n\nbar\n', '/c': '' } })
+  const { lines } = await session.text.grep({ pattern: '^$' })
+  expect(formatMatches(lines)).toBe('/b:2:')
+  await engine.close()
 })

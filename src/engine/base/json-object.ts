@@ -23,7 +23,7 @@ export const noMetadata: JsonObject = Object.freeze({})
  * @throws {EngineError} TOO_LARGE when the object is over a limit.
  */
 export function parseJsonObject(field: string, value: unknown): JsonObject {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (typeof value !== 'object' || value === null || isArray(value, field))
     throw invalid(field, `must be an object of JSON, such as { turn: 3 }; it is ${given(value)}`)
   return new Copy(field).object(value, field, 1)
 }
@@ -93,7 +93,7 @@ class Copy {
         at,
         `must be a value of JSON: a string, number, boolean, null, array or object; it is ${kindOf(value)}`,
       )
-    return Array.isArray(value) ? this.#list(value, at, depth) : this.object(value, at, depth)
+    return isArray(value, at) ? this.#list(value, at, depth) : this.object(value, at, depth)
   }
 
   #list(value: readonly unknown[], at: string, depth: number): JsonValue {
@@ -113,6 +113,15 @@ class Copy {
   #count(bytes: number): void {
     this.#bytes += bytes
     if (this.#bytes > limits.metadataBytes) throw tooLarge(this.#field, 'bytes', limits.metadataBytes)
+  }
+}
+
+/** `Array.isArray` throws for a revoked proxy. */
+function isArray(value: object, at: string): value is readonly unknown[] {
+  try {
+    return Array.isArray(value)
+  } catch (cause) {
+    throw unreadable(at, cause)
   }
 }
 
