@@ -78,6 +78,11 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
   const open = async (place = ''): Promise<void> => {
     await page.goto(served.url + (place === '' ? '' : `&${place}`))
   }
+  /** Deletes sessions after leaving the page, which would ask for them. */
+  const remove = async (...sessions: Session[]): Promise<void> => {
+    await page.goto('about:blank')
+    for (const session of sessions) await session.delete()
+  }
   const sees = async (text: string | RegExp): Promise<void> => page.getByText(text).first().waitFor()
   const row = (text: string | RegExp) => page.locator('.row', { hasText: text })
 
@@ -123,9 +128,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await extra.files.write({ path: '/streamed.txt', content: 'x' })
     await row('streamed.txt').waitFor()
     expect(await row('streamed.txt').count()).toBe(1)
-    // The open page would ask for the deleted session.
-    await page.goto('about:blank')
-    await extra.delete()
+    await remove(extra)
   })
 
   test('shows the tree of a state with sizes and marks, and files as text, image and hex', async () => {
@@ -217,7 +220,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await line('removed').allTextContents()).toEqual(['one\\u000d'])
     expect(await line('added').allTextContents()).toEqual(['one'])
     expect(await line('same').allTextContents()).toEqual(['two'])
-    await session.delete()
+    await remove(session)
   })
 
   test('keeps the chosen file and session when others are added above them', async () => {
@@ -234,7 +237,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     const extra = await main.fork({ newTags: { attempt: 'above' } })
     await row('attempt=above').waitFor()
     await expect.poll(() => page.locator('.row.active').textContent()).toContain('chosen')
-    await Promise.all([session.delete(), extra.delete()])
+    await remove(session, extra)
   })
 
   test('says that the session that it shows was deleted, and shows its newest status', async () => {
@@ -312,7 +315,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await row('__proto__').waitFor()
     expect(await page.evaluate(() => 'ran' in globalThis)).toBe(false)
     expect(await page.locator('script').count()).toBe(1)
-    await hostile.delete()
+    await remove(hostile)
   })
 
   test('shows blame, reviews, services, figures, forks and the store', async () => {
@@ -405,9 +408,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect((await session.approvals.list()).approvals).toMatchObject([
       { status: 'APPROVAL_STATUS_DENIED', decidedBy: 'viewer', feedback: 'Not yet' },
     ])
-    await attempt.delete()
-    await session.delete()
-    await page.goto('about:blank')
+    await remove(attempt, session)
     await writable.close()
   })
 
@@ -452,9 +453,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await session.fs.promises.readdir('/')).not.toContain('unseen.txt')
     // The browser reports the refused merge.
     problems.length = 0
-    await attempt.delete()
-    await session.delete()
-    await page.goto('about:blank')
+    await remove(attempt, session)
     await writable.close()
   })
 
