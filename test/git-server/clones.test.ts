@@ -244,7 +244,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     },
   )
 
-  test.skipIf(elsewhere)('says what it does not support', async () => {
+  test.skipIf(elsewhere)('names the arguments that it does not support', async () => {
     const { stderr } = await runGit(world.directory, [
       'clone',
       '--shallow-since=2020-01-01',

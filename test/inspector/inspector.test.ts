@@ -344,7 +344,7 @@ test.each([
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
 })
 
-test('the inspector of an engine ends a stream when its request aborts, even if nobody else references it', async () => {
+test('the inspector of an engine ends a stream when its request aborts, even if no other code references it', async () => {
   const abort = new AbortController()
   const response = await inspector(engine, { authenticate })(
     new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {

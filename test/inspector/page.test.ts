@@ -412,7 +412,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await writable.close()
   })
 
-  test('carries out what it showed, and once', async () => {
+  test('carries out the previewed change once, and no other', async () => {
     const writable = await inspected(engine, { write: true })
     const session = await engine.sessions.create({ files: { '/a.txt': '0' } })
     for (const content of ['1', '2', '3', '4']) await session.files.write({ path: '/a.txt', content })

@@ -16,8 +16,8 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
   let axe: string
   let engine: Engine
   let store: Store
-  /** Ends the check of the storage that runs. */
   let holdsChecks: boolean
+  /** Ends the check of the storage that is held. */
   let endCheck: (() => void) | undefined
   let served: Inspected
   let context: BrowserContext
@@ -132,6 +132,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     await check().click()
     await sees(/Checking: /)
     expect(await check().isDisabled()).toBe(true)
+    await expect.poll(() => endCheck).toBeDefined()
     await page.getByRole('button', { name: 'Stop' }).click()
     await expect.poll(() => endCheck).toBe(undefined)
     await check().click()
@@ -145,7 +146,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     await sees('No problem found')
   })
 
-  test('says who can check the store if the page cannot', async () => {
+  test('names the way to check the store if the page cannot check it', async () => {
     const local = await inspected(engine)
     await page.goto(`${local.url}&/store`)
     await sees('did not allow this page')

@@ -124,7 +124,7 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await expect.poll(() => read(b, '/a')).toBe('three')
   })
 
-  test('a view of an event of another engine has its state, whatever this engine is about to store', async () => {
+  test('a view of an event of another engine has its stored state, not one that this engine is about to store', async () => {
     const schema = freshSchema()
     const steps = await storageOn(schema, { freshnessMillis: 60_000 })
     const a = await (await engineOn(steps)).sessions.create({ files: { '/start': 'start' } })

@@ -21,7 +21,7 @@ export interface FetchRequest {
   readonly sideBand: boolean
   /**
    * Whether answers in version 0 name each common commit. Otherwise, a client that has more commits than fit into its
-   * first request cannot tell where an answer over HTTP ends.
+   * first request cannot find the end of an answer over HTTP.
    */
   readonly multiAck: boolean
 }

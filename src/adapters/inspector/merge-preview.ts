@@ -1,6 +1,5 @@
 import { invalid } from '../../engine/index.js'
-import { HttpError } from '../http/parts.js'
-import { inspectorLimits } from './limits.js'
+import { readBody } from './body.js'
 
 /** Headers of a request that the preview keeps. The body is written anew. */
 const keptHeaders = ['accept', 'authorization', 'host']
@@ -12,7 +11,7 @@ const keptHeaders = ['accept', 'authorization', 'host']
  * @throws EngineError `INVALID_ARGUMENT` when the body is not a JSON object; HttpError `BODY_TOO_LARGE`
  */
 export async function previewOf(request: Request): Promise<Request | undefined> {
-  const body = parseBody(await readBody(request))
+  const body = parseBody((await readBody(request)).toString())
   if (body['dryRun'] !== true) return undefined
   const headers = new Headers({ 'content-type': 'application/json' })
   for (const name of keptHeaders) {
@@ -38,17 +37,4 @@ function parseBody(text: string): Readonly<Record<string, unknown>> {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw invalid('body', 'must be a JSON object')
   return body as Readonly<Record<string, unknown>>
-}
-
-async function readBody({ body }: Request): Promise<string> {
-  const pieces: Uint8Array[] = []
-  let length = 0
-  for await (const piece of body ?? []) {
-    length += piece.byteLength
-    const limit = String(inspectorLimits.bodyBytes)
-    if (length > inspectorLimits.bodyBytes)
-      throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces).toString()
 }

@@ -1,7 +1,7 @@
-import { Buffer } from 'node:buffer'
 import { EngineError } from '../../engine/index.js'
 import type { Authenticate } from '../http/index.js'
 import { callerOf, HttpError } from '../http/parts.js'
+import { readBody } from './body.js'
 import { inspectorLimits } from './limits.js'
 import type { InspectedServer } from './options.js'
 
@@ -25,7 +25,7 @@ export async function passOn(
     const value = request.headers.get(name)
     if (value !== null) headers.set(name, value)
   }
-  const body = request.body === null ? null : await bodyOf(request.body)
+  const body = request.body === null ? null : await readBody(request)
   const late = new AbortController()
   const timer = setTimeout(() => late.abort(), inspectorLimits.serverMs)
   try {
@@ -62,19 +62,4 @@ function refused(baseUrl: string): EngineError {
     'PERMISSION_DENIED',
     `the server at ${new URL(baseUrl).origin} does not accept the token that the inspector was opened with: open it with a token of the server`,
   )
-}
-
-/** The whole body. It is not read beyond its limit. */
-async function bodyOf(body: ReadableStream<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
-  const pieces: Uint8Array[] = []
-  let bytes = 0
-  for await (const piece of body) {
-    bytes += piece.byteLength
-    if (bytes > inspectorLimits.bodyBytes) {
-      const limit = String(inspectorLimits.bodyBytes)
-      throw new HttpError('BODY_TOO_LARGE', `the body is over ${limit} bytes`, { limit })
-    }
-    pieces.push(piece)
-  }
-  return Buffer.concat(pieces)
 }

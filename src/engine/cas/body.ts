@@ -59,7 +59,7 @@ export class ExtentBlock {
     return itemAt(this.#list, this.count - 1)
   }
 
-  /** The block with an extent behind the others. The newest version of a block takes one in constant time. */
+  /** The block with one more extent at its end. Adding to the newest version of a block takes constant time. */
   with(extent: Extent): ExtentBlock {
     const list = this.#list.length === this.count ? this.#list : this.extents
     list.push(extent)

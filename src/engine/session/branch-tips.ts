@@ -21,6 +21,7 @@ export async function branchTipsOf(core: Core, live: LiveSession): Promise<Branc
   return live.branchTips
 }
 
+/** The tips of a session without commits. */
 export const noTips: BranchTips = new Map()
 
 /** Changes the tip of a branch, if the tips are in memory. Forks share the map, so it is replaced. */

@@ -116,7 +116,7 @@ function Check(): VNode {
         <Table
           title="Problems"
           none=""
-          heads={['Problem', 'Object', 'Session', 'Path', 'What is wrong']}
+          heads={['Problem', 'Object', 'Session', 'Path', 'Message']}
           rows={report.value.findings.map((finding) => [
             <span class="badge warn">
               <Name text={finding.problem} />

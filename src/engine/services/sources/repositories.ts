@@ -55,7 +55,7 @@ interface Seen {
   readonly served: Served | undefined
 }
 
-/** What the commits of checkpoints build on. */
+/** The commit and the tree that the commits of checkpoints build on. */
 interface CheckpointStart extends Pick<Served, 'base' | 'tree'> {
   readonly baseTree: string | null
 }

@@ -3,8 +3,8 @@ import type { SharedStore } from '../../storage/store.js'
 
 /**
  * The clocks of an engine that shares its store. The wall clock is that of the store, so all engines agree when a lock, a
- * cache entry or a session expires, whatever the clocks of their machines. The store is asked now and then. In between,
- * the clock of the machine continues.
+ * cache entry or a session expires, even if the clocks of their machines differ. The engine asks the store every few
+ * seconds. In between, the clock of the machine continues.
  */
 export class StoreClock implements Environment {
   readonly #own: Environment
