@@ -5,23 +5,15 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.js'
 import { temporaryDirectory } from './test/support/temporary-directory.js'
 
-/** Tests that `npm run test:long` runs with all of their random rounds. `npm test` runs fewer rounds. */
-const withRounds = [
-  'test/conformance/postgres-store.test.ts',
-  'test/crash/*.test.ts',
-  'test/http/large-bodies.test.ts',
-  'test/model/*.test.ts',
-  'test/unit/{archives,archives-hostile,bundle-damage,cache,collection,collection-failures,files}.test.ts',
-  'test/unit/{git-hostile,git-local,git-packs,glob,junit-adapter,secrets,segments}.test.ts',
-  'test/unit/level-{damage,faults,migration}.test.ts',
-  'test/unit/{merge-git,patch-round-trips,store-repair,text-patch}.test.ts',
-]
+/** The import of a test that runs more rounds, or larger inputs, in `npm run test:long` than in `npm test`. */
+const importsSize = /import \{.*\b(?:isLong|runs|size|stepOf)\b.*\} from '.*\/seed\.js'/
 /** The import of a test that runs on each kind of storage. */
 const importsStorages = /import \{.*\bstorages\b.*\} from '.*\/storages\.js'/
-/** Tests that `npm run test:long` runs once more, on a storage without synchronous reads. */
-const onStorages = readdirSync('test', { recursive: true, encoding: 'utf8' })
+const tests = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .map((path) => `test/${path}`)
-  .filter((path) => path.endsWith('.test.ts') && importsStorages.test(readFileSync(path, 'utf8')))
+  .filter((path) => path.endsWith('.test.ts'))
+const withImport = (pattern: RegExp): string[] =>
+  tests.filter((path) => pattern.test(readFileSync(path, 'utf8')))
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
 
@@ -30,7 +22,6 @@ const onlyLong = 'test/**/*.long.test.ts'
  * handles or warnings. The others share processes, which load the sources once.
  */
 const alone = [
-  'test/client/main-job.test.ts',
   'test/compat/tools.test.ts',
   'test/http/{contents,large-bodies,slow-readers,streams}.test.ts',
   'test/unit/{git-hostile,git-local-hostile}.test.ts',
@@ -80,7 +71,7 @@ export default defineConfig(({ mode }) => ({
               extends: true as const,
               test: {
                 name: 'long',
-                include: [...withRounds, onlyLong],
+                include: [...withImport(importsSize), onlyLong],
                 env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
               },
             },
@@ -88,9 +79,9 @@ export default defineConfig(({ mode }) => ({
               extends: true as const,
               test: {
                 name: 'storage',
-                include: onStorages,
+                include: withImport(importsStorages),
                 exclude: [onlyLong],
-                env: { FORKSPACE_TEST_STORAGE: 'lazy', TMPDIR: temporaryDirectory() },
+                env: { FORKSPACE_TEST_STORAGE: 'others', TMPDIR: temporaryDirectory() },
                 isolate: false,
               },
             },

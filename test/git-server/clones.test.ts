@@ -315,7 +315,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(refs.sort()).toEqual([first, second].map(({ id }) => `refs/checkpoints/${id}`).sort())
   })
 
-  test.skipIf(elsewhere)('says why it refuses a push that is larger than the buffers', async () => {
+  test.runIf(isLong)('says why it refuses a push that is larger than the buffers', async () => {
     const session = await create()
     const clone = await world.clone(session)
     await clone.commit({ 'large.bin': randomBytes(24_000_000, 'refused') })

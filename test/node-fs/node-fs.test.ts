@@ -5,9 +5,12 @@ import { expect, test } from 'vitest'
 import { bundledProject } from '../support/compile-source.js'
 import type { Outcome } from './child.js'
 import { alone, differences, newerSyntax, notRun } from './expected.js'
+import { stepOf } from '../support/seed.js'
 
 const directory = resolve(import.meta.dirname, '../fixtures/node-fs')
 const files = readdirSync(join(directory, 'parallel'))
+/** Every file in `npm run test:long`, every third one in `npm test`. */
+const chosen = files.filter((_, index) => index % stepOf(3) === 0)
 /** A generous limit: a file that takes longer waits for something that never happens. */
 const fileMs = 15_000
 const flags = ['--experimental-vm-modules', '--no-warnings', '--expose-gc', '--expose-internals']
@@ -71,7 +74,8 @@ function runOnce(
 
 test('every file of Node’s own fs tests passes, or fails because of a documented difference', async () => {
   const compiled = await bundledProject()
-  const together = files.filter((name) => !alone.includes(name) && notRun[name] === undefined)
+  const separate = alone.filter((name) => chosen.includes(name))
+  const together = chosen.filter((name) => !alone.includes(name) && notRun[name] === undefined)
   const outcomes = (
     await Promise.all([
       run(
@@ -82,7 +86,7 @@ test('every file of Node’s own fs tests passes, or fails because of a document
         compiled,
         together.filter((_name, index) => index % 2 === 1),
       ),
-      ...alone.map((name) => run(compiled, [name])),
+      ...separate.map((name) => run(compiled, [name])),
     ])
   ).flat()
   const expectedToFail = new Set(Object.values(differences).flat())
@@ -92,7 +96,7 @@ test('every file of Node’s own fs tests passes, or fails because of a document
     return expectedToFail.has(file) ? [] : [`${file}: ${error.slice(0, 1000)}`]
   })
   expect(wrong).toEqual([])
-  expect(outcomes.map(({ file }) => file).sort()).toEqual([...together, ...alone].sort())
+  expect(outcomes.map(({ file }) => file).sort()).toEqual([...together, ...separate].sort())
   // Ensures that not all of them are skipped.
   expect(outcomes.filter(({ skipped }) => skipped).length).toBeLessThan(20)
 }, 100_000)

@@ -11,23 +11,24 @@ const level: StorageKind = [
   (directory) => levelStorage(join(directory, 'data'), { durability: 'relaxed' }),
   true,
 ]
+const durable: StorageKind = ['durable memory', () => memoryStorage({ durable: true }), true]
 const lazy: StorageKind = ['durable memory without synchronous reads', withoutSyncReads, true]
 
 /**
  * The kinds of storage that behaviour tests run on. `make` takes a directory of the test; `lasting` storages keep their
- * data when the engine is closed and reopened. To the engine, durable memory with synchronous reads behaves like level;
- * the model and contract tests cover level itself. `npm run test:long` runs the tests once more, on a storage that has
- * no synchronous reads, as a remote one.
+ * data when the engine is closed and reopened. To the engine, durable memory behaves like level and costs less; the
+ * model, contract, crash and store tests cover level itself. `npm run test:long` runs the tests once more: on level, and
+ * on a storage that has no synchronous reads, as a remote one.
  */
 export const storages: readonly StorageKind[] =
-  env['FORKSPACE_TEST_STORAGE'] === 'lazy' ? [lazy] : [memory, level]
+  env['FORKSPACE_TEST_STORAGE'] === 'others' ? [level, lazy] : [memory, durable]
 
 /** All kinds of storage, for the few tests that need each of them in one run. */
-export const allStorages: readonly StorageKind[] = [memory, lazy, level]
+export const allStorages: readonly StorageKind[] = [memory, durable, lazy, level]
 
 /** Selects the storages for tests with many objects. On the others, these tests would cover nothing new. */
 export function isForMany(name: string): boolean {
-  return name === 'memory' || name === 'level'
+  return name !== lazy[0]
 }
 
 /** A blob with more reads than this is assumed to be read in an infinite loop. */

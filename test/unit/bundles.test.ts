@@ -110,10 +110,10 @@ async function logOf(session: Session): Promise<unknown[]> {
 const byName = new Map(allStorages.map((storage) => [storage[0], storage]))
 const pairs = [
   ['memory', 'memory'],
-  ['memory', 'level'],
-  ['level', 'memory'],
+  ['memory', 'durable memory'],
+  ['durable memory', 'memory'],
   ['level', 'level'],
-  ['level', 'durable memory without synchronous reads'],
+  ['durable memory', 'durable memory without synchronous reads'],
   ['durable memory without synchronous reads', 'memory'],
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 

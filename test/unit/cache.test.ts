@@ -561,7 +561,7 @@ describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
       expect(await text('a')).toBe(value)
     })
 
-    test.runIf(name === 'level')('also limits the number of entries', async () => {
+    test.runIf(lasting)('also limits the number of entries', async () => {
       if (size < 1) lowerBound(limits, 'cacheEntries', 10_000)
       await openSmall(MiB)
       const batch = limits.cacheEntries / 10

@@ -144,7 +144,7 @@ describe.runIf(hasGit).each(formats)(`objects of a directory, %s (FORKSPACE_SEED
     expect(await withStore(repository, format, (store) => wrong(store, native))).toEqual([])
   })
 
-  test.runIf(format === 'sha1' || isLong)('that are large: loose, packed, and as deltas', async () => {
+  test.runIf(isLong)('that are large: loose, packed, and as deltas', async () => {
     const repository = git.newRepository({ format })
     const random = randomNumbers(seed)
     const noise = Buffer.alloc(4 * MiB + 4)

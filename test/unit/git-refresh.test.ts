@@ -19,7 +19,7 @@ import { nativeLines } from '../support/git-oracle.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import type { GitServer, GitServerOptions } from '../support/git-server.js'
 import { MemoryObjects, TreeRecorder } from '../support/git-sinks.js'
-import { seed } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const { root, newRepository, sampleRepository, serve } = useGit()
 
@@ -374,7 +374,7 @@ describe.runIf(hasGit)('a refresh', () => {
         })),
       )
       let befores: (Before | undefined)[] = remotes.map(() => undefined)
-      for (let round = 0; round < 12; round++) {
+      for (let round = 0; round < runs(60); round++) {
         const changes = Array.from(
           { length: 1 + random(20) },
           (): readonly [string, string, string | null] => {

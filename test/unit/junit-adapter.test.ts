@@ -7,7 +7,7 @@ import { createReportReader } from '../../src/adapters/junit/index.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { limits } from '../../src/index.js'
 import { compileSource } from '../support/compile-source.js'
-import { seed, stepOf } from '../support/seed.js'
+import { isLong, seed, stepOf } from '../support/seed.js'
 
 const bytes = limits.reportBytes
 
@@ -247,7 +247,7 @@ function sample(from: Record<string, string>): [string, string][] {
   return Object.entries(from).filter((_, index) => (index + seed) % step === 0)
 }
 
-describe('in a process with little memory', () => {
+describe.runIf(isLong)('in a process with little memory', () => {
   test('every report of the maximum size can be read', { timeout: 240_000 }, async () => {
     const compiled = await compileSource()
     const file = join(compiled.directory, 'run.mjs')

@@ -92,7 +92,7 @@ test('a collection yields to the event loop between sessions', async () => {
   const storage = memoryStorage({ durable: true })
   const engine = await openEngine({ storage, environment: slowEnvironment() })
   const base = await engine.sessions.create()
-  for (let i = 0; i < 960; i++) await base.fork()
+  for (let i = 0; i < 480; i++) await base.fork()
   // Stores their snapshots, so that the next collection writes nothing.
   await engine.collect()
   let turns = 0
@@ -109,7 +109,7 @@ test('a collection yields to the event loop between sessions', async () => {
       if (stage === 'sessions') settling = turns
     },
   })
-  const groups = 960 / 32
+  const groups = 480 / 32
   expect(settling).toBeGreaterThanOrEqual(groups)
   // Marking visits each session once more before it reports progress.
   expect(turns - settling).toBeGreaterThanOrEqual(groups)

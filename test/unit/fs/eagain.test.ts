@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
 import { FailingStorage } from '../../support/failing-storage.js'
+import { isLong } from '../../support/seed.js'
 import { allStorages } from '../../support/storages.js'
 
 type Call = readonly [name: string, syscall: string, run: (fs: SessionFs) => unknown]
@@ -77,91 +78,97 @@ function attempt(run: () => unknown): string {
   }
 }
 
-describe.each(allStorages)('synchronous calls on %s', (name, make, lasting) => {
-  const waits = name === 'durable memory without synchronous reads'
-  let directory: string
-  let engine: Engine
-  let session: Session
-  let hash: string
+describe.each(allStorages.filter(([name]) => isLong || name !== 'level'))(
+  'synchronous calls on %s',
+  (name, make, lasting) => {
+    const waits = name === 'durable memory without synchronous reads'
+    let directory: string
+    let engine: Engine
+    let session: Session
+    let hash: string
 
-  beforeEach(async () => {
-    directory = mkdtempSync(join(tmpdir(), 'eagain-'))
-    const storage = make(directory)
-    engine = await openEngine({ storage })
-    session = await engine.sessions.create()
-    await setUp(session)
-    hash = (await session.manifest()).manifestHash
-    if (!lasting) return
-    await engine.close()
-    engine = await openEngine({ storage })
-    session = await engine.sessions.open(session.id)
-  })
+    beforeEach(async () => {
+      directory = mkdtempSync(join(tmpdir(), 'eagain-'))
+      const storage = make(directory)
+      engine = await openEngine({ storage })
+      session = await engine.sessions.create()
+      await setUp(session)
+      hash = (await session.manifest()).manifestHash
+      if (!lasting) return
+      await engine.close()
+      engine = await openEngine({ storage })
+      session = await engine.sessions.open(session.id)
+    })
 
-  afterEach(async () => {
-    await engine.close()
-    rmSync(directory, { recursive: true })
-  })
+    afterEach(async () => {
+      await engine.close()
+      rmSync(directory, { recursive: true })
+    })
 
-  test.each([...reads, ...changes])('of a session that was just opened: %s', async (_name, syscall, run) => {
-    const { fs } = session
-    const first = attempt(() => run(fs))
-    expect(first).toBe(waits ? `EAGAIN ${syscall}` : 'done')
-    const after = waits ? (await session.manifest()).manifestHash : hash
-    expect(after).toBe(hash)
-    await loadAll(fs)
-    if (waits) run(fs)
-    await session.flush()
-  })
+    test.each([...reads, ...changes])(
+      'of a session that was just opened: %s',
+      async (_name, syscall, run) => {
+        const { fs } = session
+        const first = attempt(() => run(fs))
+        expect(first).toBe(waits ? `EAGAIN ${syscall}` : 'done')
+        const after = waits ? (await session.manifest()).manifestHash : hash
+        expect(after).toBe(hash)
+        await loadAll(fs)
+        if (waits) run(fs)
+        await session.flush()
+      },
+    )
 
-  test.each(changes)('after a pending change: %s', async (_name, syscall, run) => {
-    const { fs } = session
-    await fs.promises.writeFile('/dir/large', large)
-    await loadAll(fs)
-    // Content that is stored before its event makes later reads wait; storage that is not durable applies it at once.
-    const written = fs.promises.writeFile('/dir/large', Buffer.alloc(large.length, 1))
-    for (const [, , read] of reads) read(fs)
-    // Blobs of a large file are not kept in memory.
-    expect(attempt(() => fs.readFileSync('/dir/large'))).toBe(waits ? 'EAGAIN open' : 'done')
-    expect(waits || fs.readFileSync('/dir/large').equals(large)).toBe(lasting)
-    const now = attempt(() => run(fs))
-    expect(now).toBe(lasting ? `EAGAIN ${syscall}` : 'done')
-    await written
-    if (now !== 'done') run(fs)
-    await session.flush()
-  })
+    test.each(changes)('after a pending change: %s', async (_name, syscall, run) => {
+      const { fs } = session
+      await fs.promises.writeFile('/dir/large', large)
+      await loadAll(fs)
+      // Content that is stored before its event makes later reads wait; storage that is not durable applies it at once.
+      const written = fs.promises.writeFile('/dir/large', Buffer.alloc(large.length, 1))
+      for (const [, , read] of reads) read(fs)
+      // Blobs of a large file are not kept in memory.
+      expect(attempt(() => fs.readFileSync('/dir/large'))).toBe(waits ? 'EAGAIN open' : 'done')
+      expect(waits || fs.readFileSync('/dir/large').equals(large)).toBe(lasting)
+      const now = attempt(() => run(fs))
+      expect(now).toBe(lasting ? `EAGAIN ${syscall}` : 'done')
+      await written
+      if (now !== 'done') run(fs)
+      await session.flush()
+    })
 
-  test('with a descriptor: a failed read does not move the position', async () => {
-    const { fs } = session
-    const handle = await fs.promises.open('/dir/file', 'r+')
-    const { fd } = handle
-    const buffer = Buffer.alloc(5)
-    for (const read of [
-      () => fs.readSync(fd, buffer, 0, 5, 6),
-      () => fs.readSync(fd, buffer),
-      () => fs.readvSync(fd, [buffer]),
-      () => fs.readFileSync(fd),
-    ]) {
-      expect(attempt(read)).toBe(waits ? 'EAGAIN read' : 'done')
-    }
-    const rest = await handle.readFile('utf8')
-    expect(rest).toBe(waits ? 'hello world' : '')
-    expect(fs.readSync(fd, buffer, 0, 5, 6)).toBe(5)
-    expect(buffer.toString()).toBe('world')
-    expect(fs.fstatSync(fd).size).toBe(11)
-    expect(fs.writeSync(fd, '!')).toBe(1)
-    fs.ftruncateSync(fd, 9)
-    fs.closeSync(fd)
-    expect(await fs.promises.readFile('/dir/file', 'utf8')).toBe('hello wor')
-    await session.flush()
-  })
+    test('with a descriptor: a failed read does not move the position', async () => {
+      const { fs } = session
+      const handle = await fs.promises.open('/dir/file', 'r+')
+      const { fd } = handle
+      const buffer = Buffer.alloc(5)
+      for (const read of [
+        () => fs.readSync(fd, buffer, 0, 5, 6),
+        () => fs.readSync(fd, buffer),
+        () => fs.readvSync(fd, [buffer]),
+        () => fs.readFileSync(fd),
+      ]) {
+        expect(attempt(read)).toBe(waits ? 'EAGAIN read' : 'done')
+      }
+      const rest = await handle.readFile('utf8')
+      expect(rest).toBe(waits ? 'hello world' : '')
+      expect(fs.readSync(fd, buffer, 0, 5, 6)).toBe(5)
+      expect(buffer.toString()).toBe('world')
+      expect(fs.fstatSync(fd).size).toBe(11)
+      expect(fs.writeSync(fd, '!')).toBe(1)
+      fs.ftruncateSync(fd, 9)
+      fs.closeSync(fd)
+      expect(await fs.promises.readFile('/dir/file', 'utf8')).toBe('hello wor')
+      await session.flush()
+    })
 
-  test('fail permanently after the session was deleted', async () => {
-    await engine.sessions.delete(session.id)
-    for (const [, syscall, run] of [...reads, ...changes])
-      expect(attempt(() => run(session.fs))).toBe(`EIO ${syscall}`)
-    await expect(session.fs.promises.stat('/')).rejects.toMatchObject({ code: 'EIO', syscall: 'stat' })
-  })
-})
+    test('fail permanently after the session was deleted', async () => {
+      await engine.sessions.delete(session.id)
+      for (const [, syscall, run] of [...reads, ...changes])
+        expect(attempt(() => run(session.fs))).toBe(`EIO ${syscall}`)
+      await expect(session.fs.promises.stat('/')).rejects.toMatchObject({ code: 'EIO', syscall: 'stat' })
+    })
+  },
+)
 
 describe.each([[true], [false]])('after a failed write, synchronous reads: %s,', (syncReads) => {
   test.each([...reads, ...changes])('until the session is reloaded: %s', async (_name, syscall, run) => {

@@ -2,6 +2,7 @@
 import { pathToFileURL } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { describeStats, inForm, Sides, type Form, type Promises as Fs } from '../../support/fs-sides.js'
+import { isLong } from '../../support/seed.js'
 
 /**
  * Every operation runs on a session and on a real directory, with the same result on both. The directory represents the
@@ -12,7 +13,7 @@ describe.each([
   ['promises', 'promise', false],
   ['callbacks', 'callback', false],
   ['synchronous calls', 'sync', false],
-  ['synchronous calls on LevelDB', 'sync', true],
+  ...(isLong ? [['synchronous calls on LevelDB', 'sync', true]] : []),
 ] as [string, Form, boolean][])('%s:', (_name, form, durable) => {
   const sides = new Sides(form, durable)
   const same: Sides['same'] = (...parameters) => sides.same(...parameters)

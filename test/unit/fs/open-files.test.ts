@@ -3,6 +3,7 @@ import { constants, type promises } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Sides } from '../../support/fs-sides.js'
+import { isLong } from '../../support/seed.js'
 
 const flags = [
   'r',
@@ -30,10 +31,10 @@ const flags = [
   constants.O_WRONLY | constants.O_TRUNC,
 ] as const
 
-describe.each([
-  ['memory', false],
-  ['LevelDB', true],
-])('on %s, like on disk:', (_name, durable) => {
+describe.each([['memory', false], ...(isLong ? [['LevelDB', true] as [string, boolean]] : [])] as [
+  string,
+  boolean,
+][])('on %s, like on disk:', (_name, durable) => {
   const sides = new Sides('sync', durable)
   beforeAll(() => sides.open())
   afterAll(() => sides.close())
