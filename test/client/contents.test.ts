@@ -27,16 +27,16 @@ async function read(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 test.each([
-  ['bytes', (bytes: Uint8Array) => bytes],
-  ['a stream', (bytes: Uint8Array) => piecesOf(bytes)],
-])('writes and reads a content larger than any JSON from %s', async (_what, contentOf) => {
-  const bytes = randomBytes(30 * MiB + 1)
+  ['bytes', 17, (bytes: Uint8Array) => bytes],
+  ['a stream', 30, (bytes: Uint8Array) => piecesOf(bytes)],
+] as const)('writes and reads a content larger than any JSON from %s', async (_what, size, contentOf) => {
+  const bytes = randomBytes(size * MiB + 1)
   await session.files.write({ path: '/large', content: contentOf(bytes), mode: 0o600 })
   expect(await session.files.stat({ path: '/large' })).toMatchObject({ sizeBytes: bytes.length, mode: 0o600 })
   expect(Buffer.compare(await session.files.read({ path: '/large' }), bytes)).toBe(0)
-  const stream = await session.files.readStream({ path: '/large', offset: 5, length: 20 * MiB })
-  expect(stream).toMatchObject({ sizeBytes: bytes.length, length: 20 * MiB })
-  expect(Buffer.compare(await read(stream), bytes.subarray(5, 5 + 20 * MiB))).toBe(0)
+  const stream = await session.files.readStream({ path: '/large', offset: 5, length: 10 * MiB })
+  expect(stream).toMatchObject({ sizeBytes: bytes.length, length: 10 * MiB })
+  expect(Buffer.compare(await read(stream), bytes.subarray(5, 5 + 10 * MiB))).toBe(0)
 })
 
 test('leaving a stream ends its request', async () => {
