@@ -73,6 +73,21 @@ test('a reader of a closed store closes all segments, also after one whose closi
   expect(watched.open).toEqual([])
 })
 
+test('a reader of a closed store closes all segments if it cannot read the manifest again', async () => {
+  const watched = new UnclosableDisk()
+  await fill(watched.disk)
+  let reads = 0
+  const disk: Disk = {
+    ...watched.disk,
+    open: (path, mode) =>
+      path.endsWith('manifest') && ++reads === 2
+        ? Promise.reject(Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' }))
+        : watched.disk.open(path, mode),
+  }
+  await expect(StoredFiles.open(disk, directory)).rejects.toThrow('too many open files')
+  expect(watched.open).toEqual([])
+})
+
 test('a size that cannot be read is an error of the engine without a path', async () => {
   let failing = false
   const disk: Disk = {

@@ -86,26 +86,28 @@ export class StoredFiles {
         .sort((a, b) => a - b)
       const wanted = before.manifest === undefined ? inDirectory : numbersOf(before.manifest)
       const { segments, missing } = await openSegments(disk, directory, wanted)
-      const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
-      if (before.text !== after.text && look < levelLimits.manifestLooks) {
+      try {
+        const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
+        if (before.text !== after.text && look < levelLimits.manifestLooks) {
+          await closeAll(filesOf(segments))
+          continue
+        }
+        const storeId = commonest([
+          marker,
+          before.manifest?.storeId,
+          ...segments.map(({ header }) => header?.storeId),
+        ])
+        const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
+        if (!isStore) throw noStore(shownPath)
+        const opened = { storeId, manifest: before.manifest, segments }
+        return new StoredFiles(handle, {
+          ...opened,
+          findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
+        })
+      } catch (error) {
         await closeAll(filesOf(segments))
-        continue
+        throw error
       }
-      const storeId = commonest([
-        marker,
-        before.manifest?.storeId,
-        ...segments.map(({ header }) => header?.storeId),
-      ])
-      const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
-      if (!isStore) {
-        await closeAll(filesOf(segments))
-        throw noStore(shownPath)
-      }
-      const opened = { storeId, manifest: before.manifest, segments }
-      return new StoredFiles(handle, {
-        ...opened,
-        findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
-      })
     }
   }
 
