@@ -1,6 +1,7 @@
 import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
@@ -99,6 +100,64 @@ test('reports a zeroed last batch, and zeros after the last batch', async () => 
   await file.truncate(size)
   await file.write(lastBatch, [Buffer.alloc(size - lastBatch)])
   expect(await damageIn(file)).toEqual([lastBatch])
+})
+
+test('reads zeros after the last batch in windows, and cuts them off when it opens', async () => {
+  const { file, path, size } = await makeIndex()
+  await file.truncate(size + 2 ** 22)
+  let reads = 0
+  const disk: Disk = { ...nodeDisk, open: async (name, mode) => counted(await nodeDisk.open(name, mode)) }
+  const counted = (inner: DiskFile): DiskFile => ({
+    size: () => inner.size(),
+    read: (position, length) => (reads++, inner.read(position, length)),
+    readSync: (position, length) => (reads++, inner.readSync(position, length)),
+    write: (position, pieces) => inner.write(position, pieces),
+    truncate: (bytes) => inner.truncate(bytes),
+    sync: () => inner.sync(),
+    close: () => inner.close(),
+  })
+  expect(await damageIn(counted(file))).toEqual([size])
+  const index = await openIndexFile(disk, dirname(path), { reset: false })
+  expect(String(index.getSync('root'))).toBe('3'.repeat(60))
+  await index.close()
+  expect(await file.size()).toBe(size)
+  expect(reads).toBeLessThan(100)
+})
+
+test('finds a batch after zeros of any number of heads', async () => {
+  const { file, path, size, lastBatch } = await makeIndex()
+  const whole = Buffer.from(await file.read(0, size))
+  for (const heads of [1, 2, 65_535, 65_536, 65_537]) {
+    const at = size + heads * headBytes
+    // A copy of the last batch, with the checksum of its new offset.
+    const batch = Buffer.from(whole.subarray(lastBatch))
+    batch.writeUInt32LE(headChecksumAt(whole, batch, at), 0)
+    await replace(file, Buffer.concat([whole, Buffer.alloc(heads * headBytes), batch]))
+    const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+    expect(String(index.getSync('root'))).toBe('3'.repeat(60))
+    await index.close()
+    expect(await file.size(), `${heads} heads`).toBe(at + batch.length)
+  }
+})
+
+test.each<readonly [string, readonly number[], number]>([
+  ['ends in an operation', [1], 0],
+  ['has a key that ends after it', [1, 200, 0x61, 0x62], 0],
+  ['has a value that ends after the values', [1, 1, 0x61, 9, 0, 0, 0], 8],
+  ['has a value of 4 GiB', [1, 1, 0x61, 255, 255, 255, 255], 8],
+])('drops a batch whose table %s, although its checksum is right', async (_name, table, valueBytes) => {
+  const { file, path, size } = await makeIndex()
+  const batch = Buffer.concat([Buffer.alloc(headBytes), Buffer.from(table), Buffer.alloc(valueBytes)])
+  batch.writeUInt32LE(table.length, 4)
+  batch.writeUInt32LE(valueBytes, 8)
+  batch.writeUInt32LE(crc32(Buffer.alloc(valueBytes)), 12)
+  batch.writeUInt32LE(headChecksumAt(Buffer.from(await file.read(0, headerBytes)), batch, size), 0)
+  await file.write(size, [batch])
+  expect(await damageIn(file)).toEqual([size])
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  expect(String(index.getSync('root'))).toBe('3'.repeat(60))
+  await index.close()
+  expect(await file.size()).toBe(size)
 })
 
 test('reports no damage in a rewritten index', async () => {
@@ -286,6 +345,15 @@ function operationsOf(n: number): IndexOperation[] {
     page(n + 10),
     { type: 'put', key: 'root', value: Buffer.from(`${n}`.repeat(60)) },
   ]
+}
+
+/** The checksum of the head of a batch at an offset of an index that starts with `header`. */
+function headChecksumAt(header: Buffer, batch: Buffer, offset: number): number {
+  const place = Buffer.alloc(8)
+  place.writeDoubleLE(offset)
+  const tableEnd = headBytes + batch.readUInt32LE(4)
+  const seedOfBatch = crc32(place, crc32(header.subarray(0, headerBytes)))
+  return crc32(batch.subarray(headBytes, tableEnd), crc32(batch.subarray(4, headBytes), seedOfBatch))
 }
 
 async function sizeOf(path: string): Promise<number> {

@@ -1,8 +1,20 @@
-import { cp, mkdtemp, readdir, readFile, readlink, rm, truncate, writeFile } from 'node:fs/promises'
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
+  backupStore,
   checkStore,
   levelStorage,
   repairStore,
@@ -593,6 +605,43 @@ test('a segment with the bytes of another segment is damaged', async () => {
     object: `file segments/${second}`,
     message: 'byte 8: the header names another store or segment number',
   })
+})
+
+test('a target that is a link to an empty directory stays a link', async () => {
+  const real = await mkdtemp(join(root, 'real-'))
+  const link = join(root, 'link')
+  await symlink(real, link)
+  const { directory } = await repairStore(healthy, link)
+  expect(directory).toBe(link)
+  expect(await readlink(link)).toBe(real)
+  expect(await contentsOf(link)).toEqual(twin)
+  expect((await readdir(root)).filter((name) => name.includes('.part-'))).toEqual([])
+})
+
+test('a target that cannot be created is named in the error', async () => {
+  const link = join(root, 'dangling')
+  await symlink(join(root, 'nowhere'), link)
+  const error = { reason: 'STORE_FAILED', message: 'the new directory could not be created (ENOENT)' }
+  await expect(repairStore(healthy, link)).rejects.toMatchObject(error)
+  await expect(backupStore(healthy, link)).rejects.toMatchObject(error)
+  expect(await readlink(link)).toBe(join(root, 'nowhere'))
+})
+
+test.each([
+  ['its file is a directory', 'pages', 'EISDIR'],
+  ['its directory is a file', '', 'ENOTDIR'],
+])('an index that cannot be read because %s is a finding, and loses nothing', async (_name, path, code) => {
+  const own = await mkdtemp(join(root, 'case-'))
+  const directory = join(own, 'store')
+  await cp(healthy, directory, { recursive: true })
+  await rm(join(directory, 'index', path), { recursive: true })
+  await (path === '' ? writeFile(join(directory, 'index'), '') : mkdir(join(directory, 'index', path)))
+  const finding = { problem: 'damaged', object: 'file index/pages', message: `cannot be read: ${code}` }
+  expect((await checkStore(directory)).findings).toEqual([finding])
+  const { dropped, findings } = await repairStore(directory, join(own, 'repaired'))
+  expect(findings).toEqual([finding])
+  expect(dropped).toEqual([])
+  expect(await contentsOf(join(own, 'repaired'))).toEqual(twin)
 })
 
 test('a check and a repair leave no file open', async () => {

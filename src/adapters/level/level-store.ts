@@ -112,7 +112,12 @@ export class LevelStore extends IndexedReads implements Store {
 
   async size(): Promise<number> {
     this.#assertOpen()
-    return this.#parts.segments.bytes + (await this.#parts.indexBytes())
+    try {
+      return this.#parts.segments.bytes + (await this.#parts.indexBytes())
+    } catch (error) {
+      if (this.#closing !== undefined) throw closedError()
+      throw systemError(error, 'the size of the store could not be read')
+    }
   }
 
   async *check({

@@ -20,7 +20,9 @@ export function noteOwner(directory: string): void {
   const owner = { pid: process.pid, since: new Date().toISOString(), host: hostname() }
   const path = join(directory, ownerName)
   try {
-    writeFileSync(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600 })
+    // A link or a pipe of this name is removed, and never written to.
+    rmSync(`${path}.new`, { force: true })
+    writeFileSync(`${path}.new`, `${JSON.stringify(owner)}\n`, { mode: 0o600, flag: 'wx' })
     renameSync(`${path}.new`, path)
   } catch {
     // The store works without this file.

@@ -3,7 +3,7 @@ import type { StoreFinding } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
 import { indexName } from '../directory/manifest.js'
 import { ownerName } from '../directory/owner.js'
-import { fileFinding } from '../tools/stored-files.js'
+import { fileFinding, unreadable } from '../tools/stored-files.js'
 import type { IndexDamage } from './index-database.js'
 import { findIndexDamage, indexFileName, openOrNothing } from './index-file.js'
 
@@ -21,9 +21,20 @@ interface IndexState {
  * A damaged index is no loss, but a disk that damages files may damage others. So if the store was closed,
  * the damage is a finding. If the store is in use or was not closed, it is a note, because a power cut
  * damages data that was not synced, and the next opening rebuilds the index. An index that is missing or ends
- * early is outdated, and the next opening completes it.
+ * early is outdated, and the next opening completes it. A file that cannot be read is a finding, because the next
+ * opening fails.
  */
 export async function checkClosedIndex(disk: Disk, directory: string): Promise<IndexState> {
+  try {
+    return await checkIndex(disk, directory)
+  } catch (error) {
+    const finding = unreadable(name, error)
+    if (finding === undefined) throw error
+    return { findings: [finding], notes: [] }
+  }
+}
+
+async function checkIndex(disk: Disk, directory: string): Promise<IndexState> {
   const file = await openOrNothing(disk, join(directory, name))
   if (file === undefined)
     return {

@@ -34,6 +34,7 @@ const headBytes = 16
  * value.
  */
 const mostOperationBytes = 2 + 255 + 4
+const zeros = Buffer.alloc(levelLimits.scannedBytes)
 
 /** The place of a value. */
 interface Stored {
@@ -317,26 +318,49 @@ async function writeHeader(file: DiskFile): Promise<number> {
   return crc32(header)
 }
 
-/** Batches with intact tables, up to the first damaged one. */
+/** Batches with intact tables, up to the first damaged one. Empty batches are skipped. */
 function* readBatches(file: DiskFile, size: number, seed: number): Generator<StoredBatch, void> {
   for (let offset = headerBytes; offset + headBytes <= size;) {
     const head = asBuffer(file.readSync(offset, headBytes))
+    if (head.length < headBytes) return
+    if (isZero(head)) {
+      offset = emptyBatchesEnd(file, offset, size)
+      continue
+    }
     const tableAt = offset + headBytes
     const valuesAt = tableAt + head.readUInt32LE(4)
     const end = valuesAt + head.readUInt32LE(8)
-    if (head.length < headBytes || end > size) return
+    if (end > size) return
     const table = asBuffer(file.readSync(tableAt, valuesAt - tableAt))
     if (head.readUInt32LE(0) !== headChecksum(head, table, offset, seed)) return
-    const operations = decodeTable(table, valuesAt)
+    const operations = decodeTable(table, valuesAt, end)
+    if (operations === undefined) return
     yield { offset, end, operations, valuesAt, valuesChecksum: head.readUInt32LE(12) }
     offset = end
   }
 }
 
 /**
- * Whether a batch is intact and has operations. Zeros pass as batches without operations, because the
- * checksum of no bytes is 0.
+ * The end of the zeros at `offset`, in whole heads. Zeros pass as batches without operations, because the checksum of no
+ * bytes is 0. A power cut can leave many of them, so they are read in windows.
  */
+function emptyBatchesEnd(file: DiskFile, offset: number, size: number): number {
+  let at = offset
+  while (at + headBytes <= size) {
+    const window = asBuffer(file.readSync(at, Math.min(levelLimits.scannedBytes, size - at)))
+    const isWholeWindow = isZero(window)
+    const zeroBytes = isWholeWindow ? window.length : window.findIndex((byte) => byte !== 0)
+    at += zeroBytes - (zeroBytes % headBytes)
+    if (!isWholeWindow || zeroBytes < headBytes) break
+  }
+  return at
+}
+
+function isZero(bytes: Buffer): boolean {
+  return bytes.equals(zeros.subarray(0, bytes.length))
+}
+
+/** Whether a batch is intact and has operations. */
 async function isWholeBatch(file: DiskFile, batch: StoredBatch): Promise<boolean> {
   return batch.operations.length > 0 && (await hasWholeValues(file, batch))
 }
@@ -427,16 +451,23 @@ function encodeBatch(
   return { pieces: [head, table, ...values], operations: stored, end }
 }
 
-function decodeTable(table: Buffer, valuesAt: number): [string, Stored | undefined][] {
+/** The operations of a table. Undefined if they do not fill the table, or their values end after `valuesEnd`. */
+function decodeTable(
+  table: Buffer,
+  valuesAt: number,
+  valuesEnd: number,
+): [string, Stored | undefined][] | undefined {
   const operations: [string, Stored | undefined][] = []
   let offset = valuesAt
   for (let at = 0; at < table.length;) {
     const isPut = table[at] === 1
-    const keyEnd = at + 2 + table.readUInt8(at + 1)
+    const keyEnd = at + 2 + (table[at + 1] ?? 0)
+    if (keyEnd + 4 > table.length) return undefined
     const length = table.readUInt32LE(keyEnd)
     const key = table.toString('latin1', at + 2, keyEnd)
     operations.push([key, isPut ? { offset, length } : undefined])
     offset += length
+    if (offset > valuesEnd) return undefined
     at = keyEnd + 4
   }
   return operations

@@ -80,6 +80,12 @@ export class SegmentFile {
   }
 }
 
+/** Closes files, also those after one whose closing fails. Throws the first error. */
+export async function closeAll(files: Iterable<SegmentFile>): Promise<void> {
+  const results = await Promise.allSettled(Array.from(files, (file) => file.close()))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+}
+
 export function segmentName(segment: number): string {
   return `${String(segment).padStart(8, '0')}.seg`
 }

@@ -15,7 +15,7 @@ import type { IndexPlace } from '../index/index-root.js'
 import { levelLimits } from '../limits.js'
 import { decodeSegmentHeader, encodeSegmentHeader, frameSeed, segmentHeaderBytes } from './segment-format.js'
 import type { SegmentHeader } from './segment-format.js'
-import { SegmentFile, segmentName, segmentOf } from './segment-file.js'
+import { closeAll, SegmentFile, segmentName, segmentOf } from './segment-file.js'
 
 /** The manifest of a new store. */
 export function firstManifest(storeId: string): Manifest {
@@ -154,8 +154,8 @@ export class Segments {
     await this.#discard(segment)
   }
 
-  async close(): Promise<void> {
-    for (const file of this.#files.values()) await file.close()
+  close(): Promise<void> {
+    return closeAll(this.#files.values())
   }
 
   /** Changes the manifest. Changes run one after the other. */

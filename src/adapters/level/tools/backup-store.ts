@@ -4,7 +4,7 @@ import { EngineError, Shape, present } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 import { asEngineError } from './check-store.js'
 import type { Disk } from '../directory/disk.js'
-import { damagedSegment, errorCode } from '../errors.js'
+import { damagedSegment, errorCode, systemError } from '../errors.js'
 import { FrameScanner, laterFrameNeeds } from '../log/frame-scanner.js'
 import { checkOptions, existingDirectory, parseDirectory, requireOutside } from '../host.js'
 import { segmentsName, writeManifest } from '../directory/manifest.js'
@@ -125,7 +125,8 @@ export async function emptyDirectory(disk: Disk, directory: string): Promise<str
     names = await disk.list(directory)
   } catch (error) {
     const code = errorCode(error)
-    if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error
+    if (code !== 'EEXIST' && code !== 'ENOTDIR')
+      throw systemError(error, 'the new directory could not be created')
     names = ['.']
   }
   if (names.length > 0) throw isTaken(directory)

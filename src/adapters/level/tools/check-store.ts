@@ -1,6 +1,6 @@
 import type { CheckOptions, CheckReport } from '../../../engine/index.js'
 import { EngineError, invalid, Shape } from '../../../engine/ports.js'
-import { systemError } from '../errors.js'
+import { isFull, systemError } from '../errors.js'
 import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from '../host.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { salvageStore } from './salvage.js'
@@ -87,5 +87,8 @@ export async function checkStore(directory: string, options: StoreCheckOptions =
 /** A file system error as an error of the engine. */
 export function asEngineError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (error instanceof EngineError || (signal?.aborted === true && error === signal.reason)) return error
-  return systemError(error, 'the store could not be read')
+  return systemError(
+    error,
+    isFull(error) ? 'the new store could not be written' : 'the store could not be read',
+  )
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { rename, rm, rmdir } from 'node:fs/promises'
+import { realpath, rename, rm, rmdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Shape } from '../../../engine/ports.js'
 import type { Dropped, Finding, RepairReport } from '../../../engine/index.js'
@@ -92,8 +92,7 @@ export async function repairStore(
   const from = parseDirectory('directory', directory)
   const target = parseDirectory('newDirectory', newDirectory)
   signal?.throwIfAborted()
-  // The name is unique, so that files of other repairs, interrupted or running, never get into this store.
-  const part = `${target}.part-${randomUUID()}`
+  let part: string | undefined
   let created: string | undefined
   try {
     let totalBytes = 0
@@ -107,17 +106,21 @@ export async function repairStore(
     try {
       await requireOutside('newDirectory', target, await existingDirectory(from))
       created = await emptyDirectory(nodeDisk, target)
+      // A target that is a link stays one.
+      const place = await realpath(target)
+      // The name is unique, so that files of other repairs, interrupted or running, never get into this store.
+      part = `${place}.part-${randomUUID()}`
       const progress = (objects: number): void => onProgress?.({ readBytes: totalBytes, totalBytes, objects })
       const written = await write(salvage, part, signal, progress)
-      await rmdir(target)
-      await rename(part, target)
-      await nodeDisk.syncDirectory(dirname(target))
+      await rmdir(place)
+      await rename(part, place)
+      await nodeDisk.syncDirectory(dirname(place))
       return { directory: target, ...written, findings: salvage.findings, notes: salvage.notes }
     } finally {
       await salvage.store.close()
     }
   } catch (error) {
-    await rm(part, { recursive: true, force: true }).catch(() => undefined)
+    if (part !== undefined) await rm(part, { recursive: true, force: true }).catch(() => undefined)
     await removeCreated(target, created)
     throw asEngineError(error, signal)
   }

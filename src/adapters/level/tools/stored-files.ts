@@ -12,7 +12,7 @@ import { markerName, readMarker } from '../directory/marker.js'
 import { migratedName } from '../format-1/migration.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { levelLimits } from '../limits.js'
-import { SegmentFile, segmentName, segmentOf } from '../log/segment-file.js'
+import { closeAll, SegmentFile, segmentName, segmentOf } from '../log/segment-file.js'
 import { decodeSegmentHeader, segmentHeaderBytes } from '../log/segment-format.js'
 import type { SegmentHeader } from '../log/segment-format.js'
 
@@ -86,26 +86,28 @@ export class StoredFiles {
         .sort((a, b) => a - b)
       const wanted = before.manifest === undefined ? inDirectory : numbersOf(before.manifest)
       const { segments, missing } = await openSegments(disk, directory, wanted)
-      const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
-      if (before.text !== after.text && look < levelLimits.manifestLooks) {
-        await closeAll(segments)
-        continue
+      try {
+        const after = await lookAtManifest(disk, directory, await nameOfManifest(disk, directory))
+        if (before.text !== after.text && look < levelLimits.manifestLooks) {
+          await closeAll(filesOf(segments))
+          continue
+        }
+        const storeId = commonest([
+          marker,
+          before.manifest?.storeId,
+          ...segments.map(({ header }) => header?.storeId),
+        ])
+        const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
+        if (!isStore) throw noStore(shownPath)
+        const opened = { storeId, manifest: before.manifest, segments }
+        return new StoredFiles(handle, {
+          ...opened,
+          findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
+        })
+      } catch (error) {
+        await closeAll(filesOf(segments))
+        throw error
       }
-      const storeId = commonest([
-        marker,
-        before.manifest?.storeId,
-        ...segments.map(({ header }) => header?.storeId),
-      ])
-      const isStore = storeId !== undefined && (marker !== undefined || segments.length > 0)
-      if (!isStore) {
-        await closeAll(segments)
-        throw noStore(shownPath)
-      }
-      const opened = { storeId, manifest: before.manifest, segments }
-      return new StoredFiles(handle, {
-        ...opened,
-        findings: [...findings, ...before.findings, ...missing, ...findingsOf(opened, marker)],
-      })
     }
   }
 
@@ -116,8 +118,11 @@ export class StoredFiles {
   }
 
   async close(): Promise<void> {
-    await closeAll(this.segments)
-    this.#handle.close()
+    try {
+      await closeAll(filesOf(this.segments))
+    } finally {
+      this.#handle.close()
+    }
   }
 }
 
@@ -195,7 +200,7 @@ async function openSegments(
       }
     }
   } catch (error) {
-    await closeAll(segments)
+    await closeAll(filesOf(segments))
     throw error
   }
   return { segments, missing }
@@ -218,9 +223,10 @@ async function openSegment(disk: Disk, directory: string, segment: number): Prom
  * The finding about a file that cannot be read because its disk fails or it is not a file. Undefined if only
  * the caller lacks access.
  */
-function unreadable(name: string, error: unknown): StoreFinding | undefined {
+export function unreadable(name: string, error: unknown): StoreFinding | undefined {
   const code = errorCode(error)
-  if (code === undefined || !['EIO', 'EISDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code)) return undefined
+  if (code === undefined || !['EIO', 'EISDIR', 'ENOTDIR', 'ELOOP', 'ENXIO', 'ESPIPE'].includes(code))
+    return undefined
   return fileFinding('damaged', name, `cannot be read: ${code}`)
 }
 
@@ -256,8 +262,8 @@ function commonest(ids: readonly (string | undefined)[]): string | undefined {
   return best
 }
 
-async function closeAll(segments: readonly StoredSegment[]): Promise<void> {
-  for (const { file } of segments) await file.close()
+function filesOf(segments: readonly StoredSegment[]): SegmentFile[] {
+  return segments.map(({ file }) => file)
 }
 
 function noStore(directory: string): EngineError {
