@@ -139,6 +139,8 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
       expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining('--write')])
     }
     for (const body of ['[]', 'null', '{', '"dryRun"']) expect((await merge(body)).status).toBe(400)
+    const deep = await merge(`{${source},"dryRun":true,"x":${'['.repeat(5000)}${']'.repeat(5000)}}`)
+    expect([deep.status, await deep.text()]).toEqual([400, expect.stringContaining('levels deep')])
     expect((await merge(`{${source},"dryRun":true,"x":"${'x'.repeat(2 ** 20)}"}`)).status).toBe(413)
     expect((await merge(`{${source},"dryRun":true}`, { authorization: 'Bearer x' })).status).toBe(401)
     // The query is no way to ask for a merge either.

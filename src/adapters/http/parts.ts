@@ -1,6 +1,7 @@
 /** The parts of this server from which the git server and the inspector are made. */
 export { failureOf, HttpError, isDefect } from './http-error.js'
 export { contentBytes, type HttpLimits } from './limits.js'
+export { parseBody } from './operations/decode.js'
 export { Routes } from './operations/routes.js'
 export { parseOptions, type HttpHandlerOptions } from './options.js'
 export { callerOf, callerOfBasic } from './server/authenticate.js'
