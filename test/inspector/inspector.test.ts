@@ -275,8 +275,10 @@ describe('a check of the store', () => {
     expect([second.status, await second.text()]).toEqual([429, expect.stringContaining('another check')])
     await first.body?.cancel()
     const abort = new AbortController()
-    await expect.poll(async () => (await ask(handle, '', { signal: abort.signal })).status).toBe(200)
+    let begun: Response | undefined
+    await expect.poll(async () => (begun = await ask(handle, '', { signal: abort.signal })).status).toBe(200)
     abort.abort()
+    expect(await begun!.text()).toBe('{"looked":0}\n')
     let last: Response | undefined
     await expect.poll(async () => (last = await ask(handle, '?readData=true')).status).toBe(200)
     end()
