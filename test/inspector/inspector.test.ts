@@ -343,6 +343,10 @@ test.each([
   ],
   ['no engine', () => inspector(undefined as never, { authenticate })],
   ['a server without a token', () => inspector({ baseUrl: 'http://a', token: '' }, { authenticate })],
+  [
+    'a token that no header can have',
+    () => inspector({ baseUrl: 'http://a', token: 'a\nb' }, { authenticate }),
+  ],
   ['a server with another scheme', () => inspector({ baseUrl: 'ftp://a', token: 'a' }, { authenticate })],
 ])('refuses %s', (_case, make) => {
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
