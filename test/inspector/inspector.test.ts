@@ -352,24 +352,27 @@ test.each([
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
 })
 
-test('the inspector of an engine ends a stream when its request aborts, even if no other code references it', async () => {
-  const abort = new AbortController()
-  const response = await inspector(engine, { authenticate })(
-    new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {
-      headers: { authorization: `Bearer ${token}` },
-      signal: abort.signal,
-    }),
-  )
-  const reader = response.body!.getReader()
-  await session.bus.publish({ topic: 't', payload: 'x' })
-  expect((await reader.read()).done).toBe(false)
-  const end = (async () => {
-    while (!(await reader.read()).done) continue
-  })().catch(() => undefined)
-  for (let index = 0; index < 3; index++) await letGo()
-  abort.abort()
-  await end
-})
+test.each(forms)(
+  'the inspector of %s ends a stream when its request aborts, even if no other code references it',
+  async (_form, make) => {
+    const abort = new AbortController()
+    const response = await make()(
+      new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {
+        headers: { authorization: `Bearer ${token}` },
+        signal: abort.signal,
+      }),
+    )
+    const reader = response.body!.getReader()
+    await session.bus.publish({ topic: 't', payload: 'x' })
+    expect((await reader.read()).done).toBe(false)
+    const end = (async () => {
+      while (!(await reader.read()).done) continue
+    })().catch(() => undefined)
+    for (let index = 0; index < 3; index++) await letGo()
+    abort.abort()
+    await end
+  },
+)
 
 test('the inspector of an engine adds the principals of events, page by page', async () => {
   const handle = inspector(engine, { authenticate })
