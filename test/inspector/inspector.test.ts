@@ -209,6 +209,29 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
     expect(bytes).toBeLessThan(20 * 2 ** 20)
   })
 
+  test('takes the end of a client during its request for no defect', async () => {
+    const logged: unknown[] = []
+    const abort = new AbortController()
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(Buffer.from('{"dryRun":'))
+        abort.signal.addEventListener('abort', () => controller.error(new Error('aborted')))
+      },
+    })
+    const answer = make({ log: (entry) => logged.push(entry.error) })(
+      new Request(`http://localhost:8080/v1/sessions/${session.id}:merge`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body,
+        duplex: 'half',
+        signal: abort.signal,
+      }),
+    )
+    abort.abort()
+    expect((await answer).status).not.toBe(500)
+    expect(logged).toEqual([])
+  })
+
   test('serves below a prefix', async () => {
     const handle = make({ prefix: '/inspect' })
     expect(await call(handle, '/inspect/v1/sessions')).toMatchObject({ status: 200 })

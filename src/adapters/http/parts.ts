@@ -7,7 +7,12 @@ export { parseOptions, type HttpHandlerOptions } from './options.js'
 export { callerOf, callerOfBasic } from './server/authenticate.js'
 export { handleFetch } from './server/fetch-adapter.js'
 export { checkSingle, hostGuard, originGuard } from './server/guards.js'
-export type { HttpRequest, HttpResponse, ResponseStream } from './server/http-messages.js'
+export {
+  clientGone,
+  type HttpRequest,
+  type HttpResponse,
+  type ResponseStream,
+} from './server/http-messages.js'
 export { register, type FetchHandler, type PathHandler } from './server/request-handler.js'
 export { errorResponse, preflightResponse } from './server/responses.js'
 export { Scopes } from './server/scopes.js'
