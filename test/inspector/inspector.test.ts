@@ -139,6 +139,8 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
       expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining('--write')])
     }
     for (const body of ['[]', 'null', '{', '"dryRun"']) expect((await merge(body)).status).toBe(400)
+    const deep = await merge(`{${source},"dryRun":true,"x":${'['.repeat(5000)}${']'.repeat(5000)}}`)
+    expect([deep.status, await deep.text()]).toEqual([400, expect.stringContaining('levels deep')])
     expect((await merge(`{${source},"dryRun":true,"x":"${'x'.repeat(2 ** 20)}"}`)).status).toBe(413)
     expect((await merge(`{${source},"dryRun":true}`, { authorization: 'Bearer x' })).status).toBe(401)
     // The query is no way to ask for a merge either.
@@ -207,6 +209,29 @@ describe.each(forms)('the inspector of %s', (_form, make) => {
     expect(bytes).toBeLessThan(20 * 2 ** 20)
   })
 
+  test('takes the end of a client during its request for no defect', async () => {
+    const logged: unknown[] = []
+    const abort = new AbortController()
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(Buffer.from('{"dryRun":'))
+        abort.signal.addEventListener('abort', () => controller.error(new Error('aborted')))
+      },
+    })
+    const answer = make({ log: (entry) => logged.push(entry.error) })(
+      new Request(`http://localhost:8080/v1/sessions/${session.id}:merge`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body,
+        duplex: 'half',
+        signal: abort.signal,
+      }),
+    )
+    abort.abort()
+    expect((await answer).status).not.toBe(500)
+    expect(logged).toEqual([])
+  })
+
   test('serves below a prefix', async () => {
     const handle = make({ prefix: '/inspect' })
     expect(await call(handle, '/inspect/v1/sessions')).toMatchObject({ status: 200 })
@@ -273,8 +298,10 @@ describe('a check of the store', () => {
     expect([second.status, await second.text()]).toEqual([429, expect.stringContaining('another check')])
     await first.body?.cancel()
     const abort = new AbortController()
-    await expect.poll(async () => (await ask(handle, '', { signal: abort.signal })).status).toBe(200)
+    let begun: Response | undefined
+    await expect.poll(async () => (begun = await ask(handle, '', { signal: abort.signal })).status).toBe(200)
     abort.abort()
+    expect(await begun!.text()).toBe('{"looked":0}\n')
     let last: Response | undefined
     await expect.poll(async () => (last = await ask(handle, '?readData=true')).status).toBe(200)
     end()
@@ -339,29 +366,36 @@ test.each([
   ],
   ['no engine', () => inspector(undefined as never, { authenticate })],
   ['a server without a token', () => inspector({ baseUrl: 'http://a', token: '' }, { authenticate })],
+  [
+    'a token that no header can have',
+    () => inspector({ baseUrl: 'http://a', token: 'a\nb' }, { authenticate }),
+  ],
   ['a server with another scheme', () => inspector({ baseUrl: 'ftp://a', token: 'a' }, { authenticate })],
 ])('refuses %s', (_case, make) => {
   expect(make).toThrow(expect.objectContaining({ reason: 'INVALID_ARGUMENT' }))
 })
 
-test('the inspector of an engine ends a stream when its request aborts, even if no other code references it', async () => {
-  const abort = new AbortController()
-  const response = await inspector(engine, { authenticate })(
-    new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {
-      headers: { authorization: `Bearer ${token}` },
-      signal: abort.signal,
-    }),
-  )
-  const reader = response.body!.getReader()
-  await session.bus.publish({ topic: 't', payload: 'x' })
-  expect((await reader.read()).done).toBe(false)
-  const end = (async () => {
-    while (!(await reader.read()).done) continue
-  })().catch(() => undefined)
-  for (let index = 0; index < 3; index++) await letGo()
-  abort.abort()
-  await end
-})
+test.each(forms)(
+  'the inspector of %s ends a stream when its request aborts, even if no other code references it',
+  async (_form, make) => {
+    const abort = new AbortController()
+    const response = await make()(
+      new Request(`http://localhost:8080/v1/sessions/${session.id}/bus`, {
+        headers: { authorization: `Bearer ${token}` },
+        signal: abort.signal,
+      }),
+    )
+    const reader = response.body!.getReader()
+    await session.bus.publish({ topic: 't', payload: 'x' })
+    expect((await reader.read()).done).toBe(false)
+    const end = (async () => {
+      while (!(await reader.read()).done) continue
+    })().catch(() => undefined)
+    for (let index = 0; index < 3; index++) await letGo()
+    abort.abort()
+    await end
+  },
+)
 
 test('the inspector of an engine adds the principals of events, page by page', async () => {
   const handle = inspector(engine, { authenticate })

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { cliLimits } from './limits.js'
@@ -13,17 +13,63 @@ export interface FetchServer {
   close(): Promise<void>
 }
 
-/** Serves a handler of the Fetch API on loopback only. */
-export async function serveFetch(handle: Handle, port: number): Promise<FetchServer> {
+/**
+ * Serves a handler of the Fetch API on loopback only.
+ *
+ * @param stalledMs How long a client may leave an answer unread.
+ */
+export async function serveFetch(
+  handle: Handle,
+  port: number,
+  stalledMs: number = cliLimits.inspectStalledMs,
+): Promise<FetchServer> {
   const server = createServer({ maxHeaderSize: cliLimits.inspectHeaderBytes })
   server.maxConnections = cliLimits.inspectConnections
-  server.on('request', (incoming, outgoing) => {
-    answer(handle, incoming, outgoing).catch(() => outgoing.destroy())
+  const lanes = new Lanes(handle)
+  server.on('request', (incoming, outgoing) => lanes.enter(incoming, outgoing))
+  server.timeout = stalledMs
+  server.on('timeout', (socket) => {
+    // A stream may have nothing to send for long.
+    if (!lanes.isBusy(socket) || socket.writableLength > 0) socket.destroy()
   })
   server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   const { port: own } = server.address() as AddressInfo
   return { port: own, close: () => close(server) }
+}
+
+/** Answers the requests of each connection one after the other, so that only one answer of it is in memory. */
+class Lanes {
+  readonly #handle: Handle
+  readonly #lanes = new WeakMap<Socket, { unanswered: number; last: Promise<void> }>()
+
+  constructor(handle: Handle) {
+    this.#handle = handle
+  }
+
+  enter(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const { socket } = incoming
+    const lane = this.#lanes.get(socket) ?? { unanswered: 0, last: Promise.resolve() }
+    this.#lanes.set(socket, lane)
+    if (lane.unanswered >= cliLimits.inspectRequests) {
+      socket.destroy()
+      return
+    }
+    lane.unanswered++
+    lane.last = lane.last
+      .then(() => (socket.destroyed ? undefined : answer(this.#handle, incoming, outgoing)))
+      .catch(() => {
+        socket.destroy()
+      })
+      .then(() => {
+        lane.unanswered--
+      })
+  }
+
+  /** Whether a request of a connection is not answered yet. */
+  isBusy(socket: Socket): boolean {
+    return (this.#lanes.get(socket)?.unanswered ?? 0) > 0
+  }
 }
 
 async function answer(handle: Handle, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -16,6 +16,10 @@ export const cliLimits = {
   titleLength: 40,
   /** Connections to the inspector at once. */
   inspectConnections: 256,
+  /** Requests of one connection to the inspector that wait for their answers. More of them close the connection. */
+  inspectRequests: 16,
+  /** How long a client of the inspector may leave an answer unread. */
+  inspectStalledMs: 30_000,
   /** Headers of a request to the inspector. */
   inspectHeaderBytes: 16 * 1024,
   /** Size of the file that `resolve --content` reads, in one piece. */

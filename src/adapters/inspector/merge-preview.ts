@@ -1,4 +1,4 @@
-import { invalid } from '../../engine/index.js'
+import { parseBody } from '../http/parts.js'
 import { readBody } from './body.js'
 
 /** Headers of a request that the preview keeps. The body is written anew. */
@@ -8,10 +8,12 @@ const keptHeaders = ['accept', 'authorization', 'host']
  * The request of a merge as a preview, which changes nothing; undefined if the request asks for a merge. The caller
  * must be known already.
  *
- * @throws EngineError `INVALID_ARGUMENT` when the body is not a JSON object; HttpError `BODY_TOO_LARGE`
+ * @throws HttpError `INVALID_ARGUMENT` when the body is not a JSON object, or is nested too deep; `TOO_LARGE`,
+ * `BODY_TOO_LARGE`
  */
 export async function previewOf(request: Request): Promise<Request | undefined> {
-  const body = parseBody((await readBody(request)).toString())
+  const bytes = await readBody(request)
+  const body: Readonly<Record<string, unknown>> = bytes.length === 0 ? {} : { ...parseBody(bytes) }
   if (body['dryRun'] !== true) return undefined
   const headers = new Headers({ 'content-type': 'application/json' })
   for (const name of keptHeaders) {
@@ -25,16 +27,4 @@ export async function previewOf(request: Request): Promise<Request | undefined> 
     body: JSON.stringify({ ...body, dryRun: true }),
     signal: request.signal,
   })
-}
-
-function parseBody(text: string): Readonly<Record<string, unknown>> {
-  let body: unknown
-  try {
-    body = JSON.parse(text === '' ? '{}' : text)
-  } catch {
-    body = undefined
-  }
-  if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw invalid('body', 'must be a JSON object')
-  return body as Readonly<Record<string, unknown>>
 }

@@ -87,8 +87,8 @@ export function parseServer(server: InspectedServer): InspectedServer {
   if (typeof baseUrl !== 'string' || !/^https?:\/\/[^/?#]+[^?#]*$/i.test(baseUrl) || !URL.canParse(baseUrl))
     throw invalid('engine.baseUrl', `must be an http or https URL; it is ${given(baseUrl)}`)
   // A token is a secret, so the error does not show it.
-  if (typeof token !== 'string' || token === '')
-    throw invalid('engine.token', 'must be a token of the server')
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
+    throw invalid('engine.token', 'must be a token of the server, which consists of visible ASCII characters')
   return { baseUrl: baseUrl.replace(/\/+$/, ''), token }
 }
 

@@ -47,13 +47,18 @@ export async function passOn(
     }
     // fetch has undone a compression, so its length is another one.
     if (response.headers.has('content-encoding')) kept.delete('content-length')
-    return new Response(response.body, { status: response.status, headers: kept })
+    return new Response(endingWith(response.body, request.signal), { status: response.status, headers: kept })
   } catch (error) {
     if (error instanceof HttpError || error instanceof EngineError) throw error
     throw new HttpError('UNAVAILABLE', `the server at ${new URL(baseUrl).origin} does not answer`)
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** The body until the signal aborts. After a garbage collection, `fetch` does not notice that by itself. */
+function endingWith(body: Response['body'], signal: AbortSignal): Response['body'] {
+  return body?.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal }) ?? null
 }
 
 /** The page would take the status 401 as one about its own token, and ask its user for another one. */

@@ -19,7 +19,7 @@ export class StoreCheck {
 
   /**
    * Answers with JSON lines: `{ looked }` now and then, and at the end `{ report }` or `{ error }`. The end of the
-   * request ends the check.
+   * request ends the check, and then the answer without either of them.
    */
   respond(request: Request, readData: boolean): Response {
     if (this.#isRunning)
@@ -30,7 +30,12 @@ export class StoreCheck {
     const body = new ReadableStream<Uint8Array>({
       start: (lines) => {
         // It sends its errors, and never rejects.
-        this.#run({ readData, signal }, lines).catch(this.#options.onError)
+        this.#run({ readData, signal }, lines)
+          .then(() => {
+            // A cancelled stream is closed already.
+            if (!gone.signal.aborted) lines.close()
+          })
+          .catch(this.#options.onError)
       },
       cancel: () => gone.abort(),
     })
@@ -57,7 +62,6 @@ export class StoreCheck {
       }
     } finally {
       this.#isRunning = false
-      if (signal?.aborted !== true) lines.close()
     }
   }
 }

@@ -20,8 +20,7 @@ export class Decoder {
     if (body.byteLength === 0) return decodeValue(schema, parameters)
     const json = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     if (json.length <= jsonLimits.atOnceBytes) {
-      checkBody(json)
-      return decodeValue(schema, Object.assign(parseObject(json), parameters))
+      return decodeValue(schema, Object.assign(parseBody(json), parameters))
     }
     const decoded = this.#last.then(() => runInSlices(decodeLarge(schema, json, parameters), performance))
     this.#last = decoded.catch(() => undefined)
@@ -35,6 +34,16 @@ function* decodeLarge(schema: z.ZodType<object>, json: Buffer, parameters: objec
   const wire = parseObject(json)
   yield
   return (yield* decodeInSteps(schema, Object.assign(wire, parameters), [])) as object
+}
+
+/**
+ * Parses the JSON object of a body.
+ *
+ * @throws HttpError `INVALID_ARGUMENT`, or `TOO_LARGE` for too many parts
+ */
+export function parseBody(json: Buffer): object {
+  checkBody(json)
+  return parseObject(json)
 }
 
 function checkBody(json: Buffer): void {
