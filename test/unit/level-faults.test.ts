@@ -206,6 +206,38 @@ describe.each(['full', 'relaxed'] as const)('with durability %s', (durability) =
     }
   })
 
+  test('a check finds no damage after an index of many batches was replaced', async () => {
+    const index = new FaultyIndex(100)
+    const data = join(directory, 'many')
+    const store = await openSmall(data, { durability, openIndex: index.open })
+    for (let n = 0; !index.failed; n++) await store.commit({ put: [[`a${n}`, 'value']] }).catch(reasonOf)
+    // A flush in the background may not have finished.
+    await store.reclaim().catch(reasonOf)
+    await store.recover()
+    for (let n = 0; n < 20; n++) await store.commit({ put: [[`b${n}`, 'value']] })
+    const findings: StoreFinding[] = []
+    for await (const finding of store.check({})) findings.push(finding)
+    expect(findings).toEqual([])
+    await store.close()
+    const again = await openSmall(data, { durability })
+    expect(await again.get('b19')).toBe('value')
+    await again.close()
+  })
+
+  test('no space is reclaimed while the store accepts no commits', async () => {
+    const index = new FaultyIndex(2)
+    const store = await openSmall(join(directory, 'failed'), { durability, openIndex: index.open })
+    for (let n = 0; !index.failed; n++) await store.commit({ put: [['a', String(n)]] }).catch(reasonOf)
+    // A flush in the background may not have finished.
+    await store.reclaim().catch(reasonOf)
+    await expect(store.reclaim()).rejects.toMatchObject({ details: { outcome: 'not-applied' } })
+    const recovered = store.recover()
+    await expect(store.reclaim()).rejects.toMatchObject({ details: { outcome: 'not-applied' } })
+    await recovered
+    await store.reclaim()
+    await store.close()
+  })
+
   test('a check finds no damage while the index is replaced', async () => {
     const index = new FaultyIndex(1)
     const checks: Promise<StoreFinding[]>[] = []
@@ -253,7 +285,7 @@ class FaultyIndex {
       getSync: (key) => db.getSync(key),
       damages: () => db.damages(),
       compact: () => db.compact(),
-      close: () => db.close(),
+      close: (options) => db.close(options),
       batch: async (operations, options) => {
         if (++this.#batches !== this.#failAt) return db.batch(operations, options)
         this.failed = true

@@ -176,7 +176,7 @@ test('closing rewrites a file of many batches, and keeps the old file if that fa
   const fill = async (disk: Disk): Promise<void> => {
     const index = await openIndexFile(disk, dirname(path), { reset: false })
     for (let n = 0; n < 70; n++) await index.batch(operationsOf(n % 10), { sync: false })
-    await index.close()
+    await index.close({ compact: true })
   }
   const failing: Disk = {
     ...nodeDisk,

@@ -177,6 +177,7 @@ export class LevelStore extends IndexedReads implements Store {
         check: () => {
           signal?.throwIfAborted()
           this.#assertOpen()
+          this.#commits.assertAccepting()
           if (this.#repairing !== undefined) throw damagedIndex()
         },
       })
@@ -214,7 +215,7 @@ export class LevelStore extends IndexedReads implements Store {
     await this.#index.flushing?.catch(ignore)
     const { pages } = this.#index
     if (this.#indexDamaged) await pages.forget().catch(ignore)
-    await pages.db.close().catch(ignore)
+    await pages.db.close({ compact: true }).catch(ignore)
     await segments.close().catch(ignore)
     try {
       await release()

@@ -16,7 +16,11 @@ export interface IndexDatabase {
   damages(): AsyncIterable<IndexDamage>
   /** Returns the space of replaced values to the file system. */
   compact(): Promise<void>
-  close(): Promise<void>
+  /**
+   * Closes it. With `compact`, it first shortens a file that would be slow to open. Only the owner of the file may ask
+   * for that, because another database may have opened the file to replace this one.
+   */
+  close(options?: { readonly compact?: boolean }): Promise<void>
 }
 
 export interface IndexDamage {

@@ -144,10 +144,10 @@ class IndexFile implements IndexDatabase {
   }
 
   /** Syncs the file first, so that no power cut damages the index of a store that was closed. */
-  close(): Promise<void> {
+  close({ compact = false }: { readonly compact?: boolean } = {}): Promise<void> {
     return this.#inTurn(async () => {
       const isSlow = this.#batches > levelLimits.openedBatches && this.#needed <= levelLimits.closedBytes
-      if (isSlow && this.#file !== undefined) await this.#rewrite().catch(() => undefined)
+      if (compact && isSlow && this.#file !== undefined) await this.#rewrite().catch(() => undefined)
       const file = this.#file
       this.#file = undefined
       try {

@@ -49,6 +49,11 @@ export class GroupCommit {
     return this.#failure !== undefined
   }
 
+  /** @throws {EngineError} after a failed write, until `resume`. */
+  assertAccepting(): void {
+    if (this.#failure !== undefined) throw fencedError(this.#failure.cause)
+  }
+
   add(commit: StoreCommit): Promise<boolean> {
     if (this.#failure !== undefined) return Promise.reject(fencedError(this.#failure.cause))
     let frame: FrameBuilder

@@ -53,6 +53,7 @@ export async function reclaimSegments(parts: ReclaimParts): Promise<void> {
   if (found.length === 0) return
   // The next flush removes the pages that the last one replaced.
   await flush()
+  check()
   await parts.index().pages.db.compact()
 }
 
