@@ -93,6 +93,21 @@ export function storeSuite(suite: StoreSuite): void {
         expect(await store.get('__proto__')).toBeUndefined()
       })
 
+      test('of tree nodes may be read together with nodes that they refer to', async () => {
+        const [parent, child, none] = ['a', 'b', 'c'].map((letter) => letter.repeat(40))
+        const nodes = new Map([
+          [`n${parent}`, JSON.stringify(['größe', child, none, 'n'.repeat(41)])],
+          [`n${child}`, JSON.stringify([parent])],
+        ])
+        await store.commit({ put: [...nodes, [`o${child}`, 'no node']] })
+        for (const [key, text] of nodes) {
+          const found = (await store.getNodes?.(key)) ?? new Map([[key, text]])
+          expect(found.get(key)).toBe(text)
+          for (const [near, value] of found) expect([near, value]).toEqual([near, nodes.get(near)])
+        }
+        expect((await store.getNodes?.(`n${none}`)) ?? new Map()).toEqual(new Map())
+      })
+
       test('accept an empty commit', async () => {
         expect(await store.commit({})).toBe(true)
         expect(await store.commit({ events: [], put: [], del: [], blobs: [] })).toBe(true)

@@ -8,6 +8,12 @@ export const postgresLimits = {
   statementBytes: 16 * 2 ** 20,
   /** One record, event or blob. A read gets its bytes as hex in one string, whose length Node limits. */
   valueBytes: 128 * 2 ** 20,
+  /** Nodes of a tree that a read returns together with the node that refers to them. */
+  nodesAtOnce: 32,
+  /** A larger node is read only when it is needed. */
+  nearNodeBytes: 16 * 2 ** 10,
+  /** How much of a node a read searches for references to others. */
+  searchedNodeBytes: 64 * 2 ** 10,
   /** Default of `readConnections`. */
   readConnections: 4,
   /** The largest `readConnections`. */

@@ -1,4 +1,4 @@
-import { limits, type EngineError } from '../../engine/ports.js'
+import { keys, limits, type EngineError } from '../../engine/ports.js'
 import type {
   ByteRange,
   ScanRange,
@@ -124,6 +124,24 @@ export class PostgresStore implements Store {
       [Buffer.from(key)],
     )
     return row && textOf(row[0])
+  }
+
+  async getNodes(key: string): Promise<ReadonlyMap<string, string>> {
+    const { nodesAtOnce, nearNodeBytes, searchedNodeBytes } = postgresLimits
+    // The escape format is ASCII in a database of any encoding.
+    const rows = await this.#read(
+      `WITH node AS (SELECT key, value FROM ${this.#schema}.nodes WHERE key = $1)
+        SELECT encode(key, 'hex'), encode(value, 'hex') FROM node
+        UNION ALL
+        SELECT encode(near.key, 'hex'), encode(near.value, 'hex') FROM ${this.#schema}.nodes near
+          WHERE near.key = ANY(ARRAY(
+            SELECT decode($2 || found[1], 'escape') FROM node,
+              regexp_matches(encode(substring(value FOR ${searchedNodeBytes}), 'escape'), '"([0-9a-f]{40})"', 'g') found
+              LIMIT ${nodesAtOnce}
+          )) AND octet_length(near.value) <= ${nearNodeBytes}`,
+      [Buffer.from(key), keys.allNodes()],
+    )
+    return new Map(rows.map(([found, value]) => [textOf(found), textOf(value)]))
   }
 
   async scan({

@@ -63,6 +63,15 @@ export interface Store {
    */
   getSync?(key: string): string | undefined
 
+  /**
+   * The tree node with this key, and some of the nodes that it refers to, all by their keys; empty when there is no such
+   * node. A node refers to others by their addresses: strings of 40 hex digits in its text, which are their keys
+   * without the prefix. A store has this method if it can read them in one round trip.
+   *
+   * @throws {EngineError} DATA_LOSS when the stored value is damaged.
+   */
+  getNodes?(key: string): Promise<ReadonlyMap<string, string>>
+
   /** The newest event of the session; undefined when it has none. */
   lastEvent(sessionId: string): Promise<StoredEvent | undefined>
 

@@ -16,6 +16,7 @@ export function wrapped(store: Store, changes: Partial<Store>): Store {
     close: () => store.close(),
     // Methods that not every store has.
     ...(store.getSync && { getSync: (...args: Parts<'getSync'>) => store.getSync!(...args) }),
+    ...(store.getNodes && { getNodes: store.getNodes.bind(store) }),
     ...(store.blobSync && { blobSync: (...args: Parts<'blobSync'>) => store.blobSync!(...args) }),
     ...(store.forget && { forget: (...args: Parts<'forget'>) => store.forget!(...args) }),
     ...(store.shared && { shared: store.shared }),

@@ -6,10 +6,15 @@ import type { Store } from '../storage/store.js'
 import { UnloadedBody } from '../cas/body.js'
 import { decodeBlocksInto, decodeContentInto, decodePageInto } from './codec.js'
 import { missingNode } from './encoded.js'
-import type { Dir, FileNode, Page } from './node.js'
+import { Dir, type FileNode, type Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 import type { Pins } from './pins.js'
+
+/** The JSON of nodes, by their keys. */
+type NodeTexts = ReadonlyMap<string, string>
+
+const nothing: NodeTexts = new Map()
 
 /** Loads tree nodes from a store: synchronously if the store can, otherwise by throwing a Fault. */
 export class StoreLoader implements NodeLoader {
@@ -24,20 +29,25 @@ export class StoreLoader implements NodeLoader {
   }
 
   loadDir(dir: Dir): Page[] {
-    return this.#load(present(dir.address, 'the address of a directory'), (json) => {
+    return this.#load(present(dir.address, 'the address of a directory'), (json, near) => {
       // Two faults on one node may both resolve. The second must not undo changes made after the first.
       if (dir.pages !== null) return dir.pages
       const pages = decodeContentInto(dir, json)
       this.#nodes.add(dir, json.length)
+      for (const page of pages) {
+        this.#loadNearPage(page, near)
+        this.#loadNearDirs(page, near)
+      }
       return pages
     })
   }
 
   loadPage(page: Page): string[] {
-    return this.#load(present(page.address, 'the address of a page'), (json) => {
+    return this.#load(present(page.address, 'the address of a page'), (json, near) => {
       if (page.names !== null) return page.names
       const names = decodePageInto(page, json)
       this.#nodes.add(page, json.length)
+      this.#loadNearDirs(page, near)
       return names
     })
   }
@@ -50,20 +60,54 @@ export class StoreLoader implements NodeLoader {
     })
   }
 
-  #load<T>(address: string, decode: (json: string) => T): T {
+  /** Loads a page that the store returned with its directory. */
+  #loadNearPage(page: Page, near: NodeTexts): void {
+    if (page.names !== null || page.address === undefined) return
+    this.#loadNear(page, page.address, near, decodePageInto)
+  }
+
+  /** Loads the directories of a page that the store returned with it. */
+  #loadNearDirs({ nodes }: Page, near: NodeTexts): void {
+    if (near.size === 0) return
+    for (const node of nodes) {
+      if (!(node instanceof Dir) || node.pages !== null || node.address === undefined) continue
+      this.#loadNear(node, node.address, near, decodeContentInto)
+    }
+  }
+
+  #loadNear<Node extends Dir | Page>(
+    node: Node,
+    address: string,
+    near: NodeTexts,
+    decode: (node: Node, json: string) => unknown,
+  ): void {
+    const json = near.get(keys.node(address))
+    if (json === undefined) return
+    try {
+      decode(node, json)
+    } catch {
+      // A damaged node is an error only for those who use it. It is read again then.
+      return
+    }
+    this.#nodes.add(node, json.length)
+  }
+
+  #load<T>(address: string, decode: (json: string, near: NodeTexts) => T): T {
     if (this.#store.getSync !== undefined) {
       try {
         const json = this.#store.getSync(keys.node(address))
         if (json === undefined) throw missingNode(address)
-        return decode(json)
+        return decode(json, nothing)
       } catch (error) {
         if (!mustWait(error)) throw error
       }
     }
     const read = async (): Promise<void> => {
-      const json = await this.#store.get(keys.node(address))
+      const key = keys.node(address)
+      const near = (await this.#store.getNodes?.(key)) ?? nothing
+      const json = this.#store.getNodes === undefined ? await this.#store.get(key) : near.get(key)
       if (json === undefined) throw missingNode(address)
-      decode(json)
+      decode(json, near)
     }
     throw new Fault(() => this.#nodes.wait(read()))
   }
