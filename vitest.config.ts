@@ -6,9 +6,10 @@ import { LongestFirst } from './test/support/longest-first.js'
 import { temporaryDirectory } from './test/support/temporary-directory.js'
 
 /** The import of a test that runs more rounds, or larger inputs, in `npm run test:long` than in `npm test`. */
-const importsSize = /import \{.*\b(?:isLong|runs|size|stepOf)\b.*\} from '.*\/seed\.js'/
+const importsSize =
+  /import \{.*\b(?:isLong|runs|size|stepOf|fewStorages)\b.*\} from '.*\/(?:seed|storages)\.js'/
 /** The import of a test that runs on each kind of storage. */
-const importsStorages = /import \{.*\bstorages\b.*\} from '.*\/storages\.js'/
+const importsStorages = /import \{.*\b(?:storages|fewStorages)\b.*\} from '.*\/storages\.js'/
 const tests = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .map((path) => `test/${path}`)
   .filter((path) => path.endsWith('.test.ts'))
@@ -24,7 +25,7 @@ const onlyLong = 'test/**/*.long.test.ts'
 const alone = [
   'test/compat/tools.test.ts',
   'test/http/{contents,large-bodies,slow-readers,streams}.test.ts',
-  'test/unit/{git-hostile,git-local-hostile}.test.ts',
+  'test/unit/git-local-hostile.test.ts',
   'test/unit/level-index-memory.test.ts',
 ]
 
@@ -46,7 +47,7 @@ const children = [
   'test/unit/diff-patches.test.ts',
   'test/unit/{merge-git,patch-round-trips}.test.ts',
   'test/unit/text/merge-text.test.ts',
-  'test/unit/git-{adapter,bundle,edges,local,packs,refresh}.test.ts',
+  'test/unit/git-{adapter,bundle,edges,hostile,local,packs,refresh}.test.ts',
 ]
 
 export default defineConfig(({ mode }) => ({

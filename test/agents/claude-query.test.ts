@@ -10,6 +10,7 @@ import { workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { hasClaudeCode, runQuery } from '../support/claude-code.js'
 import { scriptedMessagesApi, type ScriptedAnswer } from '../support/scripted-messages-api.js'
+import { isLong } from '../support/seed.js'
 
 let home: string
 let engine: Engine
@@ -127,7 +128,7 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     expect(await readdir(cwd)).toEqual([])
   })
 
-  test('a read of an image shows it, and a file that cannot be shown is an error', async () => {
+  test.runIf(isLong)('a read of an image shows it, and a file that cannot be shown is an error', async () => {
     const session = await create()
     const png = Buffer.from(
       'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
@@ -291,7 +292,7 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     expect(await read(session, '/new.md')).toBe('new\n')
   })
 
-  test('a worktree that cannot be a fork is not created in another way', async () => {
+  test.runIf(isLong)('a worktree that cannot be a fork is not created in another way', async () => {
     const session = await create()
     const outside = await mkdtemp(join(tmpdir(), 'outside-'))
     const worktrees = claudeWorktrees(session, { directory: outside })
@@ -311,7 +312,7 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     await rm(outside, { recursive: true })
   })
 
-  test('a message of several blocks is recognised', async () => {
+  test.runIf(isLong)('a message of several blocks is recognised', async () => {
     const session = await create()
     const workspace = claudeWorkspace(session)
     await using api = await scriptedMessagesApi([() => 'done'])

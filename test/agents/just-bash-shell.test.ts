@@ -5,9 +5,9 @@ import { defineCommand } from 'just-bash'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { workspaceShell, type WorkspaceShell } from '../../src/adapters/just-bash/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-describe.each(storages)('a shell on a session on %s', (_name, makeStorage) => {
+describe.each(fewStorages)('a shell on a session on %s', (_name, makeStorage) => {
   let directory: string
   let engine: Engine
   let session: Session

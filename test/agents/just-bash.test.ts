@@ -7,7 +7,7 @@ import { Bash, EMPTY_BYTES, InMemoryFs, latin1FromBytes, type IFileSystem } from
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { workspaceFileSystem } from '../../src/adapters/just-bash/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const run = promisify(execFile)
 
@@ -59,7 +59,7 @@ const scripts: readonly (readonly [name: string, script: string, real: boolean])
   ['dates and base64', 'base64 a.txt | base64 -d; md5sum a.txt; printf "%03d\\n" 7 | tee k; cat k', true],
 ]
 
-describe.each(storages)('a session as a file system of just-bash on %s', (name, makeStorage) => {
+describe.each(fewStorages)('a session as a file system of just-bash on %s', (name, makeStorage) => {
   let directory: string
   let engine: Engine
   let session: Session

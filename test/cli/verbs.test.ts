@@ -11,6 +11,7 @@ import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit } from '../support/git-server.js'
 import { commandFile, serveCommand, type Finished, type Served } from '../support/command.js'
 import { outputHere, runHere } from '../support/command-here.js'
+import { isLong } from '../support/seed.js'
 
 const idForm = /^[0-9a-z]{36}$/
 const timeForm = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -64,7 +65,11 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     await rm(directory, { recursive: true })
   })
 
-  describe('files', () => {
+  /** Groups that depend little on the place run on one in `npm test`. */
+  const inServer = describe.runIf(isLong || place === 'server')
+  const inStore = describe.runIf(isLong || place === 'store')
+
+  inServer('files', () => {
     test('are returned byte for byte', async () => {
       const session = await output(['session', 'create'])
       const bytes = randomBytes(70_000)
@@ -270,7 +275,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  describe('text', () => {
+  inServer('text', () => {
     test('is searched, edited and patched', async () => {
       const session = await sessionOf({ '/src/a.ts': 'const a = 1\n', '/b.md': 'a\n' })
       expect(await output(['grep', 'const \\w', `${session}:src`])).toBe('/src/a.ts:1:const a = 1')
@@ -296,7 +301,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  describe('history', () => {
+  inStore('history', () => {
     test('supports checkpoints, restores and forks', async () => {
       const session = await output(['session', 'create', '--tag', 'task=42', '--tag', '__proto__=x'])
       await output(['put', '-', `${session}:a`], '1')
@@ -409,7 +414,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  describe('graphs', () => {
+  inStore('graphs', () => {
     test('show a session with its ancestors, forks and merges', async () => {
       const main = await sessionOf({ '/a.txt': 'one\n' })
       await output(['put', '-', `${main}:b`], '1')
@@ -448,7 +453,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  describe('merges', () => {
+  inStore('merges', () => {
     test('list changes, and conflicts until they are resolved', async () => {
       const base = { '/a.txt': 'one\n', '/b.txt': 'one\n', '/c.txt': 'one\n', '/old': '' }
       const main = await sessionOf(base)

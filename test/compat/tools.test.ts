@@ -8,6 +8,7 @@ import { Union } from 'unionfs'
 import { expect, test } from 'vitest'
 import webpack from 'webpack'
 import { inBoth, sessionPlace, writeTree, type Fs, type Place } from './places.js'
+import { isLong } from '../support/seed.js'
 
 test('graceful-fs works on a session as on the host', async () => {
   const { host, session } = await inBoth(async ({ fs, root }) => {
@@ -100,7 +101,7 @@ function hostOf(fs: Fs): FileSystemHost {
   }
 }
 
-test('ts-morph renames a symbol in a project of a session', async () => {
+test.runIf(isLong)('ts-morph renames a symbol in a project of a session', async () => {
   const { host, session } = await inBoth(async (place: Place) => {
     const { fs, root } = place
     await writeTree(place, {

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { runs, seed } from '../support/seed.js'
+import { isLong, runs, seed } from '../support/seed.js'
 import { loops, type LoopName } from './loops.js'
 
 test.each<[LoopName, number]>([
   ['sim', 100],
   ['iofault', 8],
   ['bitrot', 100],
-  ['files', 1],
+  ...(isLong ? [['files', 1] as [LoopName, number]] : []),
   ['close', 25],
 ])(
   `keeps acknowledged data or reports its loss (%s, FORKSPACE_SEED=${seed})`,

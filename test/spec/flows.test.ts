@@ -10,10 +10,10 @@ import { openEngine, type Engine } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 import { transports, type Call } from '../support/transports.js'
 
-const places = storages.flatMap(([storage, make]) =>
+const places = fewStorages.flatMap(([storage, make]) =>
   transports.map(([transport, connect]) => [storage, transport, make, connect] as const),
 )
 

@@ -2,9 +2,11 @@ import { join } from 'node:path'
 import { env } from 'node:process'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { memoryStorage, type Storage } from '../../src/index.js'
+import { isLong } from './seed.js'
 
 type StorageKind = readonly [name: string, make: (directory: string) => Storage, lasting: boolean]
 
+const runsOthers = env['FORKSPACE_TEST_STORAGE'] === 'others'
 const memory: StorageKind = ['memory', () => memoryStorage(), false]
 const level: StorageKind = [
   'level',
@@ -20,8 +22,10 @@ const lazy: StorageKind = ['durable memory without synchronous reads', withoutSy
  * model, contract, crash and store tests cover level itself. `npm run test:long` runs the tests once more: on level, and
  * on a storage that has no synchronous reads, as a remote one.
  */
-export const storages: readonly StorageKind[] =
-  env['FORKSPACE_TEST_STORAGE'] === 'others' ? [level, lazy] : [memory, durable]
+export const storages: readonly StorageKind[] = runsOthers ? [level, lazy] : [memory, durable]
+
+/** The same for tests of parts that are far from the storage: `npm test` runs them on one kind. */
+export const fewStorages: readonly StorageKind[] = isLong || runsOthers ? storages : storages.slice(-1)
 
 /** All kinds of storage, for the few tests that need each of them in one run. */
 export const allStorages: readonly StorageKind[] = [memory, durable, lazy, level]

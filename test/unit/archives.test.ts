@@ -34,7 +34,7 @@ import {
 } from '../support/archive-tools.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { isLong } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 let root: string
 let made = 0
@@ -442,7 +442,7 @@ test.runIf(isLong)('writes and reads a file of more than 8 GiB', async () => {
   expect(taken).toBe(size)
 })
 
-describe.each(storages)('a tar of a session on %s', (_name, make) => {
+describe.each(fewStorages)('a tar of a session on %s', (_name, make) => {
   let engine: Engine
   let session: Session
   beforeAll(async () => {

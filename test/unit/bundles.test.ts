@@ -22,6 +22,7 @@ import { expectNoGarbage } from '../model/stored-garbage.js'
 import { bytesOf, putTogether, readFile, takeApart, writeFile } from '../support/bundle-file.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { lowerBound } from '../support/lower-bound.js'
+import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 import { allStorages, storages } from '../support/storages.js'
 
@@ -108,13 +109,16 @@ async function logOf(session: Session): Promise<unknown[]> {
 }
 
 const byName = new Map(allStorages.map((storage) => [storage[0], storage]))
-const pairs = [
-  ['memory', 'memory'],
+const morePairs = [
   ['memory', 'durable memory'],
   ['durable memory', 'memory'],
+  ['durable memory without synchronous reads', 'memory'],
+]
+const pairs = [
+  ['memory', 'memory'],
   ['level', 'level'],
   ['durable memory', 'durable memory without synchronous reads'],
-  ['durable memory without synchronous reads', 'memory'],
+  ...(isLong ? morePairs : []),
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 
 describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, makeTarget, lasting]) => {

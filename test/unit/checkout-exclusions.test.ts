@@ -21,9 +21,9 @@ import { EngineError, openEngine, type CheckoutOptions, type Engine, type Sessio
 import { randomWords } from '../../src/testing.js'
 import { hostFiles, sessionFiles } from '../support/host-files.js'
 import { runs, seed } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-describe.each(storages)('parts of a checkout that are left out on %s', (_name, makeStorage) => {
+describe.each(fewStorages)('parts of a checkout that are left out on %s', (_name, makeStorage) => {
   let scratch: string
   let root: string
   let target: string

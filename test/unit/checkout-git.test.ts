@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openEngine } from '../../src/index.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-test.each(storages)(
+test.each(fewStorages)(
   'git shows the changes of a session in its checkout on %s',
   async (_name, makeStorage) => {
     const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'checkout-git-')))

@@ -30,9 +30,9 @@ import {
 import { randomWords } from '../../src/testing.js'
 import { seed } from '../support/seed.js'
 import { hostFiles, sessionFiles } from '../support/host-files.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-describe.each(storages)('checkouts on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('checkouts on %s', (_name, makeStorage, lasting) => {
   let scratch: string
   let root: string
   let target: string

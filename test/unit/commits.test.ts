@@ -12,7 +12,7 @@ import {
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const gitBranch = { branchName: 'main' }
 
@@ -157,7 +157,7 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same fi
   })
 })
 
-test.each(storages)(
+test.each(fewStorages)(
   'committing the same files again in the engine makes one commit, on %s',
   async (_name, make) => {
     const scratch = mkdtempSync(join(tmpdir(), 'commits-'))

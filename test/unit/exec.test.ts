@@ -23,9 +23,9 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-describe.each(storages)('session.exec on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('session.exec on %s', (_name, makeStorage, lasting) => {
   let scratch: string
   let root: string
   let storage: Storage

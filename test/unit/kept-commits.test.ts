@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const author = { name: 'Ada', email: 'ada@example.org' }
 
@@ -19,7 +19,7 @@ async function collected(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(pieces)
 }
 
-describe.runIf(hasGit).each(storages)('commits of a session on %s', (_name, make, lasting) => {
+describe.runIf(hasGit).each(fewStorages)('commits of a session on %s', (_name, make, lasting) => {
   let storage: Storage
   const open = (): Promise<Engine> => openEngine({ storage, hostPaths: { roots: [root] } })
 

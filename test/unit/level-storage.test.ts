@@ -30,6 +30,7 @@ import { bundleSource } from '../support/compile-source.js'
 import type { CompiledSource } from '../support/compile-source.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { randomBytes } from '../support/random-bytes.js'
+import { isLong } from '../support/seed.js'
 
 /** Runs a shell command with its own mounts, without root. */
 const ownMounts = ['unshare', '-Urm', 'sh', '-c'] as const
@@ -523,7 +524,7 @@ describe('single opener', () => {
     await store.close()
   })
 
-  test('keeps acknowledged commits after kill -9', { timeout: 120_000 }, async () => {
+  test.runIf(isLong)('keeps acknowledged commits after kill -9', { timeout: 120_000 }, async () => {
     let acknowledged = 0
     for (let kills = 0; kills < 4; kills++) {
       const durability = kills % 2 === 0 ? 'full' : 'relaxed'

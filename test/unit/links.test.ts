@@ -15,11 +15,11 @@ import {
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit } from '../support/git-server.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const endings = Array.from({ length: 20_000 }, (_, i) => `n${i}`).filter(endsPage)
 
-describe.each(storages)('hard links on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('hard links on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import { runs, seed } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 async function refusalOf(work: Promise<unknown>): Promise<EngineError> {
   const error = await work.then(
@@ -32,7 +32,7 @@ const binaryHead =
 
 const v4a = (...lines: string[]): string => ['*** Begin Patch', ...lines, '*** End Patch'].join('\n')
 
-describe.each(storages)('patches on %s', (name, makeStorage, lasting) => {
+describe.each(fewStorages)('patches on %s', (name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine

@@ -15,7 +15,7 @@ import {
 } from '../../src/index.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import { runs, seed } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 async function refusalOf(work: Promise<unknown>): Promise<EngineError> {
   const error = await work.then(
@@ -26,7 +26,7 @@ async function refusalOf(work: Promise<unknown>): Promise<EngineError> {
   throw error ?? new Error('nothing was thrown')
 }
 
-describe.each(storages)('searches on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('searches on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine

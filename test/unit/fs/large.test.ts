@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
-import { storages } from '../../support/storages.js'
+import { fewStorages } from '../../support/storages.js'
 import { seed } from '../../support/seed.js'
 import { randomBytes } from '../../support/random-bytes.js'
 
@@ -15,7 +15,7 @@ const mebibyte = 2 ** 20
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
-describe.each(storages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, make, lasting) => {
+describe.each(fewStorages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (name, make, lasting) => {
   const syncReads = name !== 'durable memory without synchronous reads'
   let directory: string
   let engine: Engine
