@@ -66,10 +66,9 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
   })
 
   /** Groups that depend little on the place run on one in `npm test`. */
-  const inServer = describe.runIf(isLong || place === 'server')
-  const inStore = describe.runIf(isLong || place === 'store')
+  const isSkipped = (one: 'store' | 'server'): boolean => !isLong && place !== one
 
-  inServer('files', () => {
+  describe.skipIf(isSkipped('server'))('files', () => {
     test('are returned byte for byte', async () => {
       const session = await output(['session', 'create'])
       const bytes = randomBytes(70_000)
@@ -275,7 +274,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  inServer('text', () => {
+  describe.skipIf(isSkipped('server'))('text', () => {
     test('is searched, edited and patched', async () => {
       const session = await sessionOf({ '/src/a.ts': 'const a = 1\n', '/b.md': 'a\n' })
       expect(await output(['grep', 'const \\w', `${session}:src`])).toBe('/src/a.ts:1:const a = 1')
@@ -301,7 +300,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  inStore('history', () => {
+  describe.skipIf(isSkipped('store'))('history', () => {
     test('supports checkpoints, restores and forks', async () => {
       const session = await output(['session', 'create', '--tag', 'task=42', '--tag', '__proto__=x'])
       await output(['put', '-', `${session}:a`], '1')
@@ -414,7 +413,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  inStore('graphs', () => {
+  describe.skipIf(isSkipped('store'))('graphs', () => {
     test('show a session with its ancestors, forks and merges', async () => {
       const main = await sessionOf({ '/a.txt': 'one\n' })
       await output(['put', '-', `${main}:b`], '1')
@@ -453,7 +452,7 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
     })
   })
 
-  inStore('merges', () => {
+  describe.skipIf(isSkipped('store'))('merges', () => {
     test('list changes, and conflicts until they are resolved', async () => {
       const base = { '/a.txt': 'one\n', '/b.txt': 'one\n', '/c.txt': 'one\n', '/old': '' }
       const main = await sessionOf(base)
