@@ -498,7 +498,6 @@ export const webdavCalls: Calls<typeof webdav> = {
         write: false,
         prefix: '',
         allowedHosts: [],
-        allowedOrigins: [],
         limits: limits!,
         log: onProgress,
       },

@@ -1,27 +1,19 @@
 /** Real clients: curl, davfs2 and rclone. */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { HttpServer } from '../../src/adapters/http/index.js'
+import { canMountDavfs, hasProgram } from '../support/davfs.js'
 import { isLong } from '../support/seed.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
 import { WebdavWorld, webdavToken } from '../support/webdav-world.js'
 
-/** Whether a program is installed. A missing one is an error when FORKSPACE_REQUIRE_ALL is 1. */
-function has(program: string, ...args: readonly string[]): boolean {
-  const found = spawnSync(program, args).error === undefined
-  if (!found && process.env['FORKSPACE_REQUIRE_ALL'] === '1') throw new Error(`${program} is missing`)
-  return found
-}
-
-const hasCurl = has('curl', '--version')
-const hasRclone = has('rclone', 'version')
-/** Only root may mount, and only with this device. Neither can be installed. */
-const canMount = has('/usr/sbin/mount.davfs', '-V') && existsSync('/dev/fuse') && process.getuid?.() === 0
+const hasCurl = hasProgram('curl', '--version')
+const hasRclone = hasProgram('rclone', 'version')
+const canMount = canMountDavfs()
 
 let world: WebdavWorld
 let server: HttpServer

@@ -72,6 +72,13 @@ describe('PROPFIND', () => {
   })
 })
 
+test('a time outside of the range of dates counts as 1970', async () => {
+  await world.session.files.setAttributes({ path: '/a.txt', mtimeMs: 1e17 })
+  const answer = await world.ask('PROPFIND', '/', { headers: { depth: '1' } })
+  expect(answer.body).toContain('Thu, 01 Jan 1970 00:00:00 GMT')
+  expect((await world.ask('GET', '/a.txt')).headers.get('last-modified')).toContain('1970')
+})
+
 describe('symlinks', () => {
   beforeEach(async () => {
     const { promises } = world.session.fs
@@ -204,6 +211,7 @@ describe('changes', () => {
     ['MKCOL without a parent', 'MKCOL', '/none/a', {}, 409],
     ['DELETE of nothing', 'DELETE', '/none', {}, 404],
     ['DELETE of the root', 'DELETE', '/', {}, 403],
+    ['DELETE of a directory alone', 'DELETE', '/src', { depth: '0' }, 400],
     ['MOVE of the root', 'MOVE', '/', { destination: '/x' }, 403],
     ['MOVE into itself', 'MOVE', '/src', { destination: '/src/deep/x' }, 403],
     ['MOVE to itself', 'MOVE', '/src', { destination: '/src' }, 403],

@@ -82,12 +82,12 @@ export async function remove(served: Served, httpRequest: HttpRequest, place: Pl
   const { files, locks } = served
   const { path } = place
   if (path === '/') throw new DavError(403, 'the root cannot be deleted')
-  const depth = httpRequest.header('depth')?.trim().toLowerCase()
-  if (depth !== undefined && depth !== 'infinity' && depth !== '0')
-    throw badRequest('depth: must be infinity')
+  const depth = httpRequest.header('depth')?.trim().toLowerCase() ?? 'infinity'
   const entry = await findEntry(files, path)
   if (entry === undefined || (place.isDirectory && entry.kind === 'file'))
     throw new DavError(404, 'nothing exists at this path')
+  if (depth !== 'infinity' && (depth !== '0' || entry.kind === 'directory'))
+    throw badRequest('depth: must be infinity')
   const passed = await checkConditions(served, httpRequest, path, await find(files, path))
   requireUnlocked(served, passed.tokens, entry.path, 'names')
   const expectedHash = entry.kind === 'file' ? hashOfEtag(passed.etag) : undefined

@@ -68,3 +68,9 @@ export function etagOfHash(contentHash: string): string {
 export function hashOfEtag(etag: string | undefined): string | undefined {
   return /^"(sha256:[\da-f]{64})"$/.exec(etag ?? '')?.[1]
 }
+
+/** A time that a user set may be outside of the range of a date. It then counts as 1970. */
+export function dateOf(ms: number): Date {
+  const date = new Date(ms)
+  return Number.isNaN(date.getTime()) ? new Date(0) : date
+}

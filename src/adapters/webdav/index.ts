@@ -12,7 +12,7 @@ import { WebdavRequests } from './handler.js'
 /** Options of {@link webdavHandler}. */
 export interface WebdavHandlerOptions extends Pick<
   HttpHandlerOptions,
-  'prefix' | 'allowedHosts' | 'allowedOrigins' | 'limits' | 'log'
+  'prefix' | 'allowedHosts' | 'limits' | 'log'
 > {
   /** The secret that clients send, as a password with any user name, or as a bearer token. */
   readonly token: string
@@ -28,7 +28,6 @@ const optionsShape = new Shape<WebdavHandlerOptions>({
   write: true,
   prefix: true,
   allowedHosts: true,
-  allowedOrigins: true,
   limits: true,
   log: true,
 })

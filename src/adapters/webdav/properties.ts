@@ -1,4 +1,4 @@
-import { etagOf, type Found } from './found.js'
+import { dateOf, etagOf, type Found } from './found.js'
 import type { Served } from './conditions.js'
 import { badRequest } from './dav-error.js'
 import { webdavLimits } from './limits.js'
@@ -26,14 +26,14 @@ type Value = (served: Served, found: Found) => string | undefined | Promise<stri
 
 /** The XML of each property, in the namespace `DAV:`; undefined if the resource does not have it. */
 const values = {
-  creationdate: (_, { stat }) => new Date(stat.birthtimeMs).toISOString(),
+  creationdate: (_, { stat }) => dateOf(stat.birthtimeMs).toISOString(),
   getcontentlength: (_, { isDirectory, stat }) => (isDirectory ? undefined : String(stat.sizeBytes)),
   getcontenttype: (_, { isDirectory }) => (isDirectory ? undefined : 'application/octet-stream'),
   getetag: async ({ files }, found) => {
     const etag = await etagOf(files, found)
     return etag === undefined ? undefined : escapeXml(etag)
   },
-  getlastmodified: (_, { stat }) => new Date(stat.mtimeMs).toUTCString(),
+  getlastmodified: (_, { stat }) => dateOf(stat.mtimeMs).toUTCString(),
   lockdiscovery: ({ locks, prefix }, { realPath, isDirectory }) =>
     locks
       .covering(realPath)

@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
 import { checkConditions, type Served } from './conditions.js'
 import { badRequest, DavError } from './dav-error.js'
-import { etagOf, find, type Found } from './found.js'
+import { dateOf, etagOf, find, type Found } from './found.js'
 import { webdavLimits } from './limits.js'
 import { joined, type Place } from './place.js'
 import { parsePropfind, propertiesOf, type Asked } from './properties.js'
@@ -35,7 +35,7 @@ export async function readFile(
     ...common,
     'accept-ranges': 'bytes',
     'content-type': 'application/octet-stream',
-    'last-modified': new Date(found.stat.mtimeMs).toUTCString(),
+    'last-modified': dateOf(found.stat.mtimeMs).toUTCString(),
     etag,
   }
   const size = found.stat.sizeBytes
