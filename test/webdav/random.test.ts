@@ -114,6 +114,6 @@ test('no request is a defect, and no reading request changes anything', async ()
       expect(world.logged).toEqual([])
       await world.close()
     }),
-    { seed, numRuns: runs(1000) },
+    { seed, numRuns: runs(400) },
   )
 })
