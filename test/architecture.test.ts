@@ -109,6 +109,7 @@ const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
   'adapters/tanstack/': ['adapters/tools/index.ts'],
   'adapters/turns/': ['adapters/tools/parts.ts'],
+  'adapters/webdav/': ['adapters/http/index.ts', 'adapters/http/parts.ts'],
 }
 
 /**

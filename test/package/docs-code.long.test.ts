@@ -31,6 +31,7 @@ const exported = exportedNames({
   'forkspace/postgres': source('adapters/postgres/index.ts'),
   'forkspace/client': source('adapters/client/index.ts'),
   'forkspace/testing': source('testing.ts'),
+  'forkspace/webdav': source('adapters/webdav/index.ts'),
   'node:fs/promises': 'export { readFile, writeFile }',
   'node:http': 'export { createServer }',
 })

@@ -13,6 +13,7 @@ import { pageLimits } from '../../src/adapters/inspector/page/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
+import { webdavLimits } from '../../src/adapters/webdav/limits.js'
 import { limits } from '../../src/index.js'
 
 /** The limits of the engine and its adapters, by their names on the page. */
@@ -32,6 +33,7 @@ const all = new Map<string, unknown>(
     postgres: postgresLimits,
     server: serverLimits,
     shell: justBashLimits,
+    webdav: webdavLimits,
   }).flatMap(([owner, values]) =>
     Object.entries(values).map(([name, value]) => [`${owner}.${name}`, value] as const),
   ),

@@ -23,6 +23,7 @@ import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bas
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import { inspector } from '../../src/adapters/inspector/index.js'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { webdavHandler } from '../../src/adapters/webdav/index.js'
 import {
   memoryStorage,
   openEngine,
@@ -77,6 +78,7 @@ async function keysOf(call: Call, within?: string): Promise<string[]> {
 const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   createHttpHandler: ['HttpHandlerOptions', (options) => createHttpHandler(engine, options)],
   gitHandler: ['GitHandlerOptions', (options) => gitHandler(engine, options)],
+  webdavHandler: ['WebdavHandlerOptions', (options) => webdavHandler(session, options)],
   serve: [
     'ServeOptions',
     (options) => serve(createHttpHandler(engine, { authenticate: () => undefined }), options),
@@ -225,6 +227,7 @@ describe('the page of options', () => {
         'postgres',
         'tanstack',
         'tools',
+        'webdav',
       ].map((name) => `adapters/${name}/index`),
     ]
     const exported = entries.flatMap((entry) =>

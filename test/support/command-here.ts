@@ -4,7 +4,15 @@ import { finished } from 'node:stream/promises'
 import { WriteStream } from 'node:tty'
 import { run } from '../../src/adapters/cli/program.js'
 import type { World } from '../../src/adapters/cli/world.js'
-import { servedOf, type CommandOptions, type Finished, type Served } from './command.js'
+import {
+  servedOf,
+  watchedOf,
+  type CommandOptions,
+  type Finished,
+  type Served,
+  type Serving,
+  type Watched,
+} from './command.js'
 
 export interface HereOptions extends CommandOptions {
   /** Whether standard output reports that it is a terminal. */
@@ -44,14 +52,23 @@ export async function outputHere(args: readonly string[], options: HereOptions =
  * Runs `forkspace serve` in this process without connecting it to the signals of the process; resolves when it listens.
  */
 export async function serveHere(args: readonly string[], options: CommandOptions = {}): Promise<Served> {
+  return servedOf(servingHere(['serve', ...args], options))
+}
+
+/** Runs a command that ends with a signal in this process, like {@link serveHere}. */
+export function startHere(args: readonly string[], options: CommandOptions = {}): Watched {
+  return watchedOf(servingHere(args, options))
+}
+
+function servingHere(args: readonly string[], options: CommandOptions): Serving {
   const [stdout, stderr, signals] = [new PassThrough(), new PassThrough(), new EventEmitter()]
-  const running = run(['serve', ...args], worldOf(stdout, stderr, options, signals))
+  const running = run(args, worldOf(stdout, stderr, options, signals))
   const ended = running.then(async (code) => {
     for (const stream of [stdout, stderr]) stream.end()
     await Promise.all([finished(stdout), finished(stderr)])
     return { code, signal: null }
   })
-  return servedOf({ stdout, stderr, ended, kill: (signal) => signals.emit(signal, signal) })
+  return { stdout, stderr, ended, kill: (signal) => signals.emit(signal, signal) }
 }
 
 function worldOf(

@@ -56,8 +56,8 @@ export interface Ended {
   readonly signal: NodeJS.Signals | null
 }
 
-export interface Served {
-  readonly url: string
+/** A command that runs until a signal ends it. */
+export interface Watched {
   /** All lines of standard output so far. */
   readonly lines: readonly string[]
   stderr(): string
@@ -65,6 +65,10 @@ export interface Served {
   until(pattern: RegExp): Promise<string>
   /** Sends a signal and waits for the process to end. */
   stop(signal?: NodeJS.Signals): Promise<Ended>
+}
+
+export interface Served extends Watched {
+  readonly url: string
 }
 
 export interface ServedProcess extends Served {
@@ -96,7 +100,13 @@ export interface Serving {
 }
 
 /** Resolves when the command listens. */
-export async function servedOf({ stdout, stderr, ended, kill }: Serving): Promise<Served> {
+export async function servedOf(serving: Serving): Promise<Served> {
+  const watched = watchedOf(serving)
+  const line = await watched.until(/^forkspace listening on /)
+  return { ...watched, url: /^forkspace listening on (\S+)$/.exec(line)![1]! }
+}
+
+export function watchedOf({ stdout, stderr, ended, kill }: Serving): Watched {
   const lines: string[] = []
   const errors: string[] = []
   let changed: (() => void) | undefined
@@ -120,13 +130,11 @@ export async function servedOf({ stdout, stderr, ended, kill }: Serving): Promis
     for (;;) {
       const found = [...lines, ...errors].find((line) => pattern.test(line))
       if (found !== undefined) return found
-      if (hasEnded) throw new Error(`serve ended: ${errors.join('\n')}`)
+      if (hasEnded) throw new Error(`the command ended: ${errors.join('\n')}`)
       await new Promise<void>((resolve) => (changed = resolve))
     }
   }
-  await until(/^forkspace listening on /)
   return {
-    url: /^forkspace listening on (\S+)$/.exec(lines[0]!)![1]!,
     lines,
     stderr: () => errors.join('\n'),
     until,

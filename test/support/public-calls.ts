@@ -19,6 +19,7 @@ import type * as postgres from '../../src/adapters/postgres/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tanstack from '../../src/adapters/tanstack/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
+import type * as webdav from '../../src/adapters/webdav/index.js'
 import * as main from '../../src/index.js'
 import type * as testing from '../../src/testing.js'
 
@@ -484,6 +485,21 @@ export const gitServerCalls: Calls<typeof gitServer> = {
         limits: limits!,
         log: onProgress,
         push: false,
+      },
+    ],
+  ],
+}
+export const webdavCalls: Calls<typeof webdav> = {
+  webdavHandler: [
+    [
+      undefined as unknown as SessionApi,
+      {
+        token: 'a',
+        write: false,
+        prefix: '',
+        allowedHosts: [],
+        limits: limits!,
+        log: onProgress,
       },
     ],
   ],

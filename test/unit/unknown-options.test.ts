@@ -22,6 +22,7 @@ import * as deepagents from '../../src/adapters/deepagents/index.js'
 import * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import * as tanstack from '../../src/adapters/tanstack/index.js'
 import * as tools from '../../src/adapters/tools/index.js'
+import * as webdav from '../../src/adapters/webdav/index.js'
 import * as main from '../../src/index.js'
 import * as testing from '../../src/testing.js'
 import manifest from '../../package.json' with { type: 'json' }
@@ -143,6 +144,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './deepagents': [deepagents, calls.deepagentsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
+  './webdav': [webdav, calls.webdavCalls],
   './tools': [tools, calls.toolsCalls],
 }
 
@@ -210,6 +212,7 @@ describe('in process', () => {
   rejects('forkspace/tools', () => tools, calls.toolsCalls)
   rejects('forkspace/ai-sdk', () => aiSdk, calls.aiSdkCalls)
   rejects('forkspace/just-bash', () => justBash, calls.justBashCalls)
+  rejects('forkspace/webdav', () => webdav, calls.webdavCalls)
   rejects('the git adapter', () => git, calls.gitAdapterCalls)
   rejects('the archive adapter', () => archive, calls.archivesCalls)
   rejects('the host adapter', () => host, calls.hostCalls)

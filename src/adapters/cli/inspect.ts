@@ -3,9 +3,9 @@ import type { Engine, EngineScope } from '../../engine/index.js'
 import { present } from '../../engine/ports.js'
 import { parsePort } from './arguments.js'
 import type { Context } from './context.js'
-import { Failure } from './failure.js'
-import { serveFetch, type FetchServer } from './fetch-server.js'
-import type { World } from './world.js'
+import { serveFetch } from './fetch-server.js'
+import { portFailure } from './port-failure.js'
+import { nextSignal } from './signals.js'
 
 export interface InspectOptions {
   readonly write?: boolean
@@ -40,7 +40,9 @@ export async function inspect(
     log: ({ message, error }) =>
       context.note(`forkspace: ${message}: ${error instanceof Error ? error.message : String(error)}`),
   })
-  const served = await listen(handle, port)
+  const served = await serveFetch(handle, port).catch((error: unknown) => {
+    throw portFailure(error, port)
+  })
   const url = `http://127.0.0.1:${served.port}/#token=${token}`
   await context.out.line(`forkspace inspector on ${url}`, { url, write })
   await context.out.flush()
@@ -59,31 +61,4 @@ function inspectedOf(
 ): Pick<Engine, 'as'> & Partial<Pick<Engine, 'check'>> {
   const as = (): EngineScope => present(scope, 'the engine of a store')
   return engine === undefined ? { as } : { as, check: (options) => engine.check(options) }
-}
-
-async function listen(handle: (request: Request) => Promise<Response>, port: number): Promise<FetchServer> {
-  try {
-    return await serveFetch(handle, port)
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE')
-      throw new Failure(`port ${port} of 127.0.0.1 is in use: pass another --port, or none`, { cause: error })
-    if (code === 'EACCES')
-      throw new Failure(`this user is not allowed to use port ${port}: pass another --port, or none`, {
-        cause: error,
-      })
-    throw error
-  }
-}
-
-/** Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default. */
-function nextSignal(world: World): Promise<void> {
-  return new Promise((end) => {
-    const signals = ['SIGINT', 'SIGTERM'] as const
-    const onSignal = (): void => {
-      for (const each of signals) world.removeListener(each, onSignal)
-      end()
-    }
-    for (const each of signals) world.on(each, onSignal)
-  })
 }

@@ -22,6 +22,14 @@ export const cliLimits = {
   inspectStalledMs: 30_000,
   /** Headers of a request to the inspector. */
   inspectHeaderBytes: 16 * 1024,
+  /** Connections to the server of `mount` at once. */
+  mountConnections: 256,
+  /** Time between two attempts to unmount a directory that is in use. */
+  unmountRetryMs: 500,
+  /** The buffer of davfs2, in KiB. A kernel asks for up to 32 KiB of a directory. */
+  davfsBufferKib: 64,
+  /** Characters of the errors of a program that mounts. */
+  mountErrorChars: 2000,
   /** Size of the file that `resolve --content` reads, in one piece. */
   resolvedBytes: 64 * 1024 * 1024,
   /** Sessions in the graph of `log --graph`. */

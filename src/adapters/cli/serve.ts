@@ -12,6 +12,7 @@ import { cliLimits } from './limits.js'
 import { createLog, type Log } from './log.js'
 import { givenMasterKey, keptMasterKey, type KeySource } from './master-key.js'
 import { isPostgresUrl, shownPostgres } from './postgres-url.js'
+import { nextSignal } from './signals.js'
 import { lockedFailure } from './target.js'
 import type { World } from './world.js'
 
@@ -245,18 +246,4 @@ const loopbackNames = ['localhost', '127.0.0.1', '[::1]']
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
-}
-
-/**
- * Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default.
- */
-function nextSignal(world: World): Promise<NodeJS.Signals> {
-  return new Promise((end) => {
-    const signals = ['SIGINT', 'SIGTERM'] as const
-    const onSignal = (signal: NodeJS.Signals): void => {
-      for (const each of signals) world.removeListener(each, onSignal)
-      end(signal)
-    }
-    for (const each of signals) world.on(each, onSignal)
-  })
 }

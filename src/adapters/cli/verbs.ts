@@ -50,6 +50,7 @@ const mergeVerbs = () => import('./merge-verbs.js')
 const exportVerbs = () => import('./export-verbs.js')
 const mcpVerbs = () => import('./mcp.js')
 const inspectVerbs = () => import('./inspect.js')
+const mountVerbs = () => import('./mount.js')
 const storeVerbs = () => import('./store-verbs.js')
 
 const mergeNote =
@@ -519,6 +520,20 @@ export const verbs: readonly Verb[] = [
     load: async () => (await mcpVerbs()).serveMcp,
     takes: { '<session>': 'id, or the beginning of it' },
     note: 'Needs the package @modelcontextprotocol/server. Standard output carries only the protocol.',
+  },
+  {
+    name: 'mount',
+    does: 'serve a session over WebDAV on loopback and mount it, until SIGINT or SIGTERM',
+    load: async () => (await mountVerbs()).mountSession,
+    takes: {
+      '<session>': 'id, or the beginning of it',
+      '[directory]': 'directory to mount at, missing or empty; by default only the server runs',
+    },
+    options: [
+      option('--write', 'let programs change the files; by default they only read').sets('write'),
+      option('--port <port>', 'port of 127.0.0.1 to listen on; 0, the default, selects a free port'),
+    ],
+    note: 'Mounts with davfs2, on Linux as root. Otherwise it prints the URL, a password, and a command to mount it.',
   },
   {
     name: 'inspect',

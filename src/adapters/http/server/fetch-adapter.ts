@@ -57,7 +57,7 @@ async function readBody(body: ReadableStream<Uint8Array>, take: (piece: Uint8Arr
 function bodyOf(httpResponse: HttpResponse, stalledMs: number): ConstructorParameters<typeof Response>[0] {
   const { status, body, headersOnly } = httpResponse
   if (isStream(body)) return readable(body, stalledMs)
-  return status === 204 || headersOnly === true ? null : (body as string)
+  return status === 204 || status === 304 || headersOnly === true ? null : (body as string)
 }
 
 /** Converts a stream without reading ahead. Cancels it if its consumer does not read for `stalledMs`. */

@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { HttpServer } from '../http/index.js'
+import { parsePort } from './arguments.js'
+import type { Context } from './context.js'
+import { Failure, UsageError } from './failure.js'
+import { cliLimits } from './limits.js'
+import { findDavfs, isMounted, mountDavfs, unmount } from './davfs.js'
+import { mountCommands } from './mount-commands.js'
+import { portFailure } from './port-failure.js'
+import { nextSignal } from './signals.js'
+
+export interface MountOptions {
+  readonly write?: boolean
+  readonly port?: string
+}
+
+const tokenBytes = 32
+
+/**
+ * Serves a session over WebDAV on loopback until a signal ends it. With a directory, it mounts the session there if this
+ * system has a program that can, and otherwise prints the command.
+ */
+export async function mountSession(
+  context: Context,
+  [prefix, given]: readonly [string, string | undefined],
+  { write = false, port: givenPort = '0' }: MountOptions,
+): Promise<void> {
+  const port = parsePort(givenPort)
+  if (given === '') throw new UsageError('the directory is empty: pass a path, or none')
+  const session = await context.session(prefix)
+  const directory = given === undefined ? undefined : await emptyDirectory(given)
+  const program = directory === undefined ? undefined : await findDavfs(process)
+  const ending = nextSignal(context.world)
+  const [{ webdavHandler }, { serve }] = await Promise.all([
+    import('../webdav/index.js'),
+    import('../http/index.js'),
+  ])
+  const token = randomBytes(tokenBytes).toString('base64url')
+  const handler = webdavHandler(session, {
+    token,
+    write,
+    log: ({ message, error }) =>
+      context.note(`forkspace: ${message}: ${error instanceof Error ? error.message : String(error)}`),
+  })
+  const server = await serve(handler, { port, connections: cliLimits.mountConnections }).catch(
+    (error: unknown) => {
+      throw portFailure(error, port)
+    },
+  )
+  try {
+    const url = `${server.url}/`
+    if (directory !== undefined && program !== undefined) {
+      await mountDavfs(program, { url, token, directory, write })
+      try {
+        const line = `forkspace mounted ${session.id} at ${directory}`
+        await context.out.line(line, { sessionId: session.id, url, write, directory, mounted: true })
+        await context.out.flush()
+        await ending
+      } finally {
+        await leave(context, directory)
+      }
+      return
+    }
+    await announce(context, { url, token, write, directory })
+    await ending
+  } finally {
+    await close(server)
+  }
+}
+
+/** The directory is created if it is missing. A mount would hide the files in it. */
+async function emptyDirectory(given: string): Promise<string> {
+  const directory = resolve(given)
+  try {
+    await mkdir(directory, { recursive: true })
+    if ((await readdir(directory)).length === 0) return directory
+  } catch (error) {
+    throw new Failure(`${directory} cannot be used: ${(error as NodeJS.ErrnoException).code ?? ''}`, {
+      cause: error,
+    })
+  }
+  throw new Failure(`the directory ${directory} is not empty: a mount would hide its files`)
+}
+
+/** Prints how to connect, for a person who has to do it. */
+async function announce(
+  { out }: Context,
+  where: {
+    readonly url: string
+    readonly token: string
+    readonly write: boolean
+    readonly directory: string | undefined
+  },
+): Promise<void> {
+  const { url, token, write } = where
+  const commands = mountCommands(process.platform, where)
+  await out.line(`forkspace webdav on ${url}`, { url, token, write, mounted: false, commands })
+  if (!out.json) {
+    await out.line(`user forkspace, password ${token}`, {})
+    for (const command of commands) await out.line(`to mount it: ${command}`, {})
+  }
+  await out.flush()
+}
+
+/** Unmounts. While a program uses the directory, it tries again, until the next signal ends the process. */
+async function leave(context: Context, directory: string): Promise<void> {
+  let isNoted = false
+  while (await isMounted(directory)) {
+    const failure = await unmount(directory)
+    if (failure === undefined) return
+    if (!isNoted) {
+      context.note(`forkspace: ${failure}; end the programs that use it; another signal ends this command`)
+      isNoted = true
+    }
+    await sleep(cliLimits.unmountRetryMs)
+  }
+}
+
+async function close(server: HttpServer): Promise<void> {
+  await server.close({ timeoutMs: cliLimits.drainMs })
+}

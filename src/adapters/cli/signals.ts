@@ -1,0 +1,15 @@
+import type { World } from './world.js'
+
+/**
+ * Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default.
+ */
+export function nextSignal(world: World): Promise<NodeJS.Signals> {
+  return new Promise((end) => {
+    const signals = ['SIGINT', 'SIGTERM'] as const
+    const onSignal = (signal: NodeJS.Signals): void => {
+      for (const each of signals) world.removeListener(each, onSignal)
+      end(signal)
+    }
+    for (const each of signals) world.on(each, onSignal)
+  })
+}
