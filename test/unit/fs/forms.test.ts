@@ -4,6 +4,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { describeStats, inForm, Sides, type Form, type Promises as Fs } from '../../support/fs-sides.js'
 import { isLong } from '../../support/seed.js'
 
+/** The forms of `npm run test:long`. Another test compares pairs of paths in callbacks. */
+const inLong = [
+  ['callbacks', 'callback', false],
+  ['synchronous calls on LevelDB', 'sync', true],
+]
+
 /**
  * Every operation runs on a session and on a real directory, with the same result on both. The directory represents the
  * root of the session: its path is removed from results and errors before they are compared. The README of
@@ -11,9 +17,8 @@ import { isLong } from '../../support/seed.js'
  */
 describe.each([
   ['promises', 'promise', false],
-  ['callbacks', 'callback', false],
   ['synchronous calls', 'sync', false],
-  ...(isLong ? [['synchronous calls on LevelDB', 'sync', true]] : []),
+  ...(isLong ? inLong : []),
 ] as [string, Form, boolean][])('%s:', (_name, form, durable) => {
   const sides = new Sides(form, durable)
   const same: Sides['same'] = (...parameters) => sides.same(...parameters)
