@@ -51,7 +51,7 @@ describe.skipIf(!hasPostgres).each(['UTF8', 'LATIN1'])(
       return session
     }
 
-    test('the first read of a file three levels down takes three round trips, one beside it takes one', async () => {
+    test('a first read three levels down takes three round trips, and a read of its neighbor takes one', async () => {
       const names = Array.from({ length: 100 }, (_, at) => `/src/lib/größe-${at}.ts`)
       const session = await reopened(Object.fromEntries(names.map((path) => [path, `content of ${path}`])))
       expect(Buffer.from(await session.files.read({ path: String(names[1]) })).toString()).toBe(

@@ -357,7 +357,7 @@ describe('LOCK', () => {
     expect(await status('LOCK', '/a.txt')).toBe(400)
   })
 
-  test('shows its owner as text, whatever it contains', async () => {
+  test('shows markup in its owner as text', async () => {
     const answer = await world.ask('LOCK', '/a.txt', { body: lockBody('&lt;script&gt;&amp;<href>x</href>') })
     expect(answer.body).toContain('<D:owner>&lt;script&gt;&amp;</D:owner>')
   })

@@ -82,7 +82,7 @@ export async function isMounted(directory: string): Promise<boolean> {
 
 interface Ended {
   readonly code: number | null
-  /** What the program printed on standard error, in one line. */
+  /** The standard error of the program, in one line. */
   readonly errors: string
 }
 
@@ -97,7 +97,7 @@ function run(program: string, args: readonly string[]): Promise<Ended> {
     })
     child.once('error', (cause) => reject(new Failure(`${program} could not be started`, { cause })))
     child.once('exit', (code) => {
-      // What the program wrote before its end has arrived after the next turn.
+      // The last bytes of standard error arrive by the next turn of the event loop.
       setImmediate(() => {
         child.stderr.destroy()
         resolve({ code, errors: errors.trim().replaceAll(/\s+/g, ' ') })

@@ -85,7 +85,7 @@ async function emptyDirectory(given: string): Promise<string> {
   throw new Failure(`the directory ${directory} is not empty: a mount would hide its files`)
 }
 
-/** Prints how to connect, for a person who has to do it. */
+/** Prints the URL, the password and a command for connecting by hand. */
 async function announce(
   { out }: Context,
   where: {

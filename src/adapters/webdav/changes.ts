@@ -101,7 +101,7 @@ export async function remove(served: Served, httpRequest: HttpRequest, place: Pl
 interface Destination {
   readonly path: string
   readonly realPath: string
-  /** What is there now. */
+  /** The kind of the entry that the request would replace. */
   readonly kind: 'file' | 'directory' | 'symlink' | undefined
   readonly overwrite: boolean
 }

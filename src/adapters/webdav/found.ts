@@ -6,7 +6,7 @@ import { joined, nameOf, parentOf } from './place.js'
 /** The operations of the files of a session. */
 export type Files = SessionApi['files']
 
-/** What is at a path. */
+/** The file or directory at a path. */
 export interface Found {
   /** The path of the request. */
   readonly path: string

@@ -37,7 +37,7 @@ const optionsShape = new Shape<WebdavHandlerOptions>({
  * client is a change of the session at once.
  *
  * Pass the handler to `serve` or to `toNodeHandler`, or call its `fetch`. HTTP does not encrypt the token: listen on
- * loopback, or behind a proxy with TLS.
+ * loopback, and put a proxy with TLS in front for other hosts.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the session or an option is invalid
  *

@@ -13,7 +13,7 @@ export const apacheNamespace = 'http://apache.org/dav/props/'
 /** The bits that make a file executable. */
 export const executableBits = 0o111
 
-/** What a PROPFIND asks for. */
+/** The properties that a PROPFIND requests. */
 export interface Asked {
   readonly names: readonly KnownName[]
   /** Whether values are asked for, of all properties or of those that the client names. */

@@ -8,7 +8,11 @@ import { parsePropfind, propertiesOf, type Asked } from './properties.js'
 import { common, emptyResponse, FileStream, multistatus } from './responses.js'
 import { readXmlBody } from './xml-body.js'
 
-/** What is at the place of a request, which must exist. */
+/**
+ * The file or directory of a request.
+ *
+ * @throws DavError 404 if it does not exist
+ */
 export async function foundAt({ files }: Served, { path, isDirectory }: Place): Promise<Found> {
   const found = await find(files, path)
   // A path with a slash at its end names a directory.

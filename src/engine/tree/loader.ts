@@ -86,7 +86,7 @@ export class StoreLoader implements NodeLoader {
     try {
       decode(node, json)
     } catch {
-      // A damaged node is an error only for those who use it. It is read again then.
+      // Damage is an error only when the node is used. It is then read again.
       return
     }
     this.#nodes.add(node, json.length)
