@@ -110,6 +110,43 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     expect(await violations()).toEqual([])
   })
 
+  test('shows all sources, 200 at a time', async () => {
+    for (let index = 1; index <= 201; index++)
+      await engine.sources.create({ displayName: `source ${index}`, uploadedSnapshot: {} })
+    await page.goto(`${served.url}&/store`)
+    await sees('Sources 1 to 200')
+    const later = page.getByRole('button', { name: 'Later sources' })
+    const earlier = page.getByRole('button', { name: 'Earlier sources' })
+    expect(await earlier.isDisabled()).toBe(true)
+    const first = await page.getByRole('table', { name: 'Sources' }).locator('tbody tr').allTextContents()
+    await later.click()
+    await sees('Sources 201 to 201')
+    const last = await page.getByRole('table', { name: 'Sources' }).locator('tbody tr').allTextContents()
+    const names = [...first, ...last].map((text) => /source \d+/.exec(text)?.[0])
+    expect(new Set(names).size).toBe(201)
+    expect(await later.isDisabled()).toBe(true)
+    expect(await violations()).toEqual([])
+    await earlier.click()
+    await sees('Sources 1 to 200')
+  })
+
+  test('follows the sessions of a listing with several pages', async () => {
+    const [first] = await Promise.all(
+      Array.from({ length: 2001 }, (_, index) =>
+        engine.sessions.create({ initialTags: { name: `number ${index}` } }),
+      ),
+    )
+    await page.goto(served.url)
+    await sees('2,001 sessions')
+    await first?.delete()
+    await sees('2,000 sessions')
+    await engine.sessions.create({ initialTags: { name: 'newest' } })
+    const newest = page.locator('.row', { hasText: 'newest' })
+    await newest.waitFor()
+    await sees('2,001 sessions')
+    expect(await newest.count()).toBe(1)
+  })
+
   test('checks the store, and shows the problems as text', async () => {
     const session = await engine.sessions.create({ files: { '/a': 'kept' } })
     await session.files.write({ path: `/${hostileName}`, content: 'lost' })

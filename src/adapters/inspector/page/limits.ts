@@ -14,9 +14,9 @@ export const pageLimits = {
   events: 100_000,
   /** Forks of a session that are compared at once. */
   comparedForks: 12,
-  /** Keys of the cache that are shown. */
+  /** Keys of the cache that are shown, the first in their order. */
   cacheKeys: 200,
-  /** Sources that are shown. */
+  /** Sources that are shown at once, with their imports. */
   sources: 200,
   /** Jobs of each source that are shown, the newest first. */
   jobsOfSource: 10,

@@ -94,7 +94,11 @@ export function ServicesView({ id }: { readonly id: string }): VNode {
               ]}
             />
             <Table
-              title="Entries of the cache"
+              title={
+                stats.entryCount > entries.length && entries.length === pageLimits.cacheKeys
+                  ? `The first ${entries.length} entries of the cache`
+                  : 'Entries of the cache'
+              }
               none="The cache is empty."
               heads={['Key', 'Size', 'Changed', 'Ends']}
               rows={entries.map((entry) => [

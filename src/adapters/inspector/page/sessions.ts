@@ -16,46 +16,63 @@ export const search = signal('')
 /** The sessions whose events the graph shows. */
 export const expanded = signal<ReadonlySet<string>>(new Set())
 
-let token = ''
-let before = 0
+/** A page of the listing. */
+interface Listed {
+  readonly token: string
+  readonly sessions: readonly Session[]
+}
+
+const pages: Listed[] = [{ token: '', sessions: [] }]
+let looks = 0
 
 /** The sessions by their ids. */
 export const byId = computed(() => new Map(sessions.value.map((session) => [session.id, session])))
 
-/** Reads new sessions, and the new times of those on the last page of the listing. */
+/**
+ * Reads new sessions and those of the last page again, and those of one page before it, by turns: 10,000 sessions are
+ * ten pages.
+ */
 export async function refreshSessions(): Promise<void> {
   try {
-    for (;;) {
-      const page = await call<{ sessions: Session[]; nextPageToken: string }>('/v1/sessions', {
-        query: { pageSize: pageLimits.pageEntries, pageToken: token },
-      })
-      const known = sessions.value
-      const changed = page.sessions.filter((session, index) => {
-        const old = known[before + index]
-        return (
-          old?.id !== session.id ||
-          old.lastActivityAt !== session.lastActivityAt ||
-          old.status !== session.status
-        )
-      })
-      if (changed.length > 0 || known.length !== before + page.sessions.length) {
-        sessions.value = [...known.slice(0, before), ...page.sessions]
-        if (sessions.value.length <= pageLimits.expandedSessions && search.value === '')
-          expanded.value = new Set([
-            ...expanded.value,
-            ...changed.map(({ id }) => id).filter((id) => !collapsed.has(id)),
-          ])
-        for (const { id } of changed) if (expanded.value.has(id)) inBackground(refreshEvents(id))
-      }
-      if (page.nextPageToken === '' || sessions.value.length >= pageLimits.sessions) break
-      token = page.nextPageToken
-      before = sessions.value.length
+    const last = pages.length - 1
+    if (last > 0) await readPage(looks++ % last)
+    for (let index = last; ; index++) {
+      const nextToken = await readPage(index)
+      if (nextToken === '' || sessions.value.length >= pageLimits.sessions) break
+      pages[index + 1] = { token: nextToken, sessions: [] }
     }
     sessionsError.value = undefined
     isComplete.value = true
   } catch (error) {
     sessionsError.value = error
   }
+}
+
+/** Reads a page of the listing, and returns the token of the page after it. */
+async function readPage(index: number): Promise<string> {
+  const { token, sessions: before } = pages[index] ?? { token: '', sessions: [] }
+  const answer = await call<{ sessions: Session[]; nextPageToken: string }>('/v1/sessions', {
+    query: { pageSize: pageLimits.pageEntries, pageToken: token },
+  })
+  // A page from which sessions were deleted is filled up with those of the pages after it.
+  const later = new Set(pages.slice(index + 1).flatMap((page) => page.sessions.map(({ id }) => id)))
+  const listed = later.size === 0 ? answer.sessions : answer.sessions.filter(({ id }) => !later.has(id))
+  const known = new Map(before.map((session) => [session.id, session]))
+  const changed = listed.filter((session) => {
+    const old = known.get(session.id)
+    return old?.lastActivityAt !== session.lastActivityAt || old.status !== session.status
+  })
+  if (changed.length > 0 || known.size !== listed.length) {
+    pages[index] = { token, sessions: listed }
+    sessions.value = pages.flatMap((page) => page.sessions)
+    if (sessions.value.length <= pageLimits.expandedSessions && search.value === '')
+      expanded.value = new Set([
+        ...expanded.value,
+        ...changed.map(({ id }) => id).filter((id) => !collapsed.has(id)),
+      ])
+    for (const { id } of changed) if (expanded.value.has(id)) inBackground(refreshEvents(id))
+  }
+  return answer.nextPageToken
 }
 
 /** Sessions that the user has collapsed. */

@@ -30,17 +30,20 @@ interface Job {
   readonly filesProcessed: string
 }
 
-/** The sources with the newest jobs of each, by their ids. */
+/** A page of the sources, with the newest jobs of each by their ids. */
 interface Imports {
   readonly sources: readonly Source[]
   readonly jobs: ReadonlyMap<string, readonly Job[]>
+  readonly nextPageToken: string
 }
 
 /** The sources of the tenant and their jobs. They follow jobs that run. */
 export function SourcesPanel(): VNode {
+  /** The tokens of the pages up to the one in view. */
+  const tokens = useSignal<readonly string[]>([''])
   return (
-    <Show loaded={useImports()}>
-      {({ sources, jobs }) => {
+    <Show loaded={useImports(tokens.value.at(-1) ?? '')}>
+      {({ sources, jobs, nextPageToken }) => {
         const all = sources.flatMap((source) =>
           (jobs.get(source.sourceId) ?? []).map((job) => ({ source, job })),
         )
@@ -58,6 +61,31 @@ export function SourcesPanel(): VNode {
                 <Time at={source.updatedAt} />,
               ])}
             />
+            {(nextPageToken !== '' || tokens.value.length > 1) && (
+              <div class="bar">
+                <button
+                  type="button"
+                  disabled={tokens.value.length === 1}
+                  onClick={() => {
+                    tokens.value = tokens.value.slice(0, -1)
+                  }}
+                >
+                  Earlier sources
+                </button>
+                <span class="grow" role="status">
+                  {sourcesInView((tokens.value.length - 1) * pageLimits.sources, sources.length)}
+                </span>
+                <button
+                  type="button"
+                  disabled={nextPageToken === ''}
+                  onClick={() => {
+                    tokens.value = [...tokens.value, nextPageToken]
+                  }}
+                >
+                  Later sources
+                </button>
+              </div>
+            )}
             <p class="heard" role="status">
               {count(all.filter(({ job }) => !hasEnded(job)).length, 'import')} not finished
             </p>
@@ -91,8 +119,13 @@ export function SourcesPanel(): VNode {
   )
 }
 
-/** Reads the sources and their jobs, and again while the page is in view. */
-function useImports(): Loaded<Imports> {
+function sourcesInView(before: number, count: number): string {
+  const number = (value: number): string => value.toLocaleString('en')
+  return `Sources ${number(before + 1)} to ${number(before + count)}`
+}
+
+/** Reads a page of the sources and their jobs, and again while the page is in view. */
+function useImports(pageToken: string): Loaded<Imports> {
   const state = useSignal<Loaded<Imports>>({ value: undefined, error: undefined, isLoading: true })
   useEffect(() => {
     const abort = new AbortController()
@@ -101,7 +134,8 @@ function useImports(): Loaded<Imports> {
     const look = async (round: number): Promise<void> => {
       if (document.visibilityState === 'visible' || round === 0) {
         try {
-          const value = await readImports(state.peek().value, round % pageLimits.idleRounds === 0, signal)
+          const isWhole = round % pageLimits.idleRounds === 0
+          const value = await readImports({ before: state.peek().value, isWhole, pageToken, signal })
           if (!signal.aborted) state.value = { value, error: undefined, isLoading: false }
         } catch (error) {
           if (!signal.aborted) state.value = { value: undefined, error: messageOf(error), isLoading: false }
@@ -114,18 +148,24 @@ function useImports(): Loaded<Imports> {
       abort.abort()
       clearTimeout(timer)
     }
-  }, [])
+  }, [pageToken])
   return state.value
 }
 
-/** Reads all jobs, or only those of sources that are new or have a job that has not ended. */
-async function readImports(
-  before: Imports | undefined,
-  isWhole: boolean,
-  signal: AbortSignal,
-): Promise<Imports> {
-  const { sources } = await call<{ sources: Source[] }>('/v1/sources', {
-    query: { pageSize: pageLimits.sources },
+/** Reads all jobs of a page of the sources, or only those of sources that are new or have a job that has not ended. */
+async function readImports({
+  before,
+  isWhole,
+  pageToken,
+  signal,
+}: {
+  readonly before: Imports | undefined
+  readonly isWhole: boolean
+  readonly pageToken: string
+  readonly signal: AbortSignal
+}): Promise<Imports> {
+  const { sources, nextPageToken } = await call<{ sources: Source[]; nextPageToken: string }>('/v1/sources', {
+    query: { pageSize: pageLimits.sources, pageToken },
     signal,
   })
   const jobs = await Promise.all(
@@ -139,7 +179,7 @@ async function readImports(
       return [sourceId, page.jobs]
     }),
   )
-  return { sources, jobs: new Map(jobs) }
+  return { sources, jobs: new Map(jobs), nextPageToken }
 }
 
 function hasEnded({ completedAt }: Job): boolean {
