@@ -69,6 +69,37 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await (await world.clone(session)).head()).toBe(pushed)
   })
 
+  test.skipIf(elsewhere)('takes a push that moves files, whose contents git does not send', async () => {
+    const files = Object.fromEntries(
+      Array.from({ length: 30 }, (_, index) => [`/dir/sub${index % 3}/${index}`, `${index}\n`.repeat(200)]),
+    )
+    const session = await engine.sessions.create({ files: { ...files, '/top': 'top\n'.repeat(500) } })
+    const clone = await world.clone(session)
+    await clone.git('mv', 'dir', 'moved')
+    await clone.commit({ top: `${'top\n'.repeat(500)}more\n` }, 'move')
+    await clone.git('mv', 'moved/sub0/3', 'three')
+    await clone.commit({ 'moved/sub1/1': null }, 'move one and remove another')
+    await clone.commit({ 'sub1/1': '1\n'.repeat(200) }, 'bring it back elsewhere')
+    await clone.git('push', '--quiet')
+    const later = await world.clone(session)
+    expect(await later.head()).toBe(await clone.head())
+    expect(await later.git('fsck', '--strict')).toBe('')
+    expect(Buffer.from(await session.files.read({ path: '/three' })).toString()).toBe('3\n'.repeat(200))
+  })
+
+  test.skipIf(elsewhere)('takes a push of a merge with changes that were fetched', async () => {
+    const session = await create()
+    const clone = await world.clone(session)
+    await clone.commit({ 'own.txt': 'own\n' }, 'own')
+    await session.files.write({ path: '/src/b.txt', content: 'theirs\n' })
+    await session.files.write({ path: '/src/new/c.txt', content: 'theirs too\n' })
+    await clone.git('pull', '--quiet', '--no-rebase', '--no-edit')
+    await clone.git('push', '--quiet')
+    expect((await clone.log())[0]).toMatch(/^Merge/)
+    expect(Buffer.from(await session.files.read({ path: '/own.txt' })).toString()).toBe('own\n')
+    expect(await (await world.clone(session)).head()).toBe(await clone.head())
+  })
+
   test.skipIf(elsewhere)('rejects a push by a client that has not seen the newest state', async () => {
     const session = await create()
     const [early, late] = [await world.clone(session), await world.clone(session)]

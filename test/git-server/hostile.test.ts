@@ -583,6 +583,94 @@ describe('a push', () => {
     ])
   })
 
+  describe('that uses an object of another session, of which only the id is known,', () => {
+    const secret = Buffer.from('for the eyes of one session only\n')
+    const secretId = idOf('blob', secret)
+    const secretTree = treeBody([['100644', 'secret', secretId]])
+    let secretCommit: string
+    beforeAll(async () => {
+      const owner = await engine.sessions.create({ files: { '/secret': secret } })
+      secretCommit = (await owner.commit({ message: 'secret' })).commitId
+    })
+
+    /** Commits on the head with the given trees, the last one the pushed commit. */
+    const commitsOf = (...trees: readonly Buffer[]): Buffer[] => {
+      let parent = head
+      return trees.map((one) => {
+        const commit = commitOn(parent, idOf('tree', one))
+        parent = idOf('commit', commit)
+        return commit
+      })
+    }
+    const pushTrees = (trees: readonly Buffer[], ...entries: readonly Buffer[]): Buffer => {
+      const commits = commitsOf(...trees)
+      const [last] = commits.slice(-1)
+      return pushOf(
+        last === undefined ? other : idOf('commit', last),
+        rawPack([
+          ...entries,
+          ...trees.filter((one) => !one.equals(secretTree)).map((one) => plainEntry('tree', one)),
+          ...commits.map((one) => plainEntry('commit', one)),
+        ]),
+      )
+    }
+    const holder = treeBody([['100644', 'taken', secretId]])
+    const without = treeBody([['100644', 'a.txt', idOf('blob', blob)]])
+    const copy = idDelta(secretId, makeDelta(secret.length, secret.length, [[0, secret.length]]))
+
+    test.each<[string, () => Buffer, RegExp]>([
+      ['a file,', () => pushTrees([holder]), /no such blob/],
+      ['a directory,', () => pushTrees([secretTree]), /no such tree/],
+      ['a file as the base of a delta,', () => pushTrees([holder], copy), /has the base .* missing/],
+      [
+        'a directory as the base of a delta,',
+        () => {
+          const both = treeBody([
+            ['100644', 'a', secretId],
+            ['100644', 'secret', secretId],
+          ])
+          const delta = makeDelta(secretTree.length, both.length, [
+            both.subarray(0, both.length - secretTree.length),
+            [0, secretTree.length],
+          ])
+          const [commit = Buffer.alloc(0)] = commitsOf(both)
+          const entries = [idDelta(idOf('tree', secretTree), delta), plainEntry('commit', commit)]
+          return pushOf(idOf('commit', commit), rawPack(entries))
+        },
+        /no such blob|has the base .* missing/,
+      ],
+      [
+        'a file that the next commit removes,',
+        () => pushTrees([holder, without, holder], plainEntry('blob', blob)),
+        /no such blob/,
+      ],
+      [
+        'a base of a delta whose result the next commit removes,',
+        () => pushTrees([holder, without], copy, plainEntry('blob', blob)),
+        /has the base .* missing/,
+      ],
+      [
+        'a file that was a submodule before,',
+        () => pushTrees([treeBody([['160000', 'module', secretId]]), holder]),
+        /no such blob/,
+      ],
+      ['a commit,', () => pushOf(secretCommit, rawPack([])), /no such commit/],
+      [
+        'a commit as a parent,',
+        () => {
+          const commit = commitOn(`${head}\nparent ${secretCommit}`)
+          return pushOf(idOf('commit', commit), whole(commit))
+        },
+        /whose history neither/,
+      ],
+    ])('%s is refused as if there were none', async (_what, body, text) => {
+      const { events } = await session.events.list()
+      expect(await push(body())).toEqual([200, expect.stringMatching(text)])
+      expect((await session.events.list()).events).toEqual(events)
+      expect(await session.files.list({ path: '/' })).toMatchObject({ entries: [{ name: 'a.txt' }] })
+    })
+  })
+
   /** These take seconds, as in an import. */
   const slow = [
     'trees that fan out',

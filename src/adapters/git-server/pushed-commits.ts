@@ -6,11 +6,13 @@ import {
   newObjects,
   readPack,
   gitLimits,
+  missingBase,
   RevisionObjects,
   walkTree,
 } from '../git/parts.js'
 import { CommitGraph, parentsFirst, type GraphCommit } from './fetch-plan.js'
 import { gitServerLimits } from './limits.js'
+import { References } from './references.js'
 
 /**
  * Reads the pack of a push, checks that the new commit builds on the head and that nothing is missing, and gives the
@@ -21,48 +23,73 @@ export async function readPushed(
   pack: AsyncIterable<Uint8Array>,
   context: PushContext,
 ): Promise<void> {
-  const { objects, signal } = context
+  const { head, objects, signal } = context
   const format = formatOf(commitId)
+  const references = new References()
   await readPack(pack, {
     format,
     signal,
-    getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
+    getBase: async (oid) => {
+      const base = await objects.get(oid, gitLimits.deltaBytes)
+      if (base !== undefined) references.need(oid, () => missingBase(oid))
+      return base
+    },
     onObject: (object) => {
       if (object.type === 'commit' && object.body.length > gitServerLimits.commitBytes)
         throw tooLarge('bytes in a commit', gitServerLimits.commitBytes)
+      references.push(object.oid)
       return objects.add(object)
     },
-    onBlob: (chunks, oid) => objects.addBlob(chunks, oid),
+    onBlob: async (chunks, oid) => {
+      await objects.addBlob(chunks, oid)
+      references.push(oid())
+    },
   })
   const slice = new TimeSlice(performance, signal)
-  const commits = await newCommits(commitId, context, slice)
+  const graph = new CommitGraph(objects, head.base, slice)
+  const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
+  const commits = await newCommits(commitId, { served, references, context, slice })
   const complete = new Set<string>([emptyTreeId(format)])
   const from = { objects, slice, format }
   for (const id of await parentsFirst(commits, slice)) {
     const { treeId, parents } = present(commits.get(id), 'a pushed commit')
     const [parent] = parents
     const before = parent === undefined ? undefined : (await commitReader.describe(parent, objects))?.treeId
-    for await (const { oid, type } of newObjects(from, treeId, before, (tree) => complete.has(tree))) {
+    const options = {
+      before,
+      isSkipped: (tree: string) => complete.has(tree),
+      onBefore: (oid: string) => references.before(oid),
+    }
+    for await (const { oid, type } of newObjects(from, treeId, options)) {
       if (complete.has(oid)) continue
       if (type === 'blob' && (await objects.open(oid))?.type !== 'blob') throw missing('blob', oid)
+      references.need(oid, () => missing(type, oid))
       complete.add(oid)
       if (complete.size > gitLimits.objects) throw tooLarge('objects', gitLimits.objects)
     }
   }
+  await references.check({ commits: served, graph, ...from })
   await giveChanges(commitId, context)
 }
 
 /** The part of a commit that is kept. Its message may be long. */
 type PushedCommit = Pick<GraphCommit, 'treeId' | 'parents'>
 
-/** The commits that the session does not have. */
+/** The commits that the session does not have. The push must have sent them. */
 async function newCommits(
   commitId: string,
-  { head, objects }: PushContext,
-  slice: TimeSlice,
+  {
+    served,
+    references,
+    context: { head, objects },
+    slice,
+  }: {
+    readonly served: ReadonlySet<string>
+    readonly references: References
+    readonly context: PushContext
+    readonly slice: TimeSlice
+  },
 ): Promise<ReadonlyMap<string, PushedCommit>> {
-  const graph = new CommitGraph(objects, head.base, slice)
-  const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
   if (served.has(commitId)) throw notFastForward()
   const found = new Map<string, PushedCommit>()
   let parents = 0
@@ -72,7 +99,7 @@ async function newCommits(
     if (id === head.commitId) reachesHead = true
     if (served.has(id) || found.has(id)) continue
     if (slice.over) await slice.next()
-    const commit = await commitReader.describe(id, objects)
+    const commit = references.isPushed(id) ? await commitReader.describe(id, objects) : undefined
     if (commit === undefined) throw id === commitId ? missing('commit', id) : missingHistory(id)
     const { treeId, parentIds } = commit
     found.set(id, { treeId, parents: parentIds })

@@ -155,7 +155,8 @@ async function objectsOf({
     const { treeId, parents } = await graph.get(id)
     const before = parents.find((parent) => send.has(parent) || plan.known.has(parent)) ?? anyKnown
     const beforeTree = before === undefined ? undefined : (await graph.get(before)).treeId
-    for await (const { oid } of newObjects(from, treeId, beforeTree, (tree) => oids.has(tree))) {
+    const isSkipped = (tree: string): boolean => oids.has(tree)
+    for await (const { oid } of newObjects(from, treeId, { before: beforeTree, isSkipped })) {
       oids.add(oid)
       if (oids.size > gitLimits.objects)
         throw new EngineError('GIT_TOO_LARGE', `the pack has over ${gitLimits.objects} objects`, {

@@ -54,7 +54,7 @@ async function* writeBundle(request: GitBundleRequest): AsyncGenerator<Uint8Arra
     const [parent] = parentIds
     const before = parent === undefined ? undefined : (await commitReader.describe(parent, objects))?.treeId
     const from = { objects, slice, format }
-    for await (const { oid, type } of newObjects(from, treeId, before))
+    for await (const { oid, type } of newObjects(from, treeId, { before }))
       await pack.add(type === 'tree' ? await treeObject(oid, from) : await mustGet(oid, 'blob', objects))
     for (const one of parentIds) unseen.push(one)
   }

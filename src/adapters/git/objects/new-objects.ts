@@ -15,21 +15,32 @@ export interface NewObject {
   readonly type: 'tree' | 'blob'
 }
 
+/** What is compared, and with what. */
+interface NewObjectsOptions {
+  /** The tree before. Without it, everything is new. */
+  readonly before?: string | undefined
+  /** Trees that are not read. */
+  readonly isSkipped?: (treeId: string) => boolean
+  /** Receives the entries of a tree before except submodules, ahead of the new objects of the tree at its place. */
+  readonly onBefore?: (oid: string) => void
+}
+
 /**
  * Yields a tree and everything below it, without the entries that the tree before it has at the same place. Submodules
- * are left out. Trees for which `isSkipped` is true are not read.
+ * are left out.
  */
 export async function* newObjects(
   from: TreeObjects,
   treeId: string,
-  before: string | undefined,
-  isSkipped: (treeId: string) => boolean = () => false,
+  { before, isSkipped = () => false, onBefore }: NewObjectsOptions = {},
 ): AsyncGenerator<NewObject, void> {
   const unseen: [treeId: string, before: string | undefined][] = [[treeId, before]]
   for (let pair = unseen.pop(); pair !== undefined; pair = unseen.pop()) {
     const [id, old] = pair
     if (id === old || isSkipped(id)) continue
     const known = old === undefined ? undefined : await entriesOf(old, from)
+    if (known !== undefined && onBefore !== undefined)
+      for (const { mode, oid } of known.values()) if (entryKind(mode) !== 'gitlink') onBefore(oid)
     yield { oid: id, type: 'tree' }
     for (const [name, { mode, oid }] of await entriesOf(id, from)) {
       const same = known?.get(name)
