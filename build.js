@@ -1,13 +1,24 @@
-// Bundles each entry point of package.json into `dist`: its code, and the declarations that tsc writes to `.build/types`.
+// Bundles each entry point of package.json into `dist`: its code, and the declarations that tsc writes to `.build/types`
+// meanwhile.
 //
 // With bundles, `import 'forkspace'` loads 15 files instead of 270, in a fifth of the time, and a compiler reads 10 files
 // of declarations instead of 590. Dependencies stay imports.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, copyFile, readdir, readFile, writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
+import { execPath, exit } from 'node:process'
 import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'rolldown'
 import { rollup } from 'rollup'
 import { dts } from 'rollup-plugin-dts'
+
+const compiler = spawn(
+  execPath,
+  ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--checkers', '1'],
+  { stdio: 'inherit' },
+)
+const compiled = once(compiler, 'exit')
 
 const { bin, exports } = JSON.parse(await readFile('package.json', 'utf8'))
 const isDependency = (id) => !id.startsWith('.') && !isAbsolute(id)
@@ -48,6 +59,10 @@ await build({
 })
 for (const name of ['index.html', 'icon.svg', 'page.css'])
   await copyFile(`${page}/${name}`, `dist/adapters/inspector/page/${name}`)
+
+const [code] = await compiled
+// The compiler has shown its errors.
+if (code !== 0) exit(1)
 
 const declarations = await rollup({
   input: inputs(
