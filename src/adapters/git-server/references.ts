@@ -12,8 +12,8 @@ export interface ServedHistory {
 }
 
 /**
- * The objects that a push uses without sending them. The session must have them: those of other sessions of the tenant
- * are in the same store, and whoever knows an id could read them otherwise.
+ * The objects that a push uses without sending them. The session must have them. The same store has the objects of other
+ * sessions of the tenant, and a client that knows the id of one could otherwise read it.
  *
  * Most of them are entries of trees that the push changes, so {@link before} finds them. Only the others cost a walk
  * through the trees of the session.
