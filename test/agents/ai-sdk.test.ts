@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { workspaceSandbox, workspaceToolSet, type WorkspaceToolSet } from '../../src/adapters/ai-sdk/index.js'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
 import type { Engine, Session } from '../../src/index.js'
-import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
+import { fewStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { scriptedSdkModel } from '../support/scripted-sdk-model.js'
 
@@ -29,7 +29,7 @@ afterAll(async () => {
 
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
 
-describe.each(bothStores)('the AI SDK on %s', (_, index) => {
+describe.each(fewStores)('the AI SDK on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })

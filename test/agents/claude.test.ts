@@ -18,6 +18,7 @@ import { workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { fewStores } from '../support/engines-of-both-stores.js'
 import { scriptedMessagesApi } from '../support/scripted-messages-api.js'
 
 let directory: string
@@ -117,10 +118,7 @@ test('the checkpoints of the newest 1,000 messages are kept, also of earlier pro
   expect(await workspace.rewindFiles('prompt-1')).toMatchObject({ canRewind: true })
 })
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('the adapter for the Claude Agent SDK on %s', (_, index) => {
+describe.each(fewStores)('the adapter for the Claude Agent SDK on %s', (_, index) => {
   let engine: Engine
   let session: Session
   beforeEach(async () => {

@@ -12,7 +12,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTyp
 import { workspaceBackend, workspaceTurns } from '../../src/adapters/deepagents/index.js'
 import { workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
-import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
+import { fewStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { ScriptedChatModel, type ScriptedAnswer } from '../support/scripted-chat-model.js'
 
@@ -33,7 +33,7 @@ afterAll(async () => {
 const files = { '/src/a.ts': 'const a = 1\nconst b = 2\n', '/notes.md': '# Notes\n' }
 const ask = { messages: [{ role: 'user', content: 'Improve the files.' }] }
 
-describe.each(bothStores)('Deep Agents on %s', (_, index) => {
+describe.each(fewStores)('Deep Agents on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })

@@ -26,7 +26,7 @@ import {
   type SessionFilesystem,
 } from '../../src/adapters/mastra/index.js'
 import { openEngine, type Engine, type Session, type SessionApi } from '../../src/index.js'
-import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
+import { fewStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { openRemote } from '../support/remote.js'
 import { scriptedSdkModel, type ScriptedStep } from '../support/scripted-sdk-model.js'
 
@@ -51,7 +51,7 @@ const bash = (session: SessionApi) => {
   return (command: string, options: object) => shell.exec(command, options)
 }
 
-describe.each(bothStores)('Mastra on %s', (_, index) => {
+describe.each(fewStores)('Mastra on %s', (_, index) => {
   let session: Session
   beforeEach(async () => {
     session = await engines[index]!.sessions.create({ files })

@@ -26,7 +26,7 @@ import {
   workspaceShellTool,
 } from '../../src/adapters/openai-agents/index.js'
 import type { Engine, Session } from '../../src/index.js'
-import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
+import { fewStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 
 let both: BothEngines
 let engines: readonly Engine[]
@@ -69,7 +69,7 @@ const shellCall = (callId: string, commands: string[]) => ({
   action: { commands },
 })
 
-describe.each(bothStores)('the Agents SDK on %s', (_, index) => {
+describe.each(fewStores)('the Agents SDK on %s', (_, index) => {
   let session: Session
   const fetched = vi.fn<() => Promise<never>>(() => Promise.reject(new Error('no test may use the network')))
   beforeEach(async () => {

@@ -20,6 +20,7 @@ import { workspaceShell } from '../../src/adapters/just-bash/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { workspaceSandboxProvider, type ExecFactory } from '../../src/adapters/tanstack/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
+import { fewStores } from '../support/engines-of-both-stores.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { scriptedHarness, type HarnessScript } from '../support/scripted-harness.js'
 
@@ -84,10 +85,7 @@ test('the newest 100 snapshots of a sandbox are kept', async () => {
   expect((await engine.sessions.list({ filter: `sandbox=${id}` })).sessions).toEqual([])
 })
 
-describe.each([
-  ['memory', 0],
-  ['level', 1],
-])('the provider for TanStack AI on %s', (_, index) => {
+describe.each(fewStores)('the provider for TanStack AI on %s', (_, index) => {
   let engine: Engine
   let provider: SandboxProvider
   beforeEach(() => {

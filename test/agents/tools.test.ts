@@ -8,6 +8,7 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { workspaceTools, type ToolResult, type WorkspaceTools } from '../../src/adapters/tools/index.js'
 import { openEngine, type Engine, type SessionApi } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
+import { isLong } from '../support/seed.js'
 
 let directory: string
 let remote: Remote
@@ -33,7 +34,7 @@ const files = {
 }
 
 const kinds = [
-  ['memory', () => engines[0]!],
+  ...(isLong ? [['memory', () => engines[0]!] as const] : []),
   ['level', () => engines[1]!],
   ['a server', () => remote.client],
 ] as const

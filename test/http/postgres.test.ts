@@ -3,6 +3,7 @@ import { freshPostgres, hasPostgres } from '../support/postgres.js'
 import { openServer, refusalIn } from '../support/http-server.js'
 import { connect } from '../../src/adapters/client/index.js'
 import { token } from '../support/http-server.js'
+import { isLong } from '../support/seed.js'
 
 describe.skipIf(!hasPostgres).each([
   ['a server on PostgreSQL', {}],
@@ -46,7 +47,7 @@ describe.skipIf(!hasPostgres).each([
     expect(await served.engine.collect()).toBeDefined()
   })
 
-  test('takes many writes of one moment, and streams large contents', async () => {
+  test.runIf(isLong || 'shared' in options)('takes many writes of one moment, and streams large contents', async () => {
     const { storage } = await freshPostgres(options)
     await using served = await openServer({ engine: { storage } })
     const session = await connect({ baseUrl: served.url, token }).sessions.create()

@@ -159,7 +159,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await row('new.ts').waitFor({ state: 'detached' })
   })
 
-  test('shows the row that was clicked as soon as it appeared', async () => {
+  test.runIf(isLong)('shows the row that was clicked as soon as it appeared', async () => {
     await open(`/session/${fork.id}`)
     await row('src').waitFor()
     // Types of the browser are not known here.
@@ -203,7 +203,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await page.locator('[role=option]').count()).toBe(1)
   })
 
-  test('compares with the event before when it is opened at that place', async () => {
+  test.runIf(isLong)('compares with the event before when it is opened at that place', async () => {
     const written = (await fork.events.list()).events.find(({ details }) => details['path'] === '/src/new.ts')
     await open(`/session/${fork.id}?tab=changes&from=before&at=${written?.eventId}`)
     await row('/src/new.ts').waitFor()
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     expect(await row('/src/parse.ts').count()).toBe(0)
   })
 
-  test('shows ends of lines where only they differ', async () => {
+  test.runIf(isLong)('shows ends of lines where only they differ', async () => {
     const session = await engine.sessions.create({ files: { '/a.txt': 'one\r\ntwo\r\n' } })
     await session.checkpoint({ checkpointLabel: 'crlf' })
     await session.files.write({ path: '/a.txt', content: 'one\ntwo\r\n' })
@@ -224,7 +224,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await remove(session)
   })
 
-  test('keeps the chosen file and session when others are added above them', async () => {
+  test.runIf(isLong)('keeps the chosen file and session when others are added above them', async () => {
     const session = await main.fork({ newTags: { name: 'chosen' } })
     await open(`/session/${session.id}`)
     await row('empty').click()
@@ -257,7 +257,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     problems.length = 0
   })
 
-  test('leaves keys to lists of choices, and searches in every view', async () => {
+  test.runIf(isLong)('leaves keys to lists of choices, and searches in every view', async () => {
     await open(`/session/${fork.id}?tab=changes`)
     await page.getByRole('combobox').first().focus()
     await page.keyboard.press('g')
@@ -270,7 +270,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await sees('1 event')
   })
 
-  test('opens with a token that is malformed', async () => {
+  test.runIf(isLong)('opens with a token that is malformed', async () => {
     await page.goto(served.url.replace(/#.*/, '#token=%&/'))
     await sees('needs the token')
     expect(await page.getByLabel('Token').count()).toBe(1)

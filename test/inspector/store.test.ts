@@ -8,6 +8,7 @@ import { createHttpHandler, serve, staticTokens } from 'forkspace/http'
 import { hasBrowser, startBrowser } from '../support/browser.js'
 import { inspected, type Inspected } from '../support/inspected.js'
 import { tarEntry } from '../support/raw-archives.js'
+import { isLong } from '../support/seed.js'
 
 const hostileName = '\u202e<img src=x onerror="globalThis.ran=1">'
 
@@ -73,7 +74,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     yield* []
   }
 
-  test('follows the progress of an import until its end, and shows one that failed', async () => {
+  test.runIf(isLong)('follows the progress of an import until its end, and shows one that failed', async () => {
     const { sourceId } = await engine.sources.create({ displayName: hostileName, uploadedSnapshot: {} })
     await page.goto(`${served.url}&/store`)
     await sees('Nothing was imported.')
@@ -110,7 +111,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     expect(await violations()).toEqual([])
   })
 
-  test('shows all sources, 200 at a time', async () => {
+  test.runIf(isLong)('shows all sources, 200 at a time', async () => {
     for (let index = 1; index <= 201; index++)
       await engine.sources.create({ displayName: `source ${index}`, uploadedSnapshot: {} })
     await page.goto(`${served.url}&/store`)
@@ -130,7 +131,7 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     await sees('Sources 1 to 200')
   })
 
-  test('follows the sessions of a listing with several pages', async () => {
+  test.runIf(isLong)('follows the sessions of a listing with several pages', async () => {
     const [first] = await Promise.all(
       Array.from({ length: 2001 }, (_, index) =>
         engine.sessions.create({ initialTags: { name: `number ${index}` } }),

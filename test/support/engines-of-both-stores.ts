@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine, type Engine } from '../../src/index.js'
+import { isLong } from './seed.js'
 import { temporaryDirectory } from './temporary-directory.js'
 
 /** For `describe.each`: the names of the stores, and the places of their engines. */
@@ -9,6 +10,9 @@ export const bothStores = [
   ['memory', 0],
   ['level', 1],
 ] as const
+
+/** The same for adapters, which are far from the store: `npm test` runs their tests on LevelDB alone. */
+export const fewStores = isLong ? bothStores : bothStores.slice(1)
 
 /** Engines in memory and on LevelDB. */
 export interface BothEngines {

@@ -17,7 +17,7 @@ import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { size } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 import { randomBytes } from '../support/random-bytes.js'
 
 const refused = (reason: string, field?: string): unknown =>
@@ -31,7 +31,7 @@ const MiB = 2 ** 20
 /** Bytes that differ for each seed. */
 const bytes = (size: number, seed = 1): Uint8Array => randomBytes(size, seed)
 
-describe.each(storages)('the cache on %s', (name, makeStorage, lasting) => {
+describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
   let directory: string
   let storage: FailingStorage
   let store: Store

@@ -8,13 +8,14 @@ import {
   type Session,
 } from '../../src/index.js'
 import type { Store } from '../../src/engine/ports.js'
+import { isLong } from '../support/seed.js'
 
 const kind = PosixLockKind.EXCLUSIVE
 const range = { start: 0, length: 0 }
 
 describe.each([
-  ['memory', () => memoryStorage()],
-  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })],
+  ...(isLong ? [['memory', () => memoryStorage()] as const] : []),
+  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })] as const,
 ])('a locked file on %s', (_name, makeStorage) => {
   let engine: Engine
   let session: Session

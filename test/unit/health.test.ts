@@ -12,7 +12,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const refused = (reason: string, field = 'reportContent'): unknown =>
   expect.objectContaining({ name: 'EngineError', reason, details: expect.objectContaining({ field }) })
@@ -32,7 +32,7 @@ function report(...outcomes: string[]): string {
   return `<testsuites><testsuite name="s">${tests.join('')}</testsuite></testsuites>`
 }
 
-describe.each(storages)('health on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('health on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine

@@ -14,6 +14,7 @@ import {
   type Session,
   type SessionPosixLocks,
 } from '../../src/index.js'
+import { isLong } from '../support/seed.js'
 
 const [a, b, c] = ['a', 'b', 'c'].map((ownerId) => ({ ownerId })) as [
   PosixLockOwner,
@@ -23,8 +24,8 @@ const [a, b, c] = ['a', 'b', 'c'].map((ownerId) => ({ ownerId })) as [
 const { EXCLUSIVE, SHARED } = PosixLockKind
 
 describe.each([
-  ['memory', () => memoryStorage()],
-  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })],
+  ...(isLong ? [['memory', () => memoryStorage()] as const] : []),
+  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })] as const,
 ])('POSIX locks on %s', (_name, makeStorage) => {
   let engine: Engine
   let session: Session

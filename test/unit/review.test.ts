@@ -15,13 +15,13 @@ import {
 } from '../../src/index.js'
 import { callOperation } from '../../src/engine/contract.js'
 import { fixedEnvironment } from '../../src/testing.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const unknownId = '0'.repeat(36)
 const emptyHash = `sha256:${'0'.repeat(64)}`
 
-describe.each(storages)('review on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine

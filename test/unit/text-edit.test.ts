@@ -11,9 +11,9 @@ import {
   type Storage,
   type TextEdit,
 } from '../../src/index.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
-describe.each(storages)('the text of files on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('the text of files on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage
   let engine: Engine
