@@ -13,7 +13,7 @@ import {
   type Actor,
 } from './collection-actors.js'
 import { CollectionWorld, Dice, reasonAmong } from './collection-world.js'
-import { seed, size } from '../support/seed.js'
+import { isLong, seed, size } from '../support/seed.js'
 
 /** Collects repeatedly until it is stopped, with some interruptions. */
 async function collectUntil(
@@ -116,7 +116,7 @@ function isLoss(error: unknown): boolean {
   return error.cause !== undefined && isLoss(error.cause)
 }
 
-test('keeps all referenced data when writes fail during collections', async () => {
+test.runIf(isLong)('keeps all referenced data when writes fail during collections', async () => {
   for (let run = 0; run < size; run++) {
     const from = seed + run
     const dice = new Dice(from)
