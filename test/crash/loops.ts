@@ -114,7 +114,7 @@ export const loops = {
   },
   postgres: {
     form: '[--n 60] [--seed 1] [--engines 1]',
-    text: 'kills writers, kills the server, and cuts connections, n times in all, on PostgreSQL; or with several engines, kills and suspends one',
+    text: 'kills writers, kills the server, cuts connections, and fails over to a standby, n times in all, on PostgreSQL; or with several engines, kills and suspends one',
     n: 60,
     run: async ({ n, ...options }) => {
       if (!hasPostgres) return { line: 'skipped: PostgreSQL is not installed', failed: false }
@@ -126,8 +126,8 @@ export const loops = {
       return {
         line:
           `${count(faults.writer)} writers killed, ${count(faults.server)} servers killed, ${count(faults.cut)} cuts, ` +
-          `${count(acknowledged)} acknowledged, ${count(lost)} lost, ${count(torn)} torn, ${count(resumed)} resumed, ` +
-          `${count(stuck)} stuck`,
+          `${count(faults.failover)} failovers, ${count(acknowledged)} acknowledged, ${count(lost)} lost, ` +
+          `${count(torn)} torn, ${count(resumed)} resumed, ${count(stuck)} stuck`,
         failed: lost + torn + stuck > 0,
       }
     },

@@ -7,9 +7,9 @@ test.skipIf(!hasPostgres)(
   `keeps acknowledged operations on PostgreSQL whole (FORKSPACE_SEED=${seed})`,
   { timeout: 300_000 },
   async () => {
-    const stdout = await runLoop('postgres', '--n', String(3 * runs(10)), '--seed', String(seed))
+    const stdout = await runLoop('postgres', '--n', String(4 * runs(7)), '--seed', String(seed))
     expect(stdout).toMatch(
-      /^postgres: \d+ writers killed, \d+ servers killed, \d+ cuts, [\d,]+ acknowledged, 0 lost, 0 torn, \d+ resumed, 0 stuck$/m,
+      /^postgres: \d+ writers killed, \d+ servers killed, \d+ cuts, \d+ failovers, [\d,]+ acknowledged, 0 lost, 0 torn, \d+ resumed, 0 stuck$/m,
     )
   },
 )

@@ -5,8 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import type { Storage } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
-import { PostgresProxy } from '../support/postgres-proxy.js'
-import { PostgresServer } from '../support/postgres-server.js'
+import { PostgresCluster } from '../support/postgres-cluster.js'
 import { runUntilKilled } from './child.js'
 import type { WriterArguments } from './protocol.js'
 import { Trial } from './trial.js'
@@ -19,7 +18,7 @@ export interface PostgresFaultOptions {
 
 export interface PostgresFaultResult {
   /** The faults by their kinds. */
-  readonly faults: { writer: number; server: number; cut: number }
+  readonly faults: Record<FaultKind, number>
   acknowledged: number
   lost: number
   torn: number
@@ -28,17 +27,19 @@ export interface PostgresFaultResult {
   stuck: number
 }
 
-const roundsPerSchema = 6
+const roundsPerSchema = 8
 const callsPerRound = 400
-const kinds = ['writer', 'server', 'cut'] as const
+const kinds = ['writer', 'server', 'cut', 'failover'] as const
+
+type FaultKind = (typeof kinds)[number]
 
 /**
- * Kills the process of an engine, kills the server, or cuts all connections while an engine writes. Checks the stored
- * data after each.
+ * Kills the process of an engine, kills and restarts the server, cuts all connections, or kills the server for good and
+ * promotes its synchronous standby, while an engine writes. Checks the stored data after each.
  */
 export async function runPostgresFaults(options: PostgresFaultOptions): Promise<PostgresFaultResult> {
   const result = {
-    faults: { writer: 0, server: 0, cut: 0 },
+    faults: { writer: 0, server: 0, cut: 0, failover: 0 },
     acknowledged: 0,
     lost: 0,
     torn: 0,
@@ -46,10 +47,9 @@ export async function runPostgresFaults(options: PostgresFaultOptions): Promise<
     stuck: 0,
   }
   const directory = await mkdtemp(join(tmpdir(), 'postgres-faults-'))
-  const server = await PostgresServer.start()
-  const proxy = await new PostgresProxy(server.socket).listen()
+  const cluster = await PostgresCluster.start()
   try {
-    const place = { server, proxy, directory }
+    const place = { cluster, directory }
     const random = randomWords(options.seed)
     for (let round = 0; round < options.faults;) {
       const schema = `s${round}`
@@ -65,16 +65,14 @@ export async function runPostgresFaults(options: PostgresFaultOptions): Promise<
       if (faults.trial.verifier.damaged) break
     }
   } finally {
-    await proxy.close()
-    await server.remove()
+    await cluster.close()
     await rm(directory, { recursive: true })
   }
   return result
 }
 
 interface Place {
-  readonly server: PostgresServer
-  readonly proxy: PostgresProxy
+  readonly cluster: PostgresCluster
   readonly directory: string
 }
 
@@ -99,11 +97,13 @@ class Faults {
     this.#random = random
     this.#onProgress = onProgress
     this.#result = result
-    const storage = (): Storage => postgresStorage({ connectionString: place.proxy.connectionString, schema })
+    const { connectionString } = place.cluster.proxy
+    const storage = (): Storage => postgresStorage({ connectionString, schema })
     this.trial = new Trial(storage, random, onProgress)
   }
 
-  async round(kind: (typeof kinds)[number], number: number): Promise<void> {
+  async round(kind: FaultKind, number: number): Promise<void> {
+    await this.#place.cluster.addStandby()
     if (kind === 'writer') await this.#killWriter(number)
     else await this.#fail(kind)
     this.#result.faults[kind]++
@@ -111,11 +111,11 @@ class Faults {
   }
 
   async #killWriter(number: number): Promise<void> {
-    const { server, directory } = this.#place
+    const { cluster, directory } = this.#place
     const report = join(directory, `report-${number}`)
     const settings: WriterArguments = {
       directory,
-      postgres: { connectionString: server.connectionString, schema: this.#schema },
+      postgres: { connectionString: cluster.proxy.connectionString, schema: this.#schema },
       report,
       durability: 'full',
       seed: this.#random(),
@@ -129,13 +129,18 @@ class Faults {
     await this.trial.close()
   }
 
-  async #fail(kind: 'server' | 'cut'): Promise<void> {
-    const { server, proxy } = this.#place
+  async #fail(kind: Exclude<FaultKind, 'writer'>): Promise<void> {
+    const { cluster } = this.#place
+    const fail = {
+      cut: () => cluster.proxy.cut(),
+      server: () => cluster.primary.kill(),
+      failover: () => cluster.failOver(),
+    }[kind]
     await this.trial.open()
-    const failing = sleep(this.#random() % 200).then(() => (kind === 'cut' ? proxy.cut() : server.kill()))
+    const failing = sleep(this.#random() % 200).then(fail)
     const failures = await this.trial.run(callsPerRound, 1 + (this.#random() % 16))
     await failing
-    if (kind === 'server') await server.start()
+    if (kind === 'server') await cluster.primary.start()
     if (await this.trial.resumes()) this.#result.resumed++
     else {
       this.#result.stuck++
@@ -148,6 +153,6 @@ class Faults {
 
   /** As if the time of the lease of a killed process had passed. */
   async #expireLease(): Promise<void> {
-    await this.#place.server.sql(`UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp()`)
+    await this.#place.cluster.primary.sql(`UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp()`)
   }
 }

@@ -10,10 +10,10 @@ interface Pair {
   readonly held: Buffer[]
 }
 
-/** A Unix socket in front of that of a PostgreSQL server. */
+/** A Unix socket in front of that of a PostgreSQL server, or of one server after the other. */
 export class PostgresProxy {
   readonly directory = mkdtempSync(join(temporaryDirectory(), 'pgp-'))
-  readonly #target: string
+  #target: string
   readonly #pairs = new Set<Pair>()
   readonly #listener = createServer((socket) => this.#accept(socket))
   #holding = false
@@ -31,6 +31,11 @@ export class PostgresProxy {
 
   get connectionString(): string {
     return `postgres:///postgres?host=${encodeURIComponent(this.directory)}&port=5432&user=postgres`
+  }
+
+  /** Leads further connections to another server. */
+  redirect(target: string): void {
+    this.#target = target
   }
 
   /** Cuts all connections on both sides. */

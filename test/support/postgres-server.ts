@@ -59,48 +59,57 @@ const guard = `
   wait "$server"
   rm -rf "$FORKSPACE_POSTGRES"`
 
+/** Makes the data of a server in a directory. */
+type DataCommand = (directory: string) => readonly [program: string, args: readonly string[]]
+
 /** A PostgreSQL server with its own data, which listens on a Unix socket. */
 export class PostgresServer {
   /** The directory of the data and the socket. */
   readonly directory: string
+  readonly #settings: readonly string[]
   #process: ChildProcess | undefined
 
-  static async start(settings: readonly string[] = []): Promise<PostgresServer> {
-    const server = new PostgresServer()
-    await server.start(settings)
+  /** Starts a server with no data. `settings` are of the form `name=value`. */
+  static start(settings: readonly string[] = []): Promise<PostgresServer> {
+    const options = ['--no-sync', '--no-instructions', '--auth=trust', `--username=${user}`, '--no-locale']
+    return PostgresServer.#startNew(settings, (data) => ['initdb', ['-D', data, ...options, '-E', 'UTF8']])
+  }
+
+  /** Starts a standby of a server that sends its log, which is one with the same settings. */
+  static startStandby(primary: PostgresServer): Promise<PostgresServer> {
+    const from = ['-h', primary.directory, '-p', String(port), '-U', user]
+    const options = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync']
+    return PostgresServer.#startNew(primary.#settings, (data) => [
+      'pg_basebackup',
+      ['-D', data, ...from, ...options],
+    ])
+  }
+
+  static async #startNew(settings: readonly string[], command: DataCommand): Promise<PostgresServer> {
+    const server = new PostgresServer(settings, command)
+    await server.start()
     return server
   }
 
-  private constructor() {
+  private constructor(settings: readonly string[], command: DataCommand) {
+    this.#settings = settings
     this.directory = mkdtempSync(join(temporaryDirectory(), 'pg-'))
     const owner = account()
     if (owner !== undefined) chownSync(this.directory, owner.uid, owner.gid)
     chmodSync(this.directory, 0o700)
-    const options = [
-      '--no-sync',
-      '--no-instructions',
-      '--auth=trust',
-      `--username=${user}`,
-      '--no-locale',
-      '-E',
-      'UTF8',
-    ]
-    execFileSync(join(programs!, 'initdb'), ['-D', join(this.directory, 'data'), ...options], {
-      stdio: 'ignore',
-      cwd: '/',
-      ...owner,
-    })
+    const [program, args] = command(join(this.directory, 'data'))
+    execFileSync(join(programs!, program), args, { stdio: 'ignore', cwd: '/', ...owner })
   }
 
   /** Starts the server again. It recovers first if it was killed. */
-  async start(settings: readonly string[] = []): Promise<void> {
+  async start(): Promise<void> {
     const options = [
       'listen_addresses=',
       'max_connections=60',
       'wal_level=minimal',
       'max_wal_senders=0',
       'dynamic_shared_memory_type=mmap',
-      ...settings,
+      ...this.#settings,
     ]
     const args = [
       '-D',

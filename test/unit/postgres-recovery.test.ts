@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import type { Store } from '../../src/engine/ports.js'
 import { EngineError, openEngine } from '../../src/index.js'
+import { PostgresCluster } from '../support/postgres-cluster.js'
 import { PostgresProxy } from '../support/postgres-proxy.js'
 import { freshSchema, hasPostgres, PostgresServer, sharedPostgres } from '../support/postgres.js'
 
@@ -276,6 +277,31 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       await engine.close()
     } finally {
       await own.remove()
+    }
+  })
+
+  test('reads sessions again when a promoted standby lacks acknowledged operations', async () => {
+    const cluster = await PostgresCluster.start({ synchronous: false })
+    try {
+      const storage = postgresStorage({ connectionString: cluster.proxy.connectionString })
+      const engine = await openEngine({ storage })
+      const session = await engine.sessions.create()
+      await session.files.write({ path: '/kept', content: 'kept' })
+      await cluster.caughtUp()
+      await cluster.failOver(() => session.files.write({ path: '/lost', content: 'lost' }))
+      // The end of a connection arrives with the next turns of the event loop.
+      await sleep(50)
+      const refused = await failureOf(session.files.write({ path: '/after', content: 'after' }))
+      expect(refused).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+      expect(String(refused)).toMatch(/standby was promoted/)
+      await session.files.write({ path: '/after', content: 'after' })
+      const { entries } = await session.files.list({ path: '/' })
+      expect(entries.map(({ name }) => name)).toEqual(['after', 'kept'])
+      await session.events.verify({})
+      expect((await engine.check()).findings).toEqual([])
+      await engine.close()
+    } finally {
+      await cluster.close()
     }
   })
 

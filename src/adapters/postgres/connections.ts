@@ -75,6 +75,11 @@ export async function run(client: PostgresClient, statement: Statement, timeoutM
   return rows as Row[]
 }
 
+/** The timeline of the server's log. It is another one after a standby was promoted. A standby has none to write to. */
+const timelineOf: Statement = {
+  text: 'SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END',
+}
+
 /** The connections of a store: one for its commits, and several for its reads. */
 export class Connections {
   readonly #pool: PostgresPool
@@ -82,6 +87,8 @@ export class Connections {
   readonly #end: () => Promise<void>
   #writer: PostgresClient | undefined
   #onLost: () => void = ignore
+  #onPromoted: () => void = ignore
+  #timeline: string | undefined
   /** The end of the newest call of `write`. */
   #written: Promise<unknown> = Promise.resolve()
 
@@ -95,6 +102,14 @@ export class Connections {
   /** Sets a callback for the end of a connection for commits, whatever its cause. */
   onLost(listener: () => void): void {
     this.#onLost = listener
+  }
+
+  /**
+   * Sets a callback for a connection for commits that leads to a promoted standby, before its first use. If the callback
+   * throws, the work that needed the connection is not done.
+   */
+  onPromoted(listener: () => void): void {
+    this.#onPromoted = listener
   }
 
   /**
@@ -198,13 +213,17 @@ export class Connections {
     client.on('error', () => {
       if (this.#writer === client) this.dropWriter()
     })
+    const before = this.#timeline
     try {
       await run(client, this.#setUp, postgresLimits.readMs)
+      const [row] = await run(client, timelineOf, postgresLimits.readMs)
+      this.#timeline = row?.[0] ?? before
     } catch (error) {
       client.release(true)
       throw error
     }
     this.#writer = client
+    if (before !== undefined && this.#timeline !== before) this.#onPromoted()
     return client
   }
 }

@@ -78,6 +78,14 @@ export function lostError(): Error {
   return new Error('the connection was lost, and a crash of the server may have lost the newest operations')
 }
 
+/** The error of a commit that would be the first one on another server. */
+export function promotedError(): EngineError {
+  const message =
+    'the commit is not stored: a standby was promoted, and may lack the newest operations. Try again: the engine ' +
+    'recovers by itself'
+  return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' })
+}
+
 /** The error of a read or commit for which a pool of the caller had no connection. */
 export function noConnection(waitedMs: number): EngineError {
   return new EngineError(

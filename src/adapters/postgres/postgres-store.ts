@@ -29,6 +29,7 @@ import {
   keepsConnection,
   lostError,
   lostEvent,
+  promotedError,
   readError,
   recoveryError,
   takenError,
@@ -80,6 +81,13 @@ export class PostgresStore implements Store {
     this.#commits = new CommitQueue((set) => this.#store(set), this.#lostLeaseError)
     // The server may have crashed, and have lost operations that the engine still has in memory.
     if (durability === 'relaxed') connections.onLost(() => this.#commits.fence(lostError()))
+    // So may a standby that was promoted.
+    connections.onPromoted(() => {
+      if (this.#commits.failed) return
+      const error = promotedError()
+      this.#commits.fence(error)
+      throw error
+    })
     lease.keep(() => this.#noteTaken())
   }
 
