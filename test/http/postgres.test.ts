@@ -47,16 +47,19 @@ describe.skipIf(!hasPostgres).each([
     expect(await served.engine.collect()).toBeDefined()
   })
 
-  test.runIf(isLong || 'shared' in options)('takes many writes of one moment, and streams large contents', async () => {
-    const { storage } = await freshPostgres(options)
-    await using served = await openServer({ engine: { storage } })
-    const session = await connect({ baseUrl: served.url, token }).sessions.create()
-    await Promise.all(
-      Array.from({ length: 200 }, (_, i) => session.files.write({ path: `/${i}`, content: `${i}` })),
-    )
-    const large = Buffer.alloc(5 * 2 ** 20, 'abcdefg')
-    await session.files.write({ path: '/large', content: large })
-    expect(Buffer.from(await session.files.read({ path: '/large' })).equals(large)).toBe(true)
-    expect((await session.files.list({ path: '/' })).entries.length).toBe(201)
-  })
+  test.runIf(isLong || 'shared' in options)(
+    'takes many writes of one moment, and streams large contents',
+    async () => {
+      const { storage } = await freshPostgres(options)
+      await using served = await openServer({ engine: { storage } })
+      const session = await connect({ baseUrl: served.url, token }).sessions.create()
+      await Promise.all(
+        Array.from({ length: 200 }, (_, i) => session.files.write({ path: `/${i}`, content: `${i}` })),
+      )
+      const large = Buffer.alloc(5 * 2 ** 20, 'abcdefg')
+      await session.files.write({ path: '/large', content: large })
+      expect(Buffer.from(await session.files.read({ path: '/large' })).equals(large)).toBe(true)
+      expect((await session.files.list({ path: '/' })).entries.length).toBe(201)
+    },
+  )
 })

@@ -74,42 +74,44 @@ describe.skipIf(!hasBrowser)('the store in the page of the inspector', () => {
     yield* []
   }
 
-  test.runIf(isLong)('follows the progress of an import until its end, and shows one that failed', async () => {
-    const { sourceId } = await engine.sources.create({ displayName: hostileName, uploadedSnapshot: {} })
-    await page.goto(`${served.url}&/store`)
-    await sees('Nothing was imported.')
-    const failed = await engine.sources.startImport(sourceId, {
-      uploadedSnapshot: { content: Buffer.from('no archive') },
-    })
-    const error = (await engine.sources.waitForJob(failed).catch((thrown: unknown) => thrown)) as Error
-    await row('Imports', 'INVALID_ARCHIVE').filter({ hasText: error.message }).waitFor()
+  test.runIf(isLong)(
+    'follows the progress of an import until its end, and shows one that failed',
+    async () => {
+      const { sourceId } = await engine.sources.create({ displayName: hostileName, uploadedSnapshot: {} })
+      await page.goto(`${served.url}&/store`)
+      await sees('Nothing was imported.')
+      const failed = await engine.sources.startImport(sourceId, {
+        uploadedSnapshot: { content: Buffer.from('no archive') },
+      })
+      const error = (await engine.sources.waitForJob(failed).catch((thrown: unknown) => thrown)) as Error
+      await row('Imports', 'INVALID_ARCHIVE').filter({ hasText: error.message }).waitFor()
 
-    const steps: (() => void)[] = []
-    const step = (): Promise<void> => new Promise((resolve) => steps.push(resolve))
-    const content = async function* (): AsyncGenerator<Uint8Array> {
-      for (const name of ['a', 'b']) {
-        yield tarEntry({ name, content: Buffer.alloc(2000) })
-        await step()
+      const steps: (() => void)[] = []
+      const step = (): Promise<void> => new Promise((resolve) => steps.push(resolve))
+      const content = async function* (): AsyncGenerator<Uint8Array> {
+        for (const name of ['a', 'b']) {
+          yield tarEntry({ name, content: Buffer.alloc(2000) })
+          await step()
+        }
+        yield Buffer.alloc(1024)
       }
-      yield Buffer.alloc(1024)
-    }
-    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
-    await row('Imports', /running.*1 file, 2\.0 KiB/).waitFor()
-    await sees('1 import not finished')
-    steps.shift()?.()
-    await row('Imports', /running.*2 files, 3\.9 KiB/).waitFor()
-    steps.shift()?.()
-    await engine.sources.waitForJob(job)
-    await row('Imports', /succeeded.*2 files, 3\.9 KiB/).waitFor()
-    await row('Sources', /ready.*\\u202e<img src=x/).waitFor()
-    // The newest import is the first one.
-    expect(await page.getByRole('table', { name: 'Imports' }).locator('tbody tr').allTextContents()).toEqual([
-      expect.stringMatching(/^succeeded/),
-      expect.stringMatching(/^failed/),
-    ])
-    expect(await page.evaluate(() => 'ran' in globalThis)).toBe(false)
-    expect(await violations()).toEqual([])
-  })
+      const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+      await row('Imports', /running.*1 file, 2\.0 KiB/).waitFor()
+      await sees('1 import not finished')
+      steps.shift()?.()
+      await row('Imports', /running.*2 files, 3\.9 KiB/).waitFor()
+      steps.shift()?.()
+      await engine.sources.waitForJob(job)
+      await row('Imports', /succeeded.*2 files, 3\.9 KiB/).waitFor()
+      await row('Sources', /ready.*\\u202e<img src=x/).waitFor()
+      // The newest import is the first one.
+      expect(
+        await page.getByRole('table', { name: 'Imports' }).locator('tbody tr').allTextContents(),
+      ).toEqual([expect.stringMatching(/^succeeded/), expect.stringMatching(/^failed/)])
+      expect(await page.evaluate(() => 'ran' in globalThis)).toBe(false)
+      expect(await violations()).toEqual([])
+    },
+  )
 
   test.runIf(isLong)('shows all sources, 200 at a time', async () => {
     for (let index = 1; index <= 201; index++)

@@ -15,7 +15,10 @@ const range = { start: 0, length: 0 }
 
 describe.each([
   ...(isLong ? [['memory', () => memoryStorage()] as const] : []),
-  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })] as const,
+  [
+    'durable memory without synchronous reads',
+    () => memoryStorage({ durable: true, syncReads: false }),
+  ] as const,
 ])('a locked file on %s', (_name, makeStorage) => {
   let engine: Engine
   let session: Session

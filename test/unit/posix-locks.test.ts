@@ -25,7 +25,10 @@ const { EXCLUSIVE, SHARED } = PosixLockKind
 
 describe.each([
   ...(isLong ? [['memory', () => memoryStorage()] as const] : []),
-  ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false })] as const,
+  [
+    'durable memory without synchronous reads',
+    () => memoryStorage({ durable: true, syncReads: false }),
+  ] as const,
 ])('POSIX locks on %s', (_name, makeStorage) => {
   let engine: Engine
   let session: Session
