@@ -1,14 +1,18 @@
-import { openEngine, type Engine } from 'forkspace'
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { openEngine } from 'forkspace'
 import { postgresStorage } from 'forkspace/postgres'
 import pg from 'pg'
 import { hasPostgres, PostgresServer } from '../../test/support/postgres-server.js'
 import { race, type Contestant } from '../support/measure.js'
-import { contents } from '../support/project-files.js'
+import { insertsOf, writesOf, type WriteStep, type WriteWork } from '../support/postgres-writes.js'
 import { singleRow, timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
 
 const writerCounts = [1, 8, 64] as const
-/** Connections of the raw inserts. More of them are not faster on a small machine. */
+/** Besides this process. */
+const processCounts = [2, 4] as const
+/** Connections of the raw inserts, in all processes. More of them are not faster on a small machine. */
 const rawConnections = 8
 
 /** Acknowledged writes, compared with inserts of one row by pg on the same server, and round trips of operations. */
@@ -35,7 +39,7 @@ async function* onServer(server: PostgresServer, context: Context): AsyncGenerat
     for (const writers of writerCounts) {
       const count = context.count(writers === 1 ? 400 : 6400)
       const timings = await race(
-        { ours: await writes(engine, writers, count), raw: inserts(raw, writers, count) },
+        { ours: await writesOf(engine, writers, count), raw: insertsOf(raw, writers, count) },
         { rounds: context.rounds },
       )
       yield timingRow({
@@ -45,43 +49,78 @@ async function* onServer(server: PostgresServer, context: Context): AsyncGenerat
         perSecond: true,
       })
     }
+    for (const processes of processCounts) yield* byProcesses(connectionString, processes, context)
   } finally {
     await raw.end()
   }
   yield* roundTrips(server)
 }
 
-async function writes(engine: Engine, writers: number, count: number): Promise<Contestant> {
-  const sessions = await Promise.all(Array.from({ length: writers }, () => engine.sessions.create()))
-  const bodies = contents(1024, 200)
-  let number = 0
-  return shared(writers, count, (writer) => {
-    const content = bodies[number % bodies.length]!
-    // Every content is new.
-    content.writeUInt32LE(number)
-    return sessions[writer]!.fs.promises.writeFile(`/file-${number++}`, content)
-  })
-}
-
-function inserts(raw: pg.Pool, writers: number, count: number): Contestant {
-  const [value] = contents(1, 200)
-  return shared(writers, count, () =>
-    raw.query({ name: 'insert', text: 'INSERT INTO raw (value) VALUES ($1)', values: [value] }),
-  )
-}
-
-/** Work that several writers share, each of which waits for its own. */
-function shared(writers: number, count: number, work: (writer: number) => Promise<unknown>): Contestant {
-  const share = Math.ceil(count / writers)
-  return {
-    count: share * writers,
-    run: async () => {
-      const one = async (writer: number): Promise<void> => {
-        for (let i = 0; i < share; i++) await work(writer)
-      }
-      await Promise.all(Array.from({ length: writers }, (_, writer) => one(writer)))
-    },
+/** The same in several processes that share the store, or the table. */
+async function* byProcesses(
+  connectionString: string,
+  processes: number,
+  context: Context,
+): AsyncGenerator<Row> {
+  for (const writers of writerCounts) {
+    if (writers < processes) continue
+    const each = (kind: WriteWork['kind']): WriteWork => ({
+      kind,
+      connectionString,
+      writers: writers / processes,
+      count: Math.ceil(context.count(6400) / processes),
+      connections: rawConnections / processes,
+    })
+    await using ours = await Workers.start(each('writes'), processes)
+    await using raw = await Workers.start(each('inserts'), processes)
+    const timings = await race({ ours: ours.contestant, raw: raw.contestant }, { rounds: context.rounds })
+    yield timingRow({
+      what: `writes by ${writers} writers in ${processes} processes`,
+      ours: timings.ours,
+      peer: { name: 'raw inserts', timing: timings.raw },
+      perSecond: true,
+    })
   }
+}
+
+/** Processes that do the same work at the same time. */
+class Workers implements AsyncDisposable {
+  readonly contestant: Contestant
+  readonly #children: readonly ChildProcess[]
+
+  static async start(work: WriteWork, processes: number): Promise<Workers> {
+    const children = Array.from({ length: processes }, () =>
+      fork(new URL('../support/postgres-worker.js', import.meta.url)),
+    )
+    const counts: number[] = []
+    // One after the other, because the first one creates the tables.
+    for (const child of children) counts.push(await asked(child, { step: 'start', work }))
+    return new Workers(
+      children,
+      counts.reduce((sum, count) => sum + count, 0),
+    )
+  }
+
+  private constructor(children: readonly ChildProcess[], count: number) {
+    this.#children = children
+    const run = async (): Promise<void> => {
+      await Promise.all(children.map((child) => asked(child, { step: 'run' })))
+    }
+    this.contestant = { count, run }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ends = this.#children.map((child) => once(child, 'exit'))
+    for (const child of this.#children) child.disconnect()
+    await Promise.all(ends)
+  }
+}
+
+async function asked(child: ChildProcess, step: WriteStep): Promise<number> {
+  child.send(step)
+  const [{ count, error }] = (await once(child, 'message')) as [{ count: number; error?: string }]
+  if (error !== undefined) throw new Error(error)
+  return count
 }
 
 /** The statements that operations send, each of which is a round trip. */
