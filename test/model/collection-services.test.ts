@@ -116,53 +116,57 @@ function isLoss(error: unknown): boolean {
   return error.cause !== undefined && isLoss(error.cause)
 }
 
-test.runIf(isLong)('keeps all referenced data when writes fail during collections', async () => {
-  for (let run = 0; run < size; run++) {
-    const from = seed + run
-    const dice = new Dice(from)
-    const rolled = (): Dice => new Dice(dice.below(2 ** 31))
-    let left = Number.POSITIVE_INFINITY
-    let failures = 0
-    const act = (): never => {
-      failures++
-      throw systemFailure('ENOSPC', 'write')
-    }
-    const disk = hookedDisk(nodeDisk, ({ operation }) => {
-      if (!diskChanges.includes(operation) || left-- > 0) return undefined
-      left = 20 + dice.below(400)
-      // After a later failure, the created file would stay open.
-      const moments =
-        operation === 'create' ? (['before'] as const) : (['before', 'middle', 'after'] as const)
-      return { moment: dice.pick(moments)!, part: dice.below(100) / 100, act }
-    })
-    const world = new CollectionWorld({ disk })
-    try {
-      await world.open()
-      const actors = everyone.map((make) => make(world))
-      for (let phase = 0; phase < extent.phases + 1; phase++) {
-        let over = false
-        left = dice.below(500)
-        const collecting = Promise.allSettled([
-          collectUntil(world, rolled(), { isOver: () => over, mayFail: (error) => !isLoss(error) }),
-        ])
-        const outcomes = await Promise.allSettled(actors.map((one) => one(world, rolled(), extent.steps)))
-        over = true
-        outcomes.push(...(await collecting))
-        left = Number.POSITIVE_INFINITY
-        for (const one of outcomes) if (one.status === 'rejected' && isLoss(one.reason)) throw one.reason
-        await world.adopt()
-        await world.verify()
-        await world.engine.collect()
-        await world.verify()
-        await world.reopen()
-        await world.verify()
+test.runIf(isLong)(
+  'keeps all referenced data when writes fail during collections',
+  async () => {
+    for (let run = 0; run < size; run++) {
+      const from = seed + run
+      const dice = new Dice(from)
+      const rolled = (): Dice => new Dice(dice.below(2 ** 31))
+      let left = Number.POSITIVE_INFINITY
+      let failures = 0
+      const act = (): never => {
+        failures++
+        throw systemFailure('ENOSPC', 'write')
       }
-      await world.deleteAll()
-    } catch (cause) {
-      throw new Error(`FORKSPACE_SEED=${from}`, { cause })
-    } finally {
-      await world.remove()
+      const disk = hookedDisk(nodeDisk, ({ operation }) => {
+        if (!diskChanges.includes(operation) || left-- > 0) return undefined
+        left = 20 + dice.below(400)
+        // After a later failure, the created file would stay open.
+        const moments =
+          operation === 'create' ? (['before'] as const) : (['before', 'middle', 'after'] as const)
+        return { moment: dice.pick(moments)!, part: dice.below(100) / 100, act }
+      })
+      const world = new CollectionWorld({ disk })
+      try {
+        await world.open()
+        const actors = everyone.map((make) => make(world))
+        for (let phase = 0; phase < extent.phases + 1; phase++) {
+          let over = false
+          left = dice.below(500)
+          const collecting = Promise.allSettled([
+            collectUntil(world, rolled(), { isOver: () => over, mayFail: (error) => !isLoss(error) }),
+          ])
+          const outcomes = await Promise.allSettled(actors.map((one) => one(world, rolled(), extent.steps)))
+          over = true
+          outcomes.push(...(await collecting))
+          left = Number.POSITIVE_INFINITY
+          for (const one of outcomes) if (one.status === 'rejected' && isLoss(one.reason)) throw one.reason
+          await world.adopt()
+          await world.verify()
+          await world.engine.collect()
+          await world.verify()
+          await world.reopen()
+          await world.verify()
+        }
+        await world.deleteAll()
+      } catch (cause) {
+        throw new Error(`FORKSPACE_SEED=${from}`, { cause })
+      } finally {
+        await world.remove()
+      }
+      expect(failures).toBeGreaterThan(0)
     }
-    expect(failures).toBeGreaterThan(0)
-  }
-}, 3_600_000)
+  },
+  3_600_000,
+)

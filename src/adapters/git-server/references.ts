@@ -50,8 +50,7 @@ export class References {
   /** Looks for the objects that are not found yet in the history of a session. Throws the error of one that is absent. */
   async check({ commits, graph, objects, slice, format }: ServedHistory): Promise<void> {
     const walked = new Set<string>()
-    for (const oid of this.#open.keys())
-      if (this.#found.has(oid) || commits.has(oid)) this.#open.delete(oid)
+    for (const oid of this.#open.keys()) if (this.#found.has(oid) || commits.has(oid)) this.#open.delete(oid)
     for (const commit of commits) {
       if (this.#open.size === 0) return
       const { treeId } = await graph.get(commit)
