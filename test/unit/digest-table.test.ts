@@ -6,6 +6,8 @@ import { DigestTable } from '../../src/engine/base/digest-table.js'
 import { limits } from '../../src/engine/base/limits.js'
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex')
+/** The digests of the numbers from 0 on. */
+const digests = Array.from({ length: limits.exactDigests + 50_000 }, (_, i) => digest(`${i}`))
 
 test('a digest table finds exactly the added digests with their records', () => {
   const table = new DigestTable(4)
@@ -34,8 +36,7 @@ test('a digest table distinguishes digests with a common prefix', () => {
 
 test('a digest set recognizes each of many digests with almost no false positives', () => {
   const set = new DigestSet({ filterBytes: 2 ** 20 })
-  const count = limits.exactDigests + 50_000
-  const digests = Array.from({ length: count }, (_, i) => digest(`${i}`))
+  const count = digests.length
   let foundEarly = -1
   for (const [i, one] of digests.entries()) {
     // The set is exact up to this size.
@@ -57,12 +58,13 @@ test('a digest set recognizes each of many digests with almost no false positive
 })
 
 test('digest sets with different salts have different false positives', () => {
-  const others = (salt: number): Set<string> => {
+  const others = Array.from({ length: 1000 }, (_, i) => digest(`other ${i}`))
+  const foundWith = (salt: number): Set<string> => {
     const set = new DigestSet({ filterBytes: 2 ** 16, salt })
-    for (let i = 0; i < limits.exactDigests; i++) set.add(digest(`${i}`))
-    return new Set(Array.from({ length: 1000 }, (_, i) => digest(`other ${i}`)).filter((one) => set.has(one)))
+    for (const one of digests.slice(0, limits.exactDigests)) set.add(one)
+    return new Set(others.filter((other) => set.has(other)))
   }
-  const [one, two] = [others(12_345), others(987_654_321)]
+  const [one, two] = [foundWith(12_345), foundWith(987_654_321)]
   expect(one.size).toBeGreaterThan(100)
   expect(two.size).toBeGreaterThan(100)
   expect([...one].filter((found) => two.has(found)).length).toBeLessThan(Math.min(one.size, two.size))
@@ -70,19 +72,19 @@ test('digest sets with different salts have different false positives', () => {
 
 test('a digest cache keeps nearly all digests while it has room, and grows for them', () => {
   const cache = new DigestCache(16_384)
-  const digests = Array.from({ length: 8000 }, (_, i) => digest(`${i}`))
-  expect(digests.filter((one) => !cache.add(one))).toEqual([])
-  expect(digests.filter((one) => cache.has(one)).length).toBeGreaterThan(7400)
-  expect(digests.filter((one) => cache.has(digest(one)))).toEqual([])
+  const some = digests.slice(0, 8000)
+  expect(some.filter((one) => !cache.add(one))).toEqual([])
+  expect(some.filter((one) => cache.has(one)).length).toBeGreaterThan(7400)
+  expect(some.filter((one) => cache.has(digest(one)))).toEqual([])
 })
 
 test('a digest cache forgets some digests but has no false positives', () => {
   const cache = new DigestCache(1024)
-  const digests = Array.from({ length: 5000 }, (_, i) => digest(`${i}`))
+  const some = digests.slice(0, 5000)
   let known = 0
   const isWrong = (one: string): boolean => cache.has(one) || !cache.add(one) || cache.add(one)
-  expect(digests.filter(isWrong)).toEqual([])
-  for (const one of digests) if (cache.has(one)) known++
+  expect(some.filter(isWrong)).toEqual([])
+  for (const one of some) if (cache.has(one)) known++
   expect(known).toBeGreaterThan(500)
   expect(known).toBeLessThanOrEqual(1024)
   // Digests of one group that differ only in their last digit.

@@ -450,57 +450,58 @@ describe.runIf(hasGit)('a response', () => {
     expect(failures.length).toBeGreaterThan(5)
   })
 
-  test.each([...(isLong ? ['goes on'] : []), 'falls silent then'])(
-    'read slowly is not a timeout, but %s',
-    async (then) => {
-      const repository = newRepository()
-      for (let at = 0; at < 6; at++) {
-        repository.stage([['100644', `f${at}`, randomBytes(500_000)]])
-      }
-      const commit = repository.commit()
-      const ask = (options: readonly string[], input = ''): Buffer =>
-        repository.gitBytes(['upload-pack', '--stateless-rpc', ...options, '.'], {
-          input,
-          env: { GIT_PROTOCOL: 'version=2' },
-        })
-      // No slow work is left to do.
-      const refs = Buffer.concat([
-        Buffer.from('001e# service=git-upload-pack\n0000'),
-        ask(['--advertise-refs']),
-      ])
-      const pack = ask([], `0011command=fetch0001000fno-progress0032want ${commit}\n0009done\n0000`)
-      const server = await serve({
-        intercept(request, response) {
-          const kind = request.method === 'GET' ? 'advertisement' : 'result'
-          response.writeHead(200, { 'content-type': `application/x-git-upload-pack-${kind}` })
-          if (kind === 'advertisement') response.end(refs)
-          else if (then === 'goes on') response.end(pack)
-          else response.write(pack.subarray(0, 2_500_000))
-          return true
-        },
+  // One that goes on must not be slower than the time-out because the machine is busy. Silence ends in any case.
+  test.each<[then: string, pauseMs: number, idleTimeoutMs: number]>([
+    ...(isLong ? [['goes on', 4000, 2500] as [string, number, number]] : []),
+    ['falls silent then', 800, 500],
+  ])('read slowly is not a timeout, but %s', async (then, pauseMs, idleTimeoutMs) => {
+    const repository = newRepository()
+    for (let at = 0; at < 6; at++) {
+      repository.stage([['100644', `f${at}`, randomBytes(500_000)]])
+    }
+    const commit = repository.commit()
+    const ask = (options: readonly string[], input = ''): Buffer =>
+      repository.gitBytes(['upload-pack', '--stateless-rpc', ...options, '.'], {
+        input,
+        env: { GIT_PROTOCOL: 'version=2' },
       })
-      class SlowObjects extends MemoryObjects {
-        isSlow = true
+    // No slow work is left to do.
+    const refs = Buffer.concat([
+      Buffer.from('001e# service=git-upload-pack\n0000'),
+      ask(['--advertise-refs']),
+    ])
+    const pack = ask([], `0011command=fetch0001000fno-progress0032want ${commit}\n0009done\n0000`)
+    const server = await serve({
+      intercept(request, response) {
+        const kind = request.method === 'GET' ? 'advertisement' : 'result'
+        response.writeHead(200, { 'content-type': `application/x-git-upload-pack-${kind}` })
+        if (kind === 'advertisement') response.end(refs)
+        else if (then === 'goes on') response.end(pack)
+        else response.write(pack.subarray(0, 2_500_000))
+        return true
+      },
+    })
+    class SlowObjects extends MemoryObjects {
+      isSlow = true
 
-        override async add(object: GitObject): Promise<void> {
-          if (this.isSlow && object.type === 'blob') {
-            this.isSlow = false
-            await setTimeout(4000)
-          }
-          await super.add(object)
+      override async add(object: GitObject): Promise<void> {
+        if (this.isSlow && object.type === 'blob') {
+          this.isSlow = false
+          await setTimeout(pauseMs)
         }
+        await super.add(object)
       }
-      const before = { objects: new SlowObjects(), known: new Map(), commits: [] }
-      const remote = { remoteUrl: `${server.url}/${repository.name}` }
-      const options = { ...loopback, idleTimeoutMs: 2500 }
-      const work = importFrom(remote, commit, options, new AbortController().signal, before)
-      const done = await work.then(
-        ({ calls }) => calls.length,
-        (error: EngineError) => error.reason,
-      )
-      expect(done).toBe(then === 'goes on' ? 6 : 'GIT_TIMEOUT')
-    },
-  )
+    }
+    const before = { objects: new SlowObjects(), known: new Map(), commits: [] }
+    const remote = { remoteUrl: `${server.url}/${repository.name}` }
+    const options = { ...loopback, idleTimeoutMs }
+    const work = importFrom(remote, commit, options, new AbortController().signal, before)
+    const done = await work.then(
+      ({ calls }) => calls.length,
+      (error: EngineError) => error.reason,
+    )
+    expect(done).toBe(then === 'goes on' ? 6 : 'GIT_TIMEOUT')
+  })
 })
 
 describe.runIf(hasGit)('credentials', () => {
