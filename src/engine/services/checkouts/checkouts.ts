@@ -161,10 +161,7 @@ export class Checkouts {
     using _ = core.pins.pin({ writesSince: 'now' })
     try {
       const place = sha256(`checkout ${tree.directory}`).slice(0, 16)
-      return await this.#mutex.run(`${core.tenantKey}${place}`, () => {
-        signal.throwIfAborted()
-        return work(place, tree, signal)
-      })
+      return await this.#mutex.run(`${core.tenantKey}${place}`, () => work(place, tree, signal), signal)
     } finally {
       await tree.close()
     }
