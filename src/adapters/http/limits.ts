@@ -132,6 +132,8 @@ export const serverLimits = {
   /** Bytes of the headers of a request. */
   headerBytes: 16 * 1024,
   /** Open connections. */
+  /** Silence of a connection after which the operating system asks whether its client still exists. */
+  probeMs: 60_000,
   connections: 10_000,
   /** Default of the option `timeoutMs` of `server.close`. */
   closeMs: 10_000,
