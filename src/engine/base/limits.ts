@@ -321,6 +321,11 @@ export const limits = {
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
   /**
+   * The largest time in an id that the clock gives, in parts of 1/32 millisecond since 1970; in the year 2510. A clock that
+   * is ahead of it is wrong, and must not use up the times of later ids.
+   */
+  idTicks: 2 ** 49 - 2 ** 44,
+  /**
    * How long an engine waits before it deletes a session that had expired when the engine was opened, in
    * milliseconds. A shorter time to live of the session shortens the wait.
    */
