@@ -1,6 +1,7 @@
 /** Bundles that claim something about other times or other principals. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
+  ApprovalStatus,
   openEngine,
   type Approval,
   type Engine,
@@ -35,6 +36,16 @@ async function claiming(approval: Partial<Approval>): Promise<Buffer> {
   parts.texts.approvals.push(claimed)
   return putTogether(parts)
 }
+
+test('an engine without self approval takes no approvals from a bundle', async () => {
+  const bundle = await claiming({ requestedBy: 'ann', decidedBy: 'bob' })
+  const approvalsIn = async (options: EngineOptions): Promise<readonly Approval[]> => {
+    const ann = (await open(options)).as({ principal: 'ann' })
+    return (await (await ann.sessions.importBundle(bundle)).approvals.list()).approvals
+  }
+  expect(await approvalsIn({})).toMatchObject([{ status: ApprovalStatus.GRANTED, decidedBy: 'bob' }])
+  expect(await approvalsIn({ approvals: { selfApproval: false } })).toEqual([])
+})
 
 test('ids of a far future change no other ids', async () => {
   const approvalId = 'f'.repeat(36)
