@@ -318,6 +318,35 @@ test('changes of times and modes update the ctime but not other times', async ()
   const engine = await openEngine({ environment })
   const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })
   const fd = fs.openSync('/a', 'r+')
+  test.each([NaN, Infinity, -1, 2 ** 53, undefined as unknown as number])(
+    'counts as standing still while it returns %s',
+    async (reading) => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': '' } })
+      pass(minute)
+      await write(session, 'before')
+      wall = reading
+      await write(session, 'meanwhile')
+      await session.checkpoint({ checkpointLabel: 'meanwhile' })
+      const { approvalId } = await session.approvals.request()
+      const meanwhile = await engine.sessions.create()
+      wall = start + 2 * minute
+      monotonic = NaN
+      await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+      monotonic = 2 * minute
+      await write(session, 'after')
+      const later = await engine.sessions.create()
+      const [one, two] = await Promise.all([session.approvals.list(), session.approvals.request()])
+      expect(approvalId < two.approvalId).toBe(true)
+      if (lasting) await reopen()
+      expect(await ids()).toEqual([session.id, meanwhile.id, later.id])
+      const again = await engine.sessions.open(session.id)
+      expect(await again.fs.promises.readFile('/a', 'utf8')).toBe('after')
+      expect((await again.listCheckpoints()).checkpoints[0]!.createdAt).toBe(one.approvals[0]!.createdAt)
+      expect(await timesOf(again)).toEqual([0, 1, 1, 1, 1, 2, 2, 2].map((minutes) => minutes * minute))
+      expect((await again.events.verify()).eventCount).toBe(8)
+    },
+  )
+
   const { birthtimeMs } = fs.statSync('/a')
   const changes: [string, () => void][] = [
     ['utimes', () => fs.utimesSync('/a', 1, 5)],

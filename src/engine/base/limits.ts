@@ -318,8 +318,11 @@ export const limits = {
   activityReadsAtOnce: 64,
   /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
-  /** Recorded times at which the clock of a session was set back. */
-  clockSetBacks: 100,
+  /**
+   * The latest time of a clock, in milliseconds since 1970: the end of the year 9999, because the form of RFC 3339 has
+   * four digits for a year.
+   */
+  latestTimeMs: 253_402_300_799_999,
   /**
    * The largest time in an id that the clock gives, in parts of 1/32 millisecond since 1970; in the year 2510. A clock that
    * is ahead of it is wrong, and must not use up the times of later ids.
