@@ -116,6 +116,26 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       await engine.sessions.open(session.id)
     })
 
+    test.runIf(lasting)(
+      'if it was changed while the clock was far behind, and is opened afterwards',
+      async () => {
+        const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+        pass(50 * minute)
+        wall = 0
+        await reopen()
+        await write(await engine.sessions.open(session.id), 'b')
+        wall = start + 51 * minute
+        await reopen()
+        for (const ms of [limits.expirySecondLookMs, 49 * minute]) {
+          expect(await ids()).toEqual([session.id])
+          pass(ms)
+          expect((await engine.collect()).deletedSessions).toBe(0)
+        }
+        pass(minute)
+        expect(await ids()).toEqual([])
+      },
+    )
+
     test.runIf(lasting)('if the clock stays ahead and the session is in use', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += year
@@ -298,26 +318,6 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
   })
 
-  test('neither shortens nor extends file locks and cache entries', async () => {
-    const session = await engine.sessions.create()
-    await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
-    await session.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
-    for (const jump of [year, -2 * year]) {
-      wall += jump
-      expect((await session.fileLocks.list()).locks).toHaveLength(1)
-      expect((await session.cache.exists({ key: 'k' })).exists).toBe(true)
-    }
-    monotonic += minute
-    expect((await session.fileLocks.list()).locks).toEqual([])
-    expect((await session.cache.exists({ key: 'k' })).exists).toBe(false)
-  })
-})
-
-test('changes of times and modes update the ctime but not other times', async () => {
-  const environment = fixedEnvironment({ stepMs: 0 })
-  const engine = await openEngine({ environment })
-  const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })
-  const fd = fs.openSync('/a', 'r+')
   test.each([NaN, Infinity, -1, 2 ** 53, undefined as unknown as number])(
     'counts as standing still while it returns %s',
     async (reading) => {
@@ -347,6 +347,26 @@ test('changes of times and modes update the ctime but not other times', async ()
     },
   )
 
+  test('neither shortens nor extends file locks and cache entries', async () => {
+    const session = await engine.sessions.create()
+    await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+    await session.cache.put({ key: 'k', value: 'v', ttlSeconds: 60 })
+    for (const jump of [year, -2 * year]) {
+      wall += jump
+      expect((await session.fileLocks.list()).locks).toHaveLength(1)
+      expect((await session.cache.exists({ key: 'k' })).exists).toBe(true)
+    }
+    monotonic += minute
+    expect((await session.fileLocks.list()).locks).toEqual([])
+    expect((await session.cache.exists({ key: 'k' })).exists).toBe(false)
+  })
+})
+
+test('changes of times and modes update the ctime but not other times', async () => {
+  const environment = fixedEnvironment({ stepMs: 0 })
+  const engine = await openEngine({ environment })
+  const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })
+  const fd = fs.openSync('/a', 'r+')
   const { birthtimeMs } = fs.statSync('/a')
   const changes: [string, () => void][] = [
     ['utimes', () => fs.utimesSync('/a', 1, 5)],
