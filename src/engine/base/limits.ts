@@ -46,6 +46,8 @@ export const limits = {
   importWindowSeconds: 120,
   /** The largest `imports.rateWindowSeconds`, in seconds. */
   importWindowSecondsMax: 3600,
+  /** Jobs of a tenant that run or wait for their turn, because each may keep the content of its request. */
+  unfinishedJobs: 1000,
   /** How long `close()` waits for commits that are being sent to a remote, in milliseconds. */
   commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
@@ -328,6 +330,8 @@ export const limits = {
    * is ahead of it is wrong, and must not use up the times of later ids.
    */
   idTicks: 2 ** 49 - 2 ** 44,
+  /** Recorded times at which the clock of a session was set back. */
+  clockSetBacks: 100,
   /**
    * How long an engine waits before it deletes a session that had expired when the engine was opened, in
    * milliseconds. A shorter time to live of the session shortens the wait.
