@@ -451,6 +451,10 @@ export const limits = {
   ignorePatterns: 1000,
   /** Bytes of the ignore rules that apply to one path of a checked-out directory, and of a caller's patterns. */
   ignoreBytes: 256 * 1024,
+  /** Bytes of ignore rules of all directories that are held in memory, together with one file more. */
+  ignoreHeldBytes: 2 ** 20,
+  /** Ignore rules that are compared between two looks at the clock. */
+  ignoreComparisons: 64,
   /** Directories whose ignore rules are held in memory. */
   ignoreDirectories: 10_000,
   /** The time of a command without `timeoutMs`. */
