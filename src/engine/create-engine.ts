@@ -1,5 +1,6 @@
 import { present } from './base/present.js'
 import { given, kindOf, parseFlag, parseFunction } from './base/input.js'
+import { CheckedEnvironment } from './base/checked-environment.js'
 import type { Environment } from './base/environment.js'
 import { BlankBaseline } from './session/baselines.js'
 import { MemoryGitObjects } from './services/sources/git-objects.js'
@@ -127,8 +128,15 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const keyRing = parseSecretOptions(parts.secrets)
   const jobLimits = parseImportOptions(parts.imports)
   const processOptions = parseProcessOptions(parts.exec)
+  const log = logTo(parts.log)
+  const own = new CheckedEnvironment(parts.environment, (name, reading) =>
+    log('error', 'the environment returned a time that is none; the last usable one counts', {
+      method: name,
+      reading: given(reading),
+    }),
+  )
   const opened = await parts.storage.open()
-  const clock = opened.shared && new StoreClock(parts.environment, opened.shared)
+  const clock = opened.shared && new StoreClock(own, opened.shared)
   try {
     checkShared(opened, { budgets, automaticOptions })
     await clock?.adjust()
@@ -136,14 +144,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await opened.close()
     throw error
   }
-  const environment = clock ?? parts.environment
+  const environment = clock ?? own
   // The only read of `durable`. It selects the implementations below.
   const { durable } = opened.capabilities
   const pins: Pins = new Pins({
     durable,
     sessionTrees: () => shared.table.trees(),
   })
-  const log = logTo(parts.log)
   const fence = new Fence(opened, environment, log)
   const collection = new Collection({ memoryBudgetBytes })
   const automatic =

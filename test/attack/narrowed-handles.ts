@@ -5,9 +5,18 @@
  */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { Readable } from 'node:stream'
-import { inspect } from 'node:util'
-import { openEngine, type Capability, type Engine, type Session, type SessionFs } from '../../src/index.js'
+import { once } from 'node:events'
+import { Readable, type Writable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { inspect, promisify } from 'node:util'
+import {
+  openEngine,
+  type Capability,
+  type Engine,
+  type Session,
+  type SessionDraft,
+  type SessionFs,
+} from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 
@@ -36,7 +45,7 @@ const others = [
 ] as const
 const withholdable = [...(Object.keys(texts) as Capability[]), ...others]
 
-const callsPerHandle = 40
+const callsPerHandle = 80
 const itemsTaken = 50
 
 export async function narrowedHandles({ n, seed, onProgress }: AttackOptions): Promise<AttackResult> {
@@ -91,6 +100,7 @@ async function prepared(engine: Engine): Promise<Session> {
   await session.cache.put({ key: 'known', value: 'canary-cached' })
   await session.bus.publish({ topic: 'known', payload: 'canary-message' })
   await session.fileLocks.lock({ path: '/known', timeoutSeconds: 3600 })
+  session.fs.openSync('/known', 'r')
   return session
 }
 
@@ -223,6 +233,114 @@ const attempts: Readonly<Record<string, Attempt>> = {
   'fs.writeFile': ({ fs }) => fs.promises.writeFile('/mine', 'mine'),
   'fs.mkdtemp': ({ fs }) => fs.mkdtempSync('/tmp-'),
   'fs.utimes': ({ fs }) => fs.utimesSync('/e', 1, 1),
+  'fs.fstat': ({ fs }) => withFd(fs, 'a', (fd) => fs.fstatSync(fd)),
+  'fs.readv': ({ fs }) =>
+    withFd(fs, 'a', (fd) => {
+      const bytes = Buffer.alloc(100)
+      fs.readvSync(fd, [bytes], 0)
+      return bytes
+    }),
+  'fs.readFile of a descriptor': ({ fs }) => withFd(fs, 'a', (fd) => fs.readFileSync(fd, 'utf8')),
+  'fs.read of a foreign descriptor': ({ fs }) => fs.readSync(foreignFd, Buffer.alloc(100)),
+  'FileHandle.readFile': ({ fs }) => withFile(fs, 'a', (file) => file.readFile('utf8')),
+  'FileHandle.stat': ({ fs }) => withFile(fs, 'a', (file) => file.stat()),
+  'FileHandle.readLines': ({ fs }) => withFile(fs, 'a', (file) => textOf(file.readLines())),
+  'FileHandle.createReadStream': ({ fs }) => withFile(fs, 'a', (file) => textOf(file.createReadStream())),
+  'fs.createReadStream r+': ({ fs }) => fs.createReadStream('/known', { flags: 'r+' }),
+  'fs.createWriteStream r+': ({ fs }) => ended(fs.createWriteStream('/known', { flags: 'r+' })),
+  'fs.openAsBlob': async ({ fs }) => (await fs.openAsBlob('/known')).text(),
+  'fs.readFile with a callback': ({ fs }) => promisify(fs.readFile)('/known'),
+  'fs.readdir with a callback': ({ fs }) =>
+    new Promise((resolve) => fs.readdir('/d', (error, names) => resolve(error ?? names))),
+  'fs.watch': ({ fs }) => fs.watch('/').close(),
+  'fs.watchFile': ({ fs }) => seenBy(fs),
+  'fs.promises.watch': ({ fs }) => fs.promises.watch('/', { signal: AbortSignal.timeout(1) }),
+  'fs.opendir recursive': ({ fs }) => fs.opendirSync('/', { recursive: true }),
+  'fs.truncate': ({ fs }) => fs.promises.truncate('/mine', 2),
+  'fs.rename': ({ fs }) => fs.promises.rename('/e', '/e2'),
+  'fs.rm': ({ fs }) => fs.rmSync('/e', { recursive: true, force: true }),
+  group: (handle, handles) => handles.push(handle.group('mine')),
+  withMetadata: (handle, handles) => handles.push(handle.withMetadata({ mine: true })),
+  'guarded write of a draft': (handle) =>
+    withDraft(handle, ({ files }) => files.write({ path: '/known', content: '', expectedHash: guard })),
+  'read of a draft': (handle) => withDraft(handle, ({ fs }) => fs.promises.readFile('/known')),
+  'edit of a draft': (handle) => withDraft(handle, ({ text }) => text.edit({ path: '/known', ...unlike })),
+  'commit of a draft': (handle) =>
+    withDraft(handle, async (draft) => {
+      await draft.files.write({ path: '/mine', content: 'mine' })
+      return draft.commit()
+    }),
+  at: async (handle) => (await handle.at()).files.read({ path: '/known' }),
+  'fs at': async (handle) => (await handle.at()).fs.readdirSync('/d'),
+  'at of a checkpoint': async (handle) => (await handle.at(labelled)).eventId,
+  undo: (handle) => handle.undo(),
+  redo: (handle) => handle.redo(),
+  'undo, tried': (handle) => handle.undo({ dryRun: true }),
+  'restore, tried': (handle) => handle.restore({ from: labelled, dryRun: true }).catch(censor),
+  'restore of paths': (handle) => handle.restore({ from: labelled, paths: ['/d'] }).catch(censor),
+  history: (handle) => handle.history({ path: '/known' }),
+  blame: (handle) => handle.blame({ path: '/known' }),
+  lineage: (handle) => handle.lineage(),
+  watch: (handle) => handle.watch({ signal: AbortSignal.timeout(1) }),
+  follow: (handle) => handle.events.follow({ signal: AbortSignal.timeout(1) }),
+  merge: (handle, handles) => handle.merge(handles[0]!),
+  'merge of a checkpoint': (handle) => handle.merge({ sessionId: handle.id, ...labelled }).catch(censor),
+  rebase: (handle) => handle.rebase(),
+  conflicts: ({ conflicts }) => conflicts.list(),
+  'abort of a merge': ({ conflicts }) => conflicts.abort(),
+  commits: ({ commits }) => commits.list(),
+  readLines: ({ text }) => text.readLines({ path: '/known' }),
+  edit: ({ text }) => text.edit({ path: '/known', ...unlike }),
+  applyPatch: ({ text }) => text.applyPatch({ patch: unlikePatch }),
+  glob: ({ text }) => text.glob({ patterns: ['**'] }),
+  grep: ({ text }) => text.grep({ pattern: 'canary' }),
+}
+
+const labelled = { checkpointLabel: 'canary-label' }
+/** An edit of a text that the file has almost. An error shows the nearest lines. */
+const unlike = { oldText: 'canary-contents', newText: 'mine' }
+const unlikePatch = '--- a/known\n+++ b/known\n@@ -1 +1 @@\n-canary-contents\n+mine\n'
+/** The number of the first descriptor of each view, which is also that of another handle. */
+const foreignFd = 10_000
+
+async function withFile<T>(
+  { promises }: SessionFs,
+  flag: string,
+  use: (file: Awaited<ReturnType<SessionFs['promises']['open']>>) => T,
+): Promise<Awaited<T>> {
+  const file = await promises.open('/known', flag)
+  try {
+    return await use(file)
+  } finally {
+    await file.close()
+  }
+}
+
+function withFd<T>(fs: SessionFs, flag: string, use: (fd: number) => T): T {
+  const fd = fs.openSync('/known', flag)
+  try {
+    return use(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+async function withDraft<T>(handle: Session, use: (draft: SessionDraft) => T): Promise<Awaited<T>> {
+  await using draft = await handle.draft()
+  return await use(draft)
+}
+
+/** The first comparison of a watched file. */
+async function seenBy(fs: SessionFs): Promise<unknown> {
+  const listener = (): void => undefined
+  const watcher = fs.watchFile('/known', { interval: 1, persistent: false }, listener)
+  await nextTurn()
+  fs.unwatchFile('/known', listener)
+  return watcher
+}
+
+async function ended(stream: Writable): Promise<void> {
+  await once(stream.end(), 'close')
 }
 
 const callNames = Object.keys(attempts)

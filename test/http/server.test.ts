@@ -1,5 +1,6 @@
 /** The server: slow and faulty clients, connections, closing. */
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
@@ -37,6 +38,22 @@ describe('a slow client', () => {
     }
     expect(await answer).toMatch(/^HTTP\/1.1 408 [\s\S]*"reason":"REQUEST_TIMEOUT"/)
     expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
+  })
+
+  test.runIf(process.platform === 'linux')('that is silent is probed, because it may be gone', async () => {
+    await using there = await openServer({ server })
+    const { id } = await there.session()
+    const stream = await fetch(`${there.url}/v1/sessions/${id}/bus`, { headers: { authorization } })
+    const port = Number(new URL(there.url).port).toString(16).toUpperCase().padStart(4, '0')
+    // The fields are a number, the local address, the remote one, the state, the queues, and the timer.
+    const timers = readFileSync('/proc/net/tcp', 'utf8')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, local = '', , state]) => local.endsWith(`:${port}`) && state === '01')
+      .map(([, , , , , timer = '']) => timer.slice(0, 2))
+    // 02 is the timer of the next probe.
+    expect(timers).toEqual(['02'])
+    await stream.body!.cancel()
   })
 
   test('that reads a stream or waits for a lock is not disconnected', async () => {

@@ -16,7 +16,10 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { TimeSlice } from '../../src/engine/base/cooperative.js'
 import { itemAt } from '../../src/engine/base/present.js'
+import { Exclusions, parseIgnore } from '../../src/engine/services/checkouts/checkout-exclusions.js'
+import type { HostTree } from '../../src/engine/ports.js'
 import { EngineError, openEngine, type CheckoutOptions, type Engine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { hostFiles, sessionFiles } from '../support/host-files.js'
@@ -319,4 +322,23 @@ describe.each(fewStorages)('parts of a checkout that are left out on %s', (_name
       expect(await failure(checkout.sync({ dryRun: true }))).toEqual(['CHECKOUT_MODIFIED', '/a'])
     })
   })
+})
+
+test('a comparison with many patterns leaves turns to the event loop, and ends with the signal', async () => {
+  const abort = new AbortController()
+  const reason = new Error('enough')
+  let now = 0
+  const { patterns } = parseIgnore(
+    'ignore',
+    Array.from({ length: 1000 }, () => '*a?b'),
+  )
+  const exclusions = new Exclusions(
+    {} as HostTree,
+    { ignore: patterns, gitignore: false, apart: [] },
+    new TimeSlice({ now: () => now++ }, abort.signal),
+  )
+  expect(await exclusions.leavesOut('/abc', false)).toBe(false)
+  const decided = exclusions.leavesOut('/abc', false)
+  setImmediate(() => abort.abort(reason))
+  await expect(decided).rejects.toBe(reason)
 })

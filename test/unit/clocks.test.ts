@@ -116,6 +116,26 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       await engine.sessions.open(session.id)
     })
 
+    test.runIf(lasting)(
+      'if it was changed while the clock was far behind, and is opened afterwards',
+      async () => {
+        const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+        pass(50 * minute)
+        wall = 0
+        await reopen()
+        await write(await engine.sessions.open(session.id), 'b')
+        wall = start + 51 * minute
+        await reopen()
+        for (const ms of [limits.expirySecondLookMs, 49 * minute]) {
+          expect(await ids()).toEqual([session.id])
+          pass(ms)
+          expect((await engine.collect()).deletedSessions).toBe(0)
+        }
+        pass(minute)
+        expect(await ids()).toEqual([])
+      },
+    )
+
     test.runIf(lasting)('if the clock stays ahead and the session is in use', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       wall += year
@@ -297,6 +317,35 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await timesOf(copy)).toEqual([0, minute, minute])
     })
   })
+
+  test.each([NaN, Infinity, -1, 2 ** 53, undefined as unknown as number])(
+    'counts as standing still while it returns %s',
+    async (reading) => {
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': '' } })
+      pass(minute)
+      await write(session, 'before')
+      wall = reading
+      await write(session, 'meanwhile')
+      await session.checkpoint({ checkpointLabel: 'meanwhile' })
+      const { approvalId } = await session.approvals.request()
+      const meanwhile = await engine.sessions.create()
+      wall = start + 2 * minute
+      monotonic = NaN
+      await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
+      monotonic = 2 * minute
+      await write(session, 'after')
+      const later = await engine.sessions.create()
+      const [one, two] = await Promise.all([session.approvals.list(), session.approvals.request()])
+      expect(approvalId < two.approvalId).toBe(true)
+      if (lasting) await reopen()
+      expect(await ids()).toEqual([session.id, meanwhile.id, later.id])
+      const again = await engine.sessions.open(session.id)
+      expect(await again.fs.promises.readFile('/a', 'utf8')).toBe('after')
+      expect((await again.listCheckpoints()).checkpoints[0]!.createdAt).toBe(one.approvals[0]!.createdAt)
+      expect(await timesOf(again)).toEqual([0, 1, 1, 1, 1, 2, 2, 2].map((minutes) => minutes * minute))
+      expect((await again.events.verify()).eventCount).toBe(8)
+    },
+  )
 
   test('neither shortens nor extends file locks and cache entries', async () => {
     const session = await engine.sessions.create()

@@ -1,17 +1,26 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { HttpClient, type HttpRequest } from '../../src/adapters/git/remote/http-client.js'
+
+// Lower bounds save time. Each test file has its own instance of the module.
+Object.assign(gitLimits, { decodedBytesFree: 2 ** 20, decodedBytesPerByte: 4 })
+const zeros = 4 * 2 ** 20
 
 let server: Server
 let origin: string
 
 beforeAll(async () => {
-  // Serves ten bytes after the number of redirects in the path.
+  // Serves ten bytes after the number of redirects in the path, or zeros that are compressed.
   server = createServer((request, response) => {
     request.resume()
+    if (request.url === '/zeros') {
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(zeros)))
+      return
+    }
     const left = Number(request.url!.slice(1))
     if (left > 0) response.writeHead(307, { location: `/${left - 1}` }).end()
     else response.end('ten bytes.')
@@ -60,4 +69,13 @@ test('counts the whole response to a GET as transferred, but not that to a POST'
   const url = `${origin}/0`
   expect(await ask({ url })).toEqual(['ten bytes.', 10])
   expect(await ask({ url, method: 'POST', body: [Buffer.from('asked')] })).toEqual(['ten bytes.', 0])
+})
+
+test('rejects a compressed response that expands too much', async () => {
+  await expect(ask({ url: `${origin}/zeros`, method: 'POST' })).rejects.toMatchObject({
+    reason: 'GIT_TOO_LARGE',
+    details: { limit: '4' },
+  })
+  Object.assign(gitLimits, { decodedBytesFree: zeros })
+  expect((await ask({ url: `${origin}/zeros`, method: 'POST' }))[0]).toHaveLength(zeros)
 })

@@ -73,18 +73,31 @@ describe('rejects endless data from a remote:', () => {
     expect(bytes).toBeGreaterThan(gitLimits.refsBytes / 2)
   })
 
-  test('a report of a push', async () => {
-    const connection = remote(1, '', band(1, packet('ok refs/heads/main\n').toString()))
-    const request = {
+  const pushTo = (connection: SmartConnection): Promise<void> =>
+    push(() => Promise.resolve(connection), {
       ref: 'refs/heads/main',
       expectedOid: null,
       newOid: oid,
       pack: { parts: [] } as never,
       signal: new AbortController().signal,
-    }
-    expect(await failure(push(() => Promise.resolve(connection), request))).toMatchObject({
+    })
+
+  test('a report of a push', async () => {
+    const connection = remote(1, '', band(1, packet('ok refs/heads/main\n').toString()))
+    expect(await failure(pushTo(connection))).toMatchObject({
       reason: 'GIT_PUSH_REJECTED',
       details: { reason: 'the report of the remote is too long' },
+    })
+  })
+
+  test.each([
+    ['progress', band(2, 'Checking connectivity\r')],
+    ['keepalives', band(1, '')],
+    ['flush packets', '0000'],
+  ])('%s in place of a report of a push', async (_what, again) => {
+    expect(await failure(pushTo(remote(1, '', again)))).toMatchObject({
+      reason: 'GIT_TOO_LARGE',
+      details: { limit: String(gitLimits.refsBytes) },
     })
   })
 })

@@ -19,9 +19,23 @@ test('an id is greater than one of an earlier process whose clock was ahead', ()
   expect(before < ahead).toBe(true)
   const after = ids.newId(ahead)
   expect(after > ahead).toBe(true)
-  expect(ids.newId() > after).toBe(true)
-  // A smaller id has no effect.
-  expect(ids.newId(before) > after).toBe(true)
+  expect(ids.newId(after) > after).toBe(true)
+  // A smaller id has no effect, and no other id is moved into the future.
+  const later = ids.newId(before)
+  expect(later > before && later < ahead).toBe(true)
+  expect(ids.newId() > later).toBe(true)
+})
+
+test('ids stay valid and in order when the clock is absurdly far ahead, and afterwards', () => {
+  let now = Date.UTC(2030, 0, 1)
+  const ids = new IdSource({ ...fixedEnvironment(), wallClockMs: () => now })
+  const made = [ids.newId()]
+  for (const reading of [Date.UTC(9999, 11, 31), Date.UTC(2030, 0, 2)]) {
+    now = reading
+    for (let count = 0; count < 100; count++) made.push(ids.newId())
+  }
+  expect(made.toSorted()).toEqual(made)
+  expect(made.every(isId)).toBe(true)
 })
 
 test('an inode number is a safe integer other than 0', () => {

@@ -112,3 +112,21 @@ test.each(['*a'.repeat(200), '**/a/'.repeat(200), '?*'.repeat(200), '[a-z]*'.rep
     expect(pattern?.matches(`${'a/'.repeat(250)}${name}`, name)).toBe(false)
   },
 )
+
+test('hostile patterns take time in proportion to the product of both lengths', () => {
+  const name = 'a'.repeat(250)
+  const path = Array.from({ length: 100 }, () => 'a').join('/')
+  for (const [pattern, text] of [
+    ['*a'.repeat(100_000) + 'b', name],
+    ['*a'.repeat(120) + 'b', name],
+    ['*[ab]'.repeat(120) + 'c', name],
+    ['**/'.repeat(80_000) + 'b', path],
+    ['**/*/'.repeat(50_000) + 'b', path],
+    ['**/*/'.repeat(60) + 'b', path],
+    ['/*'.repeat(100_000), path],
+  ] as const) {
+    const [rule] = parseIgnoreFile(Buffer.from(pattern))
+    // A match takes up to some milliseconds. Several states for each character, or backtracking, would take hours.
+    for (let run = 0; run < 20; run++) expect(rule?.matches(text, text)).toBe(false)
+  }
+})

@@ -39,6 +39,25 @@ describe('a mutex for each key', () => {
     expect(seen).toEqual(['first begins', 'second begins', 'first ends', 'second ends'])
   })
 
+  test('ends the wait for a turn with the signal, and the other jobs continue', async () => {
+    const mutex = new KeyedMutex()
+    const { run, seen } = jobsOf(mutex)
+    const abort = new AbortController()
+    let go = (): void => undefined
+    const first = mutex.run('key', () => new Promise<void>((resolve) => (go = resolve)))
+    const second = mutex.run('key', () => run('other', 'second'), abort.signal)
+    const third = run('key', 'third')
+    const reason = new Error('left')
+    abort.abort(reason)
+    // The first job has not ended.
+    await expect(second).rejects.toBe(reason)
+    await expect(mutex.run('key', () => run('other', 'fourth'), abort.signal)).rejects.toBe(reason)
+    expect(seen).toEqual([])
+    go()
+    await Promise.all([first, third])
+    expect(seen).toEqual(['third begins', 'third ends'])
+  })
+
   test('returns the outcome of a job and continues after a failed one', async () => {
     const mutex = new KeyedMutex()
     const failing = mutex.run('key', () => Promise.reject(new Error('no')))

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   capabilitiesOf,
   openEngine,
+  type EngineError,
   type Action,
   type Capability,
   type Engine,
@@ -245,6 +246,20 @@ describe('a handle without files.read', () => {
       })
       await expect(attempt(session)).rejects.toMatchObject({ details: { actualHash: await hashOf('/a') } })
     }
+  })
+
+  test('does not learn the hash of a file when a guard in a draft fails', async () => {
+    const write = { path: '/a', content: '', expectedHash: `sha256:${'0'.repeat(64)}` }
+    await using draft = await blind.draft()
+    const refused = (await draft.files.write(write).catch((error: unknown) => error)) as EngineError
+    expect([refused.reason, refused.details]).toEqual([
+      'HASH_MISMATCH',
+      { path: '/a', expectedHash: write.expectedHash },
+    ])
+    await using open = await session.draft()
+    await expect(open.files.write(write)).rejects.toMatchObject({
+      details: { actualHash: await hashOf('/a') },
+    })
   })
 
   test('cannot read content with node:fs flags that also write', async () => {

@@ -5,7 +5,10 @@ export interface HttpLimits {
    * contents and have no size limit of their own.
    */
   readonly bodyBytes: number
-  /** Total size of the bodies of all requests that are being read or executed; 1 GiB by default. */
+  /**
+   * Total size of the bodies of all requests that are being read or executed; 1 GiB by default. The body of an import
+   * counts until its job has ended.
+   */
   readonly allBodyBytes: number
   /** Size of the file content or the cache values in a response, before base64; 16 MiB by default. */
   readonly responseContentBytes: number
@@ -129,6 +132,8 @@ export const serverLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   keepAliveMs: 10_000,
+  /** Silence of a connection after which the operating system asks whether its client still exists. */
+  probeMs: 60_000,
   /** Bytes of the headers of a request. */
   headerBytes: 16 * 1024,
   /** Open connections. */

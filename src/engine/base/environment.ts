@@ -1,6 +1,9 @@
 /** The engine's access to the outside world. It is passed in, so that tests can control it. */
 export interface Environment {
-  /** Milliseconds since the epoch. The clock may jump forward or back. */
+  /**
+   * Milliseconds since the epoch. The clock may jump forward or back. Without a time from 1970 to 9999, such as NaN, the
+   * engine uses the time before, and logs an error.
+   */
   wallClockMs(): number
   /** Milliseconds from any origin. They never decrease. */
   monotonicMs(): number

@@ -283,7 +283,8 @@ const registry = {
   },
   QUOTA: {
     code: 'RESOURCE_EXHAUSTED',
-    meaning: 'The session already has as many items of this kind as it can have: `details.limit`.',
+    meaning:
+      'The session, or the tenant, already has as many items of this kind as it can have: `details.limit`.',
   },
   BUDGET: {
     code: 'RESOURCE_EXHAUSTED',

@@ -51,7 +51,7 @@ export function parseTextGlob(pattern: string, field = 'pattern'): TextGlob {
 }
 
 /** A match of a whole text with pieces of a pattern, in which `/` and a leading dot are ordinary characters. */
-export function textMatcher(pieces: readonly Piece[]): (text: string) => boolean {
+function textMatcher(pieces: readonly Piece[]): (text: string) => boolean {
   const machine = new Machine(pieces, false)
   return (text) => machine.accepts(machine.run(machine.start, text), text)
 }

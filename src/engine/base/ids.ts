@@ -6,7 +6,8 @@ import { limits } from './limits.js'
 const alphabet = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz')
 export const idLength = 36
 const timeDigits = 10
-const idPattern = /^[0-9a-hjkmnp-tv-z]{36}$/
+/** The first digit leaves the upper half of the range of times for {@link IdSource} to count on in. */
+const idPattern = /^[0-9a-f][0-9a-hjkmnp-tv-z]{35}$/
 const ticksPerMs = 32
 
 export function isId(text: unknown): text is string {
@@ -29,13 +30,13 @@ export class IdSource {
   }
 
   /**
-   * Makes an id that is greater than all earlier ids of this source, and greater than `after`, which may be
-   * from an earlier process.
+   * Makes an id that is greater than all earlier ids of this source without an `after`, and greater than `after`, which
+   * may be from an earlier process or a bundle. An `after` far in the future has no effect on other ids.
    */
   newId(after?: string): string {
-    const known = after === undefined ? this.#lastTick : Math.max(this.#lastTick, tickOf(after))
-    const tick = Math.max(known + 1, Math.floor(this.#environment.wallClockMs() * ticksPerMs))
-    this.#lastTick = tick
+    const now = Math.min(Math.floor(this.#environment.wallClockMs() * ticksPerMs), limits.idTicks)
+    this.#lastTick = Math.max(this.#lastTick + 1, now)
+    const tick = after === undefined ? this.#lastTick : Math.max(this.#lastTick, tickOf(after) + 1)
     const text = this.#text
     let high = Math.floor(tick / 2 ** 25)
     let low = tick % 2 ** 25

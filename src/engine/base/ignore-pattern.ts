@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
-import { textMatcher } from './glob.js'
 import type { CharacterSet, Piece } from './glob-pattern.js'
 import { itemAt } from './present.js'
+import { wildcardMatcher } from './wildcard.js'
 
 /** One line of a `.gitignore` file. Names and paths are given by {@link bytesOf}, because git compares bytes. */
 export interface IgnorePattern {
@@ -60,7 +60,7 @@ function nameMatcher(pattern: string): IgnorePattern['matches'] {
   const parts = tokenize(pattern, false)
   const [only] = parts ?? []
   if (only === undefined) return never
-  const matches = textMatcher(only.pieces)
+  const matches = wildcardMatcher(only.pieces)
   return (_path, name) => matches(name)
 }
 
@@ -72,7 +72,10 @@ function pathMatcher(pattern: string): IgnorePattern['matches'] {
   const prefix = anchored.slice(0, wild)
   const parts = tokenize(anchored.slice(wild), true)
   if (parts === undefined) return never
-  const steps = parts.map(({ pieces, globstar }) => (globstar ? undefined : textMatcher(pieces)))
+  const steps = parts
+    // Several `**` match what one matches.
+    .filter(({ globstar }, index) => !globstar || parts[index - 1]?.globstar !== true)
+    .map(({ pieces, globstar }) => (globstar ? undefined : wildcardMatcher(pieces)))
   return (path) => path.startsWith(prefix) && matchParts(steps, path.slice(prefix.length).split('/'))
 }
 
@@ -87,6 +90,8 @@ function matchParts(
   steps: readonly (((text: string) => boolean) | undefined)[],
   parts: readonly string[],
 ): boolean {
+  // Each step but a `**` matches one part.
+  if (steps.length > 2 * parts.length + 1) return false
   /** The numbers of parts that the steps so far can match. */
   let reached = new Set([0])
   for (const [index, step] of steps.entries()) {

@@ -46,6 +46,8 @@ export const limits = {
   importWindowSeconds: 120,
   /** The largest `imports.rateWindowSeconds`, in seconds. */
   importWindowSecondsMax: 3600,
+  /** Jobs of a tenant that run or wait for their turn, because each may keep the content of its request. */
+  unfinishedJobs: 1000,
   /** How long `close()` waits for commits that are being sent to a remote, in milliseconds. */
   commitGraceMs: 10_000,
   /** Characters of an error's message that a job keeps. */
@@ -318,6 +320,16 @@ export const limits = {
   activityReadsAtOnce: 64,
   /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
+  /**
+   * The latest time of a clock, in milliseconds since 1970: the end of the year 9999, because the form of RFC 3339 has
+   * four digits for a year.
+   */
+  latestTimeMs: 253_402_300_799_999,
+  /**
+   * The largest time in an id that the clock gives, in parts of 1/32 millisecond since 1970; in the year 2510. A clock that
+   * is ahead of it is wrong, and must not use up the times of later ids.
+   */
+  idTicks: 2 ** 49 - 2 ** 44,
   /** Recorded times at which the clock of a session was set back. */
   clockSetBacks: 100,
   /**
@@ -439,6 +451,10 @@ export const limits = {
   ignorePatterns: 1000,
   /** Bytes of the ignore rules that apply to one path of a checked-out directory, and of a caller's patterns. */
   ignoreBytes: 256 * 1024,
+  /** Bytes of ignore rules of all directories that are held in memory, together with one file more. */
+  ignoreHeldBytes: 2 ** 20,
+  /** Ignore rules that are compared between two looks at the clock. */
+  ignoreComparisons: 64,
   /** Directories whose ignore rules are held in memory. */
   ignoreDirectories: 10_000,
   /** The time of a command without `timeoutMs`. */

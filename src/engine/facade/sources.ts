@@ -126,6 +126,7 @@ export class Sources {
    * @throws {EngineError} INVALID_ARGUMENT when the request has fields of another kind of source, or the paths of its
    * files cannot form a tree.
    * @throws {EngineError} NAME_TOO_LONG when a path of its files is too long.
+   * @throws {EngineError} QUOTA when the tenant has over 1,000 imports that have not ended.
    *
    * @example
    * const uploadedSnapshot = { files: { '/src/a.ts': 'export const a = 1' } }
@@ -143,6 +144,7 @@ export class Sources {
    * @throws {EngineError} SOURCE_NOT_FOUND when no source has this id.
    * @throws {EngineError} SOURCE_NOT_REFRESHABLE when the source is an uploaded one.
    * @throws {EngineError} INVALID_ARGUMENT when the request has a ref and the source is a directory.
+   * @throws {EngineError} QUOTA when the tenant has over 1,000 imports that have not ended.
    *
    * @example
    * const { revisionId } = await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
@@ -159,6 +161,7 @@ export class Sources {
    * @throws {EngineError} SESSION_NOT_FOUND when no session has this id.
    * @throws {EngineError} ALREADY_EXISTS when the source has a revision with this label or id.
    * @throws {EngineError} TOO_LARGE when the label is over 1,024 bytes.
+   * @throws {EngineError} QUOTA when the tenant has over 1,000 imports that have not ended.
    *
    * @example
    * await engine.sources.waitForJob(await engine.sources.promoteSession(sourceId, { sessionId: session.id, revisionLabel: 'v2' }))

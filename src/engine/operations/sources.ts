@@ -60,7 +60,7 @@ export const sourceOperations = defineOperations({
     method: 'POST',
     path: '/v1/sources/{sourceId}/startImport',
     capabilities: ['sources'],
-    errors: ['SOURCE_NOT_FOUND'],
+    errors: ['SOURCE_NOT_FOUND', 'QUOTA'],
   },
   getJob: {
     tag: 'Sources',
@@ -107,7 +107,7 @@ export const sourceOperations = defineOperations({
     method: 'POST',
     path: '/v1/sources/{sourceId}/refresh',
     capabilities: ['sources'],
-    errors: ['SOURCE_NOT_FOUND', 'SOURCE_NOT_REFRESHABLE'],
+    errors: ['SOURCE_NOT_FOUND', 'SOURCE_NOT_REFRESHABLE', 'QUOTA'],
   },
   promoteSession: {
     tag: 'Sources',
@@ -119,6 +119,6 @@ export const sourceOperations = defineOperations({
     path: '/v1/sources/{sourceId}/promoteSession',
     capabilities: ['promote', 'files.read', 'sources'],
     event: 'v1.UnderlaySourceService.PromoteSession',
-    errors: ['SOURCE_NOT_FOUND', 'SESSION_NOT_FOUND', 'ALREADY_EXISTS'],
+    errors: ['SOURCE_NOT_FOUND', 'SESSION_NOT_FOUND', 'ALREADY_EXISTS', 'QUOTA'],
   },
 })

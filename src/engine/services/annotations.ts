@@ -85,6 +85,7 @@ export class Annotations {
     name: 'annotations',
     action: 'listAnnotations',
     maxCount: limits.annotations,
+    isImported: true,
     list: async (core, live) => {
       const { annotations } = await this.list(core, live, '')
       return annotations.map(withoutSession)

@@ -25,7 +25,7 @@ export interface ApprovalOptions {
   /**
    * Whether the principal that requested an approval may grant it. The default is true, so that a single
    * token can do both. If false, another principal must grant it. The requesting principal may still deny it,
-   * which withdraws the request.
+   * which withdraws the request. Imports of bundles then leave out approvals, because a bundle can claim any.
    */
   readonly selfApproval?: boolean
 }
@@ -98,30 +98,33 @@ export class Approvals {
   )
 
   /** A bundle includes only decided requests, because the others could never be decided elsewhere. */
-  readonly facts: BundleFacts = {
-    name: 'approvals',
-    action: 'listApprovals',
-    maxCount: limits.approvals,
-    list: async (core, live) => {
-      const { approvals } = await this.list(core, live)
-      const decided = approvals.filter(({ status }) => status !== ApprovalStatus.PENDING)
-      return decided.map(withoutSession)
-    },
-    revive: (value, sessionId) => {
-      const record = reviveApproval(value, sessionId)
-      return { id: record.approvalId, key: keys.approval(sessionId, record.approvalId), record }
-    },
-    adopt: (core, live, facts) => {
-      const index = this.#indexes.get(core, live)
-      for (const { id, record: one } of facts) {
-        index.byId.set(id, one as Approval)
-        index.newest = id
-      }
-    },
-  }
+  readonly facts: BundleFacts
 
   constructor(selfApproval: boolean) {
     this.#selfApproval = selfApproval
+    this.facts = {
+      name: 'approvals',
+      action: 'listApprovals',
+      maxCount: limits.approvals,
+      // Otherwise a principal could grant its own request in a bundle, in the name of another one.
+      isImported: selfApproval,
+      list: async (core, live) => {
+        const { approvals } = await this.list(core, live)
+        const decided = approvals.filter(({ status }) => status !== ApprovalStatus.PENDING)
+        return decided.map(withoutSession)
+      },
+      revive: (value, sessionId) => {
+        const record = reviveApproval(value, sessionId)
+        return { id: record.approvalId, key: keys.approval(sessionId, record.approvalId), record }
+      },
+      adopt: (core, live, facts) => {
+        const index = this.#indexes.get(core, live)
+        for (const { id, record: one } of facts) {
+          index.byId.set(id, one as Approval)
+          index.newest = id
+        }
+      },
+    }
   }
 
   request(core: Core, live: LiveSession, request: ParsedRequest): Promise<{ approvalId: string }> {

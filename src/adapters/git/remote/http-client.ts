@@ -1,7 +1,7 @@
 import * as http from 'node:http'
 import * as https from 'node:https'
 import { pipeline } from 'node:stream'
-import { createGunzip, createInflate } from 'node:zlib'
+import { createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib'
 import type { GitHttpRequest, GitHttpResponse } from 'isomorphic-git'
 import { EngineError, type ReadContext } from '../../../engine/ports.js'
 import { checkLiteralAddress, publicLookup } from './address-policy.js'
@@ -171,20 +171,21 @@ class UnreadResponse {
     this.#waiting = waiting
   }
 
-  /** The decoded body. Throws GIT_TOO_LARGE if it is over `limitBytes`. */
+  /** The decoded body. Throws GIT_TOO_LARGE if it is over `limitBytes`, or too many times larger than the sent one. */
   async *body(limitBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let count = 0
-    const chunks = this.#decoded()[Symbol.asyncIterator]()
+    const decoder = this.#decoder()
+    // The callback does nothing, because iterating over the decoder throws the errors of the pipeline.
+    const decoded: AsyncIterable<Buffer> =
+      decoder === undefined ? this.message : pipeline(this.message, decoder, () => {})
+    const chunks = decoded[Symbol.asyncIterator]()
     try {
       for (;;) {
         const next = await this.#waiting(chunks.next())
         if (next.done === true) return
         count += next.value.length
-        if (count > limitBytes) {
-          throw new EngineError('GIT_TOO_LARGE', `the response of the remote has over ${limitBytes} bytes`, {
-            limit: String(limitBytes),
-          })
-        }
+        if (count > limitBytes) throw tooLarge(`has over ${limitBytes} bytes`, limitBytes)
+        if (decoder !== undefined) checkExpansion(count, decoder.bytesWritten)
         yield next.value
       }
     } catch (error) {
@@ -205,13 +206,21 @@ class UnreadResponse {
     return Buffer.concat(parts)
   }
 
-  #decoded(): AsyncIterable<Buffer> {
+  #decoder(): Gunzip | Inflate | undefined {
     const encoding = this.message.headers['content-encoding']?.toLowerCase()
-    if (encoding === undefined || encoding === '' || encoding === 'identity') return this.message
-    const decoder = encoding === 'deflate' ? createInflate() : createGunzip()
-    // The callback does nothing, because iterating over the decoder throws the errors of the pipeline.
-    return pipeline(this.message, decoder, () => {})
+    if (encoding === undefined || encoding === '' || encoding === 'identity') return undefined
+    return encoding === 'deflate' ? createInflate() : createGunzip()
   }
+}
+
+function checkExpansion(decoded: number, received: number): void {
+  const { decodedBytesFree, decodedBytesPerByte } = gitLimits
+  if (decoded > decodedBytesFree + decodedBytesPerByte * received)
+    throw tooLarge('is too many times larger than its compressed form', decodedBytesPerByte)
+}
+
+function tooLarge(what: string, limit: number): EngineError {
+  return new EngineError('GIT_TOO_LARGE', `the response of the remote ${what}`, { limit: String(limit) })
 }
 
 async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {

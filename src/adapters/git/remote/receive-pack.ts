@@ -5,7 +5,7 @@ import { flushPacket, packet, PacketReader, packetText, splitPackets } from './p
 import { branchMoved, pushRejected } from './remote-errors.js'
 import type { PushRequest } from '../repository.js'
 import type { SmartConnection } from './smart-connection.js'
-import { advertisedRefs } from './upload-pack.js'
+import { advertisedRefs, boundTalk } from './upload-pack.js'
 
 /**
  * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares
@@ -81,22 +81,26 @@ interface Report {
 async function readReport(answer: AsyncIterable<Uint8Array>, sideBand: boolean): Promise<Report> {
   const reader = new PacketReader(answer)
   const lines: Buffer[] = []
+  const bound = boundTalk()
   let remoteText = ''
   let bytes = 0
-  for (;;) {
-    const line = await reader.read()
-    if (line === undefined) break
-    if (typeof line === 'string') continue
-    if (!sideBand || line[0] === 1) {
-      bytes += line.length
-      if (bytes > gitLimits.reportBytes) {
-        await reader.close()
-        return { accepted: false, reason: 'the report of the remote is too long', remoteText }
+  try {
+    for (;;) {
+      const line = await reader.read()
+      if (line === undefined) break
+      bound(line)
+      if (typeof line === 'string') continue
+      if (!sideBand || line[0] === 1) {
+        bytes += line.length
+        if (bytes > gitLimits.reportBytes)
+          return { accepted: false, reason: 'the report of the remote is too long', remoteText }
+        lines.push(sideBand ? line.subarray(1) : line)
+      } else if (remoteText.length < gitLimits.remoteMessageChars) {
+        remoteText += line.toString('utf8', 1)
       }
-      lines.push(sideBand ? line.subarray(1) : line)
-    } else if (remoteText.length < gitLimits.remoteMessageChars) {
-      remoteText += line.toString('utf8', 1)
     }
+  } finally {
+    await reader.close()
   }
   // Inside the data band, the report has its own packets.
   const report = (sideBand ? splitPackets(Buffer.concat(lines)) : lines).map(packetText)

@@ -220,7 +220,7 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
  * Returns a check that must be called for each packet outside of a pack. It throws GIT_TOO_LARGE above
  * `gitLimits.refsBytes` in total.
  */
-function boundTalk(): (packet: Packet | undefined) => void {
+export function boundTalk(): (packet: Packet | undefined) => void {
   let bytes = 0
   return (packet) => {
     bytes += Math.max(gitLimits.leastPacketBytes, packet instanceof Buffer ? packet.length : 0)

@@ -9,7 +9,7 @@ import {
   type OperationRequest,
   type StreamOperation,
 } from '../../../engine/contract.js'
-import type { EngineScope } from '../../../engine/index.js'
+import type { EngineScope, ImportJob } from '../../../engine/index.js'
 import { jsonResponse, streamResponse } from '../server/responses.js'
 import { checkBytes, readBody } from '../server/request-body.js'
 import { receive, send } from './contents.js'
@@ -140,7 +140,8 @@ export class Dispatcher {
     slot.hold()
     const work = callOperation(scope, name, limited as never)
     const response = await this.#deadlines.wait<object>(work, () => {
-      slot.dropBody()
+      if (name === 'startImport') afterJob(scope, work as Promise<ImportJob>, slot.takeBody())
+      else slot.dropBody()
       slot.release()
     })
     checkContent(name, response, responseContentBytes)
@@ -199,6 +200,11 @@ export class Dispatcher {
 /** Adds the parameters of the path, which the router has decoded. */
 function parametersOf({ parameters }: Match, wire: Record<string, unknown>): object {
   return Object.assign(wire, parameters)
+}
+
+/** The content of an import is in memory until the job has read it. */
+function afterJob(scope: EngineScope, started: Promise<ImportJob>, dropBody: () => void): void {
+  started.then((job) => scope.sources.waitForJob(job)).then(dropBody, dropBody)
 }
 
 function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {

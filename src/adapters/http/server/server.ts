@@ -101,6 +101,9 @@ export async function serve(handler: FetchHandler, options: ServeOptions = {}): 
     // The handler refuses such requests, with a response that gives the reason.
     requireHostHeader: false,
     noDelay: true,
+    // A stream, or a wait for a lock, may be silent for any time. Only a probe finds out that its client is gone.
+    keepAlive: true,
+    keepAliveInitialDelay: serverLimits.probeMs,
   })
   server.maxConnections = connections
   // 0 means no limit. Node drops headers above a limit, possibly the length of the body. `maxHeaderSize`

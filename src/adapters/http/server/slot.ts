@@ -50,8 +50,14 @@ export class Slot {
   }
 
   dropBody(): void {
-    this.#shared.bodies.give(this.#bodyBytes)
+    this.takeBody()()
+  }
+
+  /** Keeps the share of the body beyond the request, until the returned function is called. */
+  takeBody(): () => void {
+    const bytes = this.#bodyBytes
     this.#bodyBytes = 0
+    return () => this.#shared.bodies.give(bytes)
   }
 
   /**

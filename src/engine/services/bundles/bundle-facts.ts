@@ -25,6 +25,8 @@ export interface BundleFacts {
   /** The permission that a caller needs to read the records. */
   readonly action: Action
   readonly maxCount: number
+  /** Whether an import takes the records over. A bundle can claim anything about who made them. */
+  readonly isImported: boolean
   /** The records in order of creation, without the id of their session. */
   list(core: Core, live: LiveSession): Promise<readonly object[]>
   /**

@@ -58,7 +58,7 @@ export class Bundles {
     return withSignals([signal, this.#closing.signal], (ending) => {
       const pieces = abortable(isBytes(content) ? one(content) : content, ending)
       return importBlocks(core, files.read(pieces), signal, {
-        facts,
+        facts: facts.filter(({ isImported }) => isImported),
         revision: (sourceId, revisionId) =>
           mayUse(sourceId) ? revision(core, sourceId, revisionId) : Promise.resolve(undefined),
       })

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import type { TimeSlice } from '../../base/cooperative.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import {
   bytesOf,
@@ -8,6 +9,7 @@ import {
 } from '../../base/ignore-pattern.js'
 import { given, parseText, readList } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
+import { itemAt } from '../../base/present.js'
 import type { HostTree } from '../sources/host-ports.js'
 import { splitParent } from './checkout-index.js'
 
@@ -45,10 +47,15 @@ export class Exclusions {
   readonly #options: ExclusionOptions
   readonly #apart: ReadonlySet<string>
   readonly #rules = new Map<string, Promise<Rules>>()
+  /** The bytes of the files that were read for these rules. */
+  #bytesRead = 0
+  readonly #slice: TimeSlice
+  #compared = 0
 
-  constructor(tree: HostTree, options: ExclusionOptions) {
+  constructor(tree: HostTree, options: ExclusionOptions, slice: TimeSlice) {
     this.#tree = tree
     this.#options = options
+    this.#slice = slice
     this.#apart = new Set(options.apart)
     this.any = options.gitignore || options.ignore.length > 0 || options.apart.length > 0
   }
@@ -64,15 +71,34 @@ export class Exclusions {
     if (rules === undefined && ignore.length === 0) return false
     const bytes = bytesOf(path)
     const last = bytesOf(name)
-    const isIgnored =
-      decide(ignore, bytes.slice(1), last, isDirectory) ?? decideByLevels(rules, bytes, last, isDirectory)
+    let isIgnored = await this.#decide(ignore, bytes.slice(1), last, isDirectory)
+    for (let level = rules; level !== undefined && isIgnored === undefined; level = level.above)
+      isIgnored = await this.#decide(level.patterns, bytes.slice(level.start), last, isDirectory)
     return isIgnored ?? false
+  }
+
+  /** The decision of the last pattern that matches. */
+  async #decide(
+    patterns: readonly IgnorePattern[],
+    path: string,
+    name: string,
+    isDirectory: boolean,
+  ): Promise<boolean | undefined> {
+    for (let index = patterns.length - 1; index >= 0; index--) {
+      const { directoryOnly, matches, negated } = itemAt(patterns, index)
+      if (++this.#compared % limits.ignoreComparisons === 0 && this.#slice.over) await this.#slice.next()
+      if ((isDirectory || !directoryOnly) && matches(path, name)) return !negated
+    }
+    return undefined
   }
 
   #rulesIn(directory: string): Promise<Rules> {
     let rules = this.#rules.get(directory)
     if (rules !== undefined) return rules
-    if (this.#rules.size >= limits.ignoreDirectories) this.#rules.clear()
+    if (this.#rules.size >= limits.ignoreDirectories || this.#bytesRead >= limits.ignoreHeldBytes) {
+      this.#rules.clear()
+      this.#bytesRead = 0
+    }
     rules = this.#readRules(directory)
     this.#rules.set(directory, rules)
     return rules
@@ -107,36 +133,11 @@ export class Exclusions {
           )
         pieces.push(piece)
       }
+      this.#bytesRead += bytes - above
       return { patterns: parseIgnoreFile(Buffer.concat(pieces)), bytes }
     })
     return read?.value
   }
-}
-
-function decideByLevels(
-  rules: Level | undefined,
-  path: string,
-  name: string,
-  isDirectory: boolean,
-): boolean | undefined {
-  for (let level = rules; level !== undefined; level = level.above) {
-    const decided = decide(level.patterns, path.slice(level.start), name, isDirectory)
-    if (decided !== undefined) return decided
-  }
-  return undefined
-}
-
-/** The decision of the last pattern that matches. */
-function decide(
-  patterns: readonly IgnorePattern[],
-  path: string,
-  name: string,
-  isDirectory: boolean,
-): boolean | undefined {
-  const last = patterns.findLast(
-    ({ directoryOnly, matches }) => (isDirectory || !directoryOnly) && matches(path, name),
-  )
-  return last && !last.negated
 }
 
 /**

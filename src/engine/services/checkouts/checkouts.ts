@@ -1,4 +1,5 @@
 import { withSignals } from '../../base/abort.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { engineClosed, sharedStore } from '../../base/errors.js'
 import { sha256 } from '../../base/hash.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
@@ -64,7 +65,7 @@ export class Checkouts {
       try {
         const update = new Update(core, new Place(core, place), tree, {
           ...options,
-          ...this.#readOptions(tree, layout, signal),
+          ...this.#readOptions(core, tree, layout, signal),
           shared,
           repository,
           excludeLines: layout.excludeLines,
@@ -85,7 +86,7 @@ export class Checkouts {
   ): Promise<CheckoutSync> {
     return this.#open(core, directory, false, given, (place, tree, signal) =>
       syncDirectory(core, live, new Place(core, place), tree, {
-        ...this.#readOptions(tree, layout, signal),
+        ...this.#readOptions(core, tree, layout, signal),
         dryRun,
       }),
     )
@@ -121,9 +122,13 @@ export class Checkouts {
     await Promise.allSettled(this.#running)
   }
 
-  #readOptions(tree: HostTree, { exclusions, git }: Layout, signal: AbortSignal): ReadOptions {
+  #readOptions(core: Core, tree: HostTree, { exclusions, git }: Layout, signal: AbortSignal): ReadOptions {
     const names = nameRule({ platform: tree.platform, allowGitNames: this.#allowGitNames && !git })
-    return { signal, names, exclusions: new Exclusions(tree, exclusions) }
+    return {
+      signal,
+      names,
+      exclusions: new Exclusions(tree, exclusions, new TimeSlice(core.environment, signal)),
+    }
   }
 
   async #open<T>(
@@ -161,10 +166,7 @@ export class Checkouts {
     using _ = core.pins.pin({ writesSince: 'now' })
     try {
       const place = sha256(`checkout ${tree.directory}`).slice(0, 16)
-      return await this.#mutex.run(`${core.tenantKey}${place}`, () => {
-        signal.throwIfAborted()
-        return work(place, tree, signal)
-      })
+      return await this.#mutex.run(`${core.tenantKey}${place}`, () => work(place, tree, signal), signal)
     } finally {
       await tree.close()
     }

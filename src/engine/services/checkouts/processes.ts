@@ -92,10 +92,7 @@ export class Processes {
   ): Promise<T> {
     if (this.#closing.signal.aborted) throw engineClosed()
     const running = withSignals([signal, this.#closing.signal], (ends) =>
-      this.#mutex.run(sessionId, () => {
-        ends.throwIfAborted()
-        return work(ends)
-      }),
+      this.#mutex.run(sessionId, () => work(ends), ends),
     )
     this.#running.add(running)
     try {

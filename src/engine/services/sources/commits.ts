@@ -126,18 +126,24 @@ export class Commits {
     return committed
   }
 
-  async #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
-    for (let run = 1; ; run++) {
-      // The commit has the state after all calls that were made before it.
-      using pinned = pinState(core, live)
-      using _ = core.pins.pin({ writesSince: 'now' })
-      try {
-        return await this.#mutex.run(live.id, () => this.#commit(core, live, pinned.state, request))
-      } catch (error) {
-        // The next run builds on the commit of the other engine, and has its state.
-        if (!(error instanceof TipMoved) || run === limits.sharedChangeRuns) throw error
+  #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
+    const bounds = { deadlineMs: this.#deadlineMs, what: 'commit' }
+    return withinDeadline(bounds, [request.signal, this.#closing.signal], async (signal) => {
+      for (let run = 1; ; run++) {
+        // The commit has the state after all calls that were made before it.
+        using pinned = pinState(core, live)
+        using _ = core.pins.pin({ writesSince: 'now' })
+        const commit = (): Promise<{ commitId: string }> =>
+          this.#commit(core, live, pinned.state, { ...request, signal })
+        try {
+          // An earlier commit may wait for its remote for a long time.
+          return await this.#mutex.run(live.id, commit, signal)
+        } catch (error) {
+          // The next run builds on the commit of the other engine, and has its state.
+          if (!(error instanceof TipMoved) || run === limits.sharedChangeRuns) throw error
+        }
       }
-    }
+    })
   }
 
   /**
@@ -155,13 +161,10 @@ export class Commits {
     core: Core,
     live: LiveSession,
     state: Promise<Dir>,
-    request: ParsedCommit,
+    request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
-    const bounds = { deadlineMs: this.#deadlineMs, what: 'commit' }
-    return withinDeadline(bounds, [request.signal, this.#closing.signal], async (signal) => {
-      const root = await state
-      return reading(core, [root], () => this.#commitTree(core, live, root, { ...request, signal }))
-    })
+    const root = await state
+    return reading(core, [root], () => this.#commitTree(core, live, root, request))
   }
 
   async #commitTree(

@@ -190,6 +190,8 @@ export interface FailurePut {
 export class Jobs {
   readonly #limits: JobLimits
   readonly #running = new Map<string, RunningJob>()
+  /** The number of running jobs of each tenant, also of those that wait for their turn. */
+  readonly #counts = new Map<string, number>()
   #closed = false
   readonly #shared = new Map<string, { readonly running: RunningJob; readonly queued: Promise<ImportJob> }>()
   /** Ended jobs whose end could not be stored. They are kept until the store has recovered. */
@@ -251,7 +253,11 @@ export class Jobs {
     if (isStored) core.log('warn', 'a job of an earlier process was interrupted')
   }
 
-  /** Resolves with the queued job when it is stored. The work continues. */
+  /**
+   * Resolves with the queued job when it is stored. The work continues.
+   *
+   * @throws {EngineError} QUOTA when the tenant has too many unfinished jobs
+   */
   start(core: Core, { sourceId, share, signal, work }: JobStart): Promise<ImportJob> {
     if (this.#closed) throw engineClosed()
     signal?.throwIfAborted()
@@ -261,6 +267,7 @@ export class Jobs {
       hold(shared.running, signal)
       return shared.queued
     }
+    const leave = this.#enter(core.tenantKey)
     const job: ImportJob = {
       jobId: core.ids.newId(),
       sourceId,
@@ -306,12 +313,29 @@ export class Jobs {
       .finally(() => {
         for (const release of running.releases) release()
         unshare()
+        leave()
         this.#running.delete(job.jobId)
         // All waiting calls have been notified of the end.
         this.#changed.all.delete(job.jobId)
       })
     if (shareKey !== undefined) this.#shared.set(shareKey, { running, queued })
     return queued
+  }
+
+  /** Counts a job of a tenant, until the returned function is called. */
+  #enter(tenantKey: string): () => void {
+    const count = (this.#counts.get(tenantKey) ?? 0) + 1
+    if (count > limits.unfinishedJobs) {
+      const limit = String(limits.unfinishedJobs)
+      const message = `a tenant can have at most ${limit} unfinished imports: wait until some of them have ended`
+      throw new EngineError('QUOTA', message, { limit })
+    }
+    this.#counts.set(tenantKey, count)
+    return () => {
+      const left = (this.#counts.get(tenantKey) ?? 0) - 1
+      if (left > 0) this.#counts.set(tenantKey, left)
+      else this.#counts.delete(tenantKey)
+    }
   }
 
   async #queue(core: Core, { job, head }: RunningJob): Promise<ImportJob> {

@@ -151,7 +151,7 @@ export class Repositories {
     return this.#within('push', push.signal, async (signal) => {
       using writes = core.pins.pin({ writesSince: 'now' })
       void writes
-      const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal))
+      const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal), signal)
       using _ = pin
       checkNoConflicts(state.live)
       const head = headOf(served)
@@ -227,7 +227,7 @@ export class Repositories {
     signal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#within('commit', signal, (within) => this.#mutex.run(id, () => work(within)))
+    return this.#within('commit', signal, (within) => this.#mutex.run(id, () => work(within), within))
   }
 
   #within<T>(

@@ -33,6 +33,10 @@ export class DraftAccess extends SessionAccess {
     this.#of.permitWhen(action, condition)
   }
 
+  override get open(): boolean {
+    return this.#of.open
+  }
+
   override has(capability: Capability): boolean {
     return this.#of.has(capability)
   }

@@ -45,7 +45,7 @@ export class SessionAccess {
       const live = this.live(action)
       return live instanceof Promise ? live.then(operation) : operation(live)
     }
-    return this.traced(action, this.#permissions === undefined ? act : () => this.#censored(act))
+    return this.traced(action, this.open ? act : () => this.#censored(act))
   }
 
   /** Removes the hash of content from errors for handles that may not read the content. */
@@ -118,6 +118,11 @@ export class SessionAccess {
    */
   permitWhen(action: Action, condition: Condition): void {
     this.#permissions?.checkWhen(action, condition)
+  }
+
+  /** Whether this handle may do everything. */
+  get open(): boolean {
+    return this.#permissions === undefined
   }
 
   /** Whether this handle has a capability. */

@@ -4,21 +4,22 @@ import type { SharedStore } from '../../storage/store.js'
 /**
  * The clocks of an engine that shares its store. The wall clock is that of the store, so all engines agree when a lock, a
  * cache entry or a session expires, even if the clocks of their machines differ. The engine asks the store every few
- * seconds. In between, the clock of the machine continues.
+ * seconds. In between, the monotonic clock continues, because the wall clock of the machine may jump at any time.
  */
 export class StoreClock implements Environment {
   readonly #own: Environment
   readonly #store: SharedStore
-  /** How far the clock of the store is ahead of that of the machine, in milliseconds. */
-  #aheadMs = 0
+  /** How far the clock of the store is ahead of the monotonic clock, in milliseconds. */
+  #aheadMs: number
 
   constructor(own: Environment, store: SharedStore) {
     this.#own = own
     this.#store = store
+    this.#aheadMs = own.wallClockMs() - own.monotonicMs()
   }
 
   wallClockMs(): number {
-    return this.#own.wallClockMs() + this.#aheadMs
+    return Math.floor(this.#own.monotonicMs() + this.#aheadMs)
   }
 
   monotonicMs(): number {
@@ -31,9 +32,9 @@ export class StoreClock implements Environment {
 
   /** Asks the store. Clocks that differ by less than the time of the answer count as equal. */
   async adjust(): Promise<void> {
-    const before = this.#own.wallClockMs()
+    const before = this.#own.monotonicMs()
     const now = await this.#store.now()
-    const after = this.#own.wallClockMs()
+    const after = this.#own.monotonicMs()
     // The store read its clock between the two other times.
     this.#aheadMs = Math.min(Math.max(this.#aheadMs, now - after), now - before)
   }

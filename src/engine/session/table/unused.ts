@@ -24,9 +24,9 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const monotonicMs = environment.monotonicMs()
   const use = core.table.unsureUses.get(record.id)
   if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
-  if (lastActivityAt - now > limits.clockHoldMs) {
-    // The clock was ahead at the last use, so the real time of that use is unknown. The time to live starts
-    // now.
+  if (lastActivityAt - now > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt)) {
+    // The clock was ahead at the last use, or behind, so the real time of that use is unknown. The time to live
+    // starts now.
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
@@ -45,8 +45,13 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
   const { environment, opened } = core
   const monotonicMs = environment.monotonicMs()
   const expected = opened.wallMs + monotonicMs - opened.monotonicMs
-  if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs)
+  if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt))
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
+}
+
+/** Whether the clock was ahead when the session was created, or behind when it was used. */
+function isBeforeCreation({ createdAt }: SessionRecord, lastActivityAt: number): boolean {
+  return createdAt - lastActivityAt > limits.clockHoldMs
 }
 
 function ttlMsOf(core: Core, record: SessionRecord): number | undefined {
