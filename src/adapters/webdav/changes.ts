@@ -1,4 +1,5 @@
-import { EngineError } from '../../engine/ports.js'
+import { Buffer } from 'node:buffer'
+import { EngineError, limits } from '../../engine/ports.js'
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
 import { checkConditions, type Passed, type Served } from './conditions.js'
 import { badRequest, DavError, locked } from './dav-error.js'
@@ -128,7 +129,7 @@ async function removeAt(files: Files, { path, kind }: Destination): Promise<void
   else if (kind !== undefined) await files.delete({ path })
 }
 
-/** MOVE: one change, except if it replaces a directory, or something else by a directory. */
+/** MOVE: one change, except if it replaces a directory with entries, or a file by a directory or the reverse. */
 export async function move(served: Served, httpRequest: HttpRequest, { path }: Place): Promise<HttpResponse> {
   const { files, locks } = served
   if (path === '/') throw new DavError(403, 'the root cannot be moved')
@@ -139,18 +140,28 @@ export async function move(served: Served, httpRequest: HttpRequest, { path }: P
   requireUnlocked(served, tokens, entry.path, 'names')
   requireUnlocked(served, tokens, destination.realPath, 'names')
   const { kind } = destination
-  if (kind === 'directory' || (kind !== undefined && entry.kind === 'directory'))
+  const rename = (): Promise<void> =>
+    inParent(
+      files.rename({
+        sourcePath: path,
+        destinationPath: destination.path,
+        ...(!destination.overwrite && { exclusive: true }),
+      }),
+    )
+  try {
+    await rename()
+  } catch (error) {
+    // Nothing is removed for a move that is impossible for another reason.
+    if (kind === undefined || !(error instanceof EngineError && inTheWay.has(error.reason))) throw error
     await removeAt(files, destination)
-  await inParent(
-    files.rename({
-      sourcePath: path,
-      destinationPath: destination.path,
-      ...(!destination.overwrite && { exclusive: true }),
-    }),
-  )
+    await rename()
+  }
   locks.forget(entry.path)
   return emptyResponse(kind === undefined ? 201 : 204)
 }
+
+/** Why a rename is refused that would replace a directory, or something else by a directory. */
+const inTheWay: ReadonlySet<string> = new Set(['DIRECTORY_NOT_EMPTY', 'IS_A_DIRECTORY', 'NOT_A_DIRECTORY'])
 
 /** COPY: one change for a file, and one for each entry of a directory. */
 export async function copy(served: Served, httpRequest: HttpRequest, place: Place): Promise<HttpResponse> {
@@ -164,6 +175,7 @@ export async function copy(served: Served, httpRequest: HttpRequest, place: Plac
   const { kind, path, overwrite } = destination
   if (source.isDirectory) {
     const entries = depth === '0' ? [] : await entriesBelow(files, source.realPath)
+    for (const { name } of entries) requireReachable(joined(source.realPath, name), joined(path, name))
     await removeAt(files, destination)
     await inParent(files.createDirectory({ path }))
     await copyEntries(files, source.realPath, path, entries)
@@ -178,6 +190,16 @@ export async function copy(served: Served, httpRequest: HttpRequest, place: Plac
     )
   }
   return emptyResponse(kind === undefined ? 201 : 204)
+}
+
+/** @throws DavError if a path has no request, because it would be too long */
+function requireReachable(...paths: readonly string[]): void {
+  for (const path of paths)
+    if (Buffer.byteLength(path) > limits.pathBytes || path.split('/').length - 1 > limits.pathDepth)
+      throw new DavError(
+        414,
+        `the directory has entries whose paths would have over ${limits.pathBytes} bytes or ${limits.pathDepth} levels`,
+      )
 }
 
 interface Entry {
