@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, limits } from '../../engine/ports.js'
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
-import { checkConditions, type Passed, type Served } from './conditions.js'
+import { checkConditions, checkEtags, type Passed, type Served } from './conditions.js'
 import { badRequest, DavError, locked } from './dav-error.js'
-import { find, findEntry, hashOfEtag, realPathOfNew, type Files } from './found.js'
+import { find, findEntry, hashOfEtag, realPathOfNew, type Files, type Found } from './found.js'
 import { webdavLimits } from './limits.js'
 import type { Lock } from './locks.js'
 import { destinationTarget, hrefOf, isBelow, joined, parentOf, placeOf, type Place } from './place.js'
@@ -53,14 +53,44 @@ export async function putFile(
     throw new DavError(415, 'content-encoding: must be identity')
   const found = await find(files, path)
   const { tokens, etag } = await checkConditions(served, httpRequest, path, found)
-  const realPath = found?.realPath ?? (await realPathOfNew(files, path))
-  requireUnlocked(served, tokens, realPath, found === undefined ? 'names' : 'content')
+  await requireWritable(served, tokens, path, found)
   const expectedHash = hashOfEtag(etag)
   const mustBeNew = httpRequest.header('if-none-match')?.trim() === '*'
   // The condition was true before the body arrived, and must still be true after it.
   const guard = mustBeNew ? { expectedHash: '' } : expectedHash === undefined ? {} : { expectedHash }
-  await inParent(files.write({ path, content, createParents: false, ...guard }))
+  let refusal: unknown
+  const checked = async function* (): AsyncGenerator<Uint8Array, void> {
+    yield* content
+    try {
+      // Another client may have locked or changed the file meanwhile.
+      const now = await find(files, path)
+      await checkEtags(served, httpRequest, now)
+      await requireWritable(served, tokens, path, now)
+    } catch (error) {
+      refusal = error
+      throw error
+    }
+  }
+  try {
+    await inParent(files.write({ path, content: checked(), createParents: false, ...guard }))
+  } catch (error) {
+    throw refusal ?? error
+  }
   return emptyResponse(found === undefined ? 201 : 204)
+}
+
+/** @throws DavError if a lock is in the way, or the path is a symlink to a file that a write would create elsewhere */
+async function requireWritable(
+  served: Served,
+  tokens: Passed['tokens'],
+  path: string,
+  found: Found | undefined,
+): Promise<void> {
+  const { files } = served
+  if (found === undefined && (await findEntry(files, path)) !== undefined)
+    throw new DavError(409, 'the path is a symlink that leads to nothing: delete it first')
+  const realPath = found?.realPath ?? (await realPathOfNew(files, path))
+  requireUnlocked(served, tokens, realPath, found === undefined ? 'names' : 'content')
 }
 
 /** MKCOL: creates a directory. */
