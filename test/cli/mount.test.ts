@@ -206,7 +206,8 @@ test.each([
   ['an unknown session', ['none'], 1, 'session'],
   ['a wrong port', ['SESSION', '--port', 'x'], 2, 'a port must be'],
   ['a directory with files', ['SESSION', 'store'], 1, 'is not empty'],
-  ['a file', ['SESSION', 'store/forkspace.json'], 1, 'EEXIST'],
+  ['a file', ['SESSION', 'store/forkspace.json'], 1, 'forkspace.json cannot be used: it is not a directory'],
+  ['a path below a file', ['SESSION', 'store/forkspace.json/x'], 1, 'a part of its path is not a directory'],
   ['an empty directory name', ['SESSION', ''], 2, 'the directory is empty'],
 ])('it refuses %s', async (_case, args, code, message) => {
   const given = args.map((arg) => arg.replace('SESSION', session))

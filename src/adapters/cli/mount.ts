@@ -92,11 +92,17 @@ async function emptyDirectory(given: string): Promise<string> {
   if (await isMounted(real))
     throw new Failure(`something is mounted at ${real} already: unmount it first, or use another directory`)
   if (names === undefined)
-    throw new Failure(`${directory} cannot be used: ${(cause as NodeJS.ErrnoException).code ?? ''}`, {
+    throw new Failure(`${directory} cannot be used: ${reasonOf(cause as NodeJS.ErrnoException)}`, {
       cause,
     })
   if (names.length > 0) throw new Failure(`the directory ${real} is not empty: a mount would hide its files`)
   return real
+}
+
+function reasonOf({ code = 'unknown error' }: NodeJS.ErrnoException): string {
+  if (code === 'EEXIST') return 'it is not a directory'
+  if (code === 'ENOTDIR') return 'a part of its path is not a directory'
+  return code
 }
 
 /** Prints the URL, the password and a command for connecting by hand. */
