@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findDavfs, isMounted } from '../../src/adapters/cli/davfs.js'
 import { mountCommands } from '../../src/adapters/cli/mount-commands.js'
 import { outputHere, runHere, serveHere, startHere } from '../support/command-here.js'
-import type { Watched } from '../support/command.js'
+import { runCommand, startCommand, type Watched } from '../support/command.js'
 import { canMountDavfs } from '../support/davfs.js'
 
 let directory: string
@@ -129,6 +129,56 @@ describe.skipIf(!canMountDavfs())('with a directory', () => {
     expect(await outputHere(['cat', `${session}:/b.txt`], { env })).toBe('written')
   })
 
+  test('that is a symlink or has unusual characters, it unmounts at a signal, also of a terminal', async () => {
+    const real = join(directory, 'a\\b\tc\u00a0d# "e"')
+    await mkdir(real)
+    await symlink(real, join(directory, 'link'))
+    const command = mount([session, join(directory, 'link')])
+    expect(await command.until(/mounted/)).toContain(`at ${real}`)
+    expect(await isMounted(real)).toBe(true)
+    const other = { FORKSPACE_STORE: join(directory, 'other') }
+    const id = await outputHere(['session', 'create'], { env: other })
+    const again = await runHere(['mount', id, join(directory, 'link')], { env: other })
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('is mounted at')])
+    expect(await command.stop('SIGHUP')).toEqual({ code: 0, signal: null })
+    expect([command.stderr(), await isMounted(real)]).toEqual(['', false])
+  })
+
+  test('it needs no proxy, and passes on no token', async () => {
+    const point = join(directory, 'mount')
+    const temporary = join(directory, 'with " and space')
+    await mkdir(temporary)
+    const child = startCommand(['mount', session, point], {
+      env: {
+        ...env,
+        TMPDIR: temporary,
+        http_proxy: 'http://127.0.0.1:9',
+        FORKSPACE_TOKEN: 'token of a server',
+      },
+    })
+    const ended = once(child, 'exit')
+    const [line] = (await once(child.stdout ?? child, 'data')) as [Buffer]
+    expect(String(line)).toContain('mounted')
+    for (const daemon of await davfsDaemons(point))
+      expect(await readFile(`/proc/${daemon}/environ`, 'utf8')).not.toContain('FORKSPACE')
+    expect(await readdir(temporary)).toEqual([])
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+    expect(await isMounted(point)).toBe(false)
+  })
+
+  test('it refuses what davfs2 cannot use', async () => {
+    const quoted = await runHere(['mount', session, join(directory, "it's")], { env })
+    expect([quoted.code, quoted.stderr]).toEqual([1, expect.stringContaining('apostrophe')])
+    const temporary = join(directory, 'with, comma')
+    await mkdir(temporary)
+    const comma = await runCommand(['mount', session, join(directory, 'mount')], {
+      env: { ...env, TMPDIR: temporary },
+    })
+    expect([comma.code, comma.stderr]).toEqual([1, expect.stringContaining('has a comma')])
+    expect(await readdir(temporary)).toEqual([])
+  })
+
   test('that was unmounted already, it ends', async () => {
     const point = join(directory, 'mount')
     const command = mount([session, point])
@@ -140,11 +190,24 @@ describe.skipIf(!canMountDavfs())('with a directory', () => {
   })
 })
 
+/** The processes of davfs2 that serve a directory. */
+async function davfsDaemons(point: string): Promise<string[]> {
+  const found: string[] = []
+  for (const id of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    // A process may end meanwhile.
+    const line = await readFile(`/proc/${id}/cmdline`, 'utf8').catch(() => '')
+    if (line.startsWith('/usr/sbin/mount.davfs') && line.includes(`\0${point}\0`)) found.push(id)
+  }
+  expect(found).not.toEqual([])
+  return found
+}
+
 test.each([
   ['an unknown session', ['none'], 1, 'session'],
   ['a wrong port', ['SESSION', '--port', 'x'], 2, 'a port must be'],
   ['a directory with files', ['SESSION', 'store'], 1, 'is not empty'],
-  ['a file', ['SESSION', 'store/forkspace.json'], 1, 'EEXIST'],
+  ['a file', ['SESSION', 'store/forkspace.json'], 1, 'forkspace.json cannot be used: it is not a directory'],
+  ['a path below a file', ['SESSION', 'store/forkspace.json/x'], 1, 'a part of its path is not a directory'],
   ['an empty directory name', ['SESSION', ''], 2, 'the directory is empty'],
 ])('it refuses %s', async (_case, args, code, message) => {
   const given = args.map((arg) => arg.replace('SESSION', session))

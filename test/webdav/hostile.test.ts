@@ -154,6 +154,12 @@ describe('an XML body', () => {
       find(`<x ${Array.from({ length: 101 }, (_, n) => `a${n}=""`).join(' ')}/>`),
       400,
     ],
+    [
+      'with a long namespace for many properties',
+      `<D:propfind xmlns:D="DAV:" xmlns:x='${'"'.repeat(50_000)}'><D:prop>${Array.from({ length: 100 }, (_, n) => `<x:a${n}/>`).join('')}</D:prop></D:propfind>`,
+      400,
+    ],
+    ['of XML 1.1', `<?xml version="1.1"?>${find('<x>&#1;</x>')}`, 400],
     ['that ends early', '<propfind xmlns="DAV:"><prop>', 400],
     ['without a namespace', '<propfind><prop/></propfind>', 400],
     ['with an unbound prefix', '<D:propfind><D:prop/></D:propfind>', 400],
@@ -189,6 +195,23 @@ describe('an XML body', () => {
     expect(answer.status).toBe(207)
     expect(answer.body).not.toContain('<D:href>/evil')
     expect(answer.body).toContain('<D:__proto__/><D:constructor/>')
+  })
+
+  test('has names whose namespaces are not too long together, also in PROPPATCH', async () => {
+    const update = (namespace: string): string =>
+      `<D:propertyupdate xmlns:D="DAV:" xmlns:x="${namespace}"><D:set><D:prop>${'<x:a/><x:b/>'.repeat(40)}</D:prop></D:set></D:propertyupdate>`
+    const short = await world.ask('PROPPATCH', '/a.txt', { body: update('urn:x') })
+    expect([short.status, short.body.split('urn:x').length]).toEqual([207, 3])
+    const { status } = await world.ask('PROPPATCH', '/a.txt', {
+      body: update('x'.repeat(webdavLimits.nameChars / 2)),
+    })
+    expect(status).toBe(400)
+  })
+
+  test('with names of the namespace of XML has a response that is well-formed', async () => {
+    const body = '<propfind xmlns="DAV:"><prop><xml:lang/><x xmlns="a&#10;b"/></prop></propfind>'
+    const answer = await world.ask('PROPFIND', '/a.txt', { headers: { depth: '0' }, body })
+    expect(answer.body).toContain('<xml:lang/><x xmlns="a&#10;b"/>')
   })
 
   test('without an end is cut off at its bound', async () => {

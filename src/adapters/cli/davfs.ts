@@ -39,13 +39,22 @@ export async function mountDavfs(
   program: string,
   { url, token, directory, write }: DavfsMount,
 ): Promise<void> {
+  if (directory.includes("'"))
+    throw new Failure(
+      `davfs2 cannot unmount ${directory}, whose path has an apostrophe: use another directory`,
+    )
+  // The options of a mount are a list with commas.
+  if (tmpdir().includes(','))
+    throw new Failure(
+      `davfs2 cannot use the directory ${tmpdir()}, which has a comma: set TMPDIR to another one`,
+    )
   // Only the user of this process can enter the directory.
   const place = await mkdtemp(join(tmpdir(), 'forkspace-mount-'))
   try {
     const config = join(place, 'davfs2.conf')
     const secrets = join(place, 'secrets')
     const lines = [
-      `secrets ${secrets}`,
+      `secrets "${secrets.replaceAll(/["\\]/g, String.raw`\$&`)}"`,
       'ask_auth 0',
       // Uploads begin when a program closes the file, and not ten seconds later.
       'delay_upload 0',
@@ -57,7 +66,8 @@ export async function mountDavfs(
     await writeFile(secrets, `${url} forkspace "${token}"\n`, { mode: 0o600 })
     const options = [`conf=${config}`, ...(write ? [] : ['ro'])].join(',')
     const { code, errors } = await run(program, [url, directory, '-o', options])
-    if (code !== 0) throw new Failure(`${program} could not mount ${directory}: ${errors}`)
+    if (code !== 0)
+      throw new Failure(`${program} could not mount ${directory}: ${errors || `exit code ${code}`}`)
   } finally {
     await rm(place, { recursive: true })
   }
@@ -71,10 +81,11 @@ export async function unmount(directory: string): Promise<string | undefined> {
 
 /** Whether something is mounted at a directory. */
 export async function isMounted(directory: string): Promise<boolean> {
-  const mounts = await readFile('/proc/self/mounts', 'utf8')
-  // The file shows a space as \040.
+  // Other systems do not have the file, and this command mounts nothing there.
+  const mounts = await readFile('/proc/self/mounts', 'utf8').catch(() => '')
+  // The file shows a space as \040, and other characters as they are.
   const shown = directory.replaceAll(
-    /[\s\\]/g,
+    /[ \t\n\\]/g,
     (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`,
   )
   return mounts.split('\n').some((line) => line.split(' ')[1] === shown)
@@ -90,7 +101,9 @@ interface Ended {
 function run(program: string, args: readonly string[]): Promise<Ended> {
   return new Promise((resolve, reject) => {
     // The daemon of davfs2 keeps its standard error, so the end of the program counts, not that of the stream.
-    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true })
+    // The daemon keeps its environment, which could have a token of a server. It would use a proxy that is named there.
+    const env = { PATH: process.env['PATH'] }
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true, env })
     let errors = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       errors = (errors + text).slice(0, cliLimits.mountErrorChars)

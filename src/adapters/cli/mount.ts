@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readdir } from 'node:fs/promises'
+import { mkdir, readdir, realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpServer } from '../http/index.js'
@@ -33,7 +33,8 @@ export async function mountSession(
   const session = await context.session(prefix)
   const directory = given === undefined ? undefined : await emptyDirectory(given)
   const program = directory === undefined ? undefined : await findDavfs(process)
-  const ending = nextSignal(context.world)
+  // SIGHUP is sent when a terminal closes. Without its listener, the mount would stay without a server.
+  const ending = nextSignal(context.world, ['SIGINT', 'SIGTERM', 'SIGHUP'])
   const [{ webdavHandler }, { serve }] = await Promise.all([
     import('../webdav/index.js'),
     import('../http/index.js'),
@@ -71,18 +72,37 @@ export async function mountSession(
   }
 }
 
-/** The directory is created if it is missing. A mount would hide the files in it. */
+/**
+ * The directory, without symlinks, as the system lists its mounts. It is created if it is missing. A mount would hide
+ * the files in it.
+ */
 async function emptyDirectory(given: string): Promise<string> {
   const directory = resolve(given)
+  let real = directory
+  let names: readonly string[] | undefined
+  let cause: unknown
   try {
     await mkdir(directory, { recursive: true })
-    if ((await readdir(directory)).length === 0) return directory
+    real = await realpath(directory)
+    names = await readdir(real)
   } catch (error) {
-    throw new Failure(`${directory} cannot be used: ${(error as NodeJS.ErrnoException).code ?? ''}`, {
-      cause: error,
-    })
+    cause = error
   }
-  throw new Failure(`the directory ${directory} is not empty: a mount would hide its files`)
+  // A mount whose server has ended cannot be read.
+  if (await isMounted(real))
+    throw new Failure(`something is mounted at ${real} already: unmount it first, or use another directory`)
+  if (names === undefined)
+    throw new Failure(`${directory} cannot be used: ${reasonOf(cause as NodeJS.ErrnoException)}`, {
+      cause,
+    })
+  if (names.length > 0) throw new Failure(`the directory ${real} is not empty: a mount would hide its files`)
+  return real
+}
+
+function reasonOf({ code = 'unknown error' }: NodeJS.ErrnoException): string {
+  if (code === 'EEXIST') return 'it is not a directory'
+  if (code === 'ENOTDIR') return 'a part of its path is not a directory'
+  return code
 }
 
 /** Prints the URL, the password and a command for connecting by hand. */

@@ -1,11 +1,13 @@
 import type { World } from './world.js'
 
 /**
- * Resolves with the first SIGINT or SIGTERM. The next one ends the process immediately, which is the default.
+ * Resolves with the first signal of the list. The next one ends the process immediately, which is the default.
  */
-export function nextSignal(world: World): Promise<NodeJS.Signals> {
+export function nextSignal(
+  world: World,
+  signals: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM'],
+): Promise<NodeJS.Signals> {
   return new Promise((end) => {
-    const signals = ['SIGINT', 'SIGTERM'] as const
     const onSignal = (signal: NodeJS.Signals): void => {
       for (const each of signals) world.removeListener(each, onSignal)
       end(signal)

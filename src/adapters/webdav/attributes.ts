@@ -7,7 +7,7 @@ import { tokensOf } from './if-header.js'
 import { webdavLimits } from './limits.js'
 import { parseTimeout, type Lock, type LockOwner } from './locks.js'
 import { hrefOf, type Place } from './place.js'
-import { activeLock, apacheNamespace, emptyElement, executableBits, propstat } from './properties.js'
+import { activeLock, apacheNamespace, emptyElements, executableBits, propstat } from './properties.js'
 import { foundAt } from './reads.js'
 import { emptyResponse, xmlResponse } from './responses.js'
 import { childrenOf, isDav, readXmlBody, type XmlElement } from './xml-body.js'
@@ -32,6 +32,8 @@ export async function patchProperties(
     throw badRequest(`body: names over ${webdavLimits.properties} properties`)
   const settable = found.isDirectory ? [] : sets.filter(isExecutable)
   const isAll = settable.length === named.length
+  const settableXml = emptyElements(settable)
+  const protectedXml = emptyElements(named.filter((element) => !settable.includes(element)))
   const last = settable.at(-1)
   if (isAll && last !== undefined) {
     const { mode } = found.stat
@@ -41,12 +43,9 @@ export async function patchProperties(
       mode: isSet ? mode | executableBits : mode & ~executableBits,
     })
   }
-  const protectedOnes = named.filter((element) => !settable.includes(element))
   const stats = [
-    settable.length > 0 ? propstat(isAll ? 200 : 424, settable.map(emptyElement).join('')) : '',
-    isAll
-      ? ''
-      : propstat(403, protectedOnes.map(emptyElement).join(''), '<D:cannot-modify-protected-property/>'),
+    settable.length > 0 ? propstat(isAll ? 200 : 424, settableXml) : '',
+    isAll ? '' : propstat(403, protectedXml, '<D:cannot-modify-protected-property/>'),
   ]
   const href = escapeXml(hrefOf(served.prefix, found.path, found.isDirectory))
   const response = `<D:response><D:href>${href}</D:href>${stats.join('')}</D:response>`

@@ -1,8 +1,9 @@
-import { EngineError } from '../../engine/ports.js'
+import { Buffer } from 'node:buffer'
+import { EngineError, limits } from '../../engine/ports.js'
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
-import { checkConditions, type Passed, type Served } from './conditions.js'
+import { checkConditions, checkEtags, type Passed, type Served } from './conditions.js'
 import { badRequest, DavError, locked } from './dav-error.js'
-import { find, findEntry, hashOfEtag, realPathOfNew, type Files } from './found.js'
+import { find, findEntry, hashOfEtag, realPathOfNew, type Files, type Found } from './found.js'
 import { webdavLimits } from './limits.js'
 import type { Lock } from './locks.js'
 import { destinationTarget, hrefOf, isBelow, joined, parentOf, placeOf, type Place } from './place.js'
@@ -52,14 +53,44 @@ export async function putFile(
     throw new DavError(415, 'content-encoding: must be identity')
   const found = await find(files, path)
   const { tokens, etag } = await checkConditions(served, httpRequest, path, found)
-  const realPath = found?.realPath ?? (await realPathOfNew(files, path))
-  requireUnlocked(served, tokens, realPath, found === undefined ? 'names' : 'content')
+  await requireWritable(served, tokens, path, found)
   const expectedHash = hashOfEtag(etag)
   const mustBeNew = httpRequest.header('if-none-match')?.trim() === '*'
   // The condition was true before the body arrived, and must still be true after it.
   const guard = mustBeNew ? { expectedHash: '' } : expectedHash === undefined ? {} : { expectedHash }
-  await inParent(files.write({ path, content, createParents: false, ...guard }))
+  let refusal: unknown
+  const checked = async function* (): AsyncGenerator<Uint8Array, void> {
+    yield* content
+    try {
+      // Another client may have locked or changed the file meanwhile.
+      const now = await find(files, path)
+      await checkEtags(served, httpRequest, now)
+      await requireWritable(served, tokens, path, now)
+    } catch (error) {
+      refusal = error
+      throw error
+    }
+  }
+  try {
+    await inParent(files.write({ path, content: checked(), createParents: false, ...guard }))
+  } catch (error) {
+    throw refusal ?? error
+  }
   return emptyResponse(found === undefined ? 201 : 204)
+}
+
+/** @throws DavError if a lock is in the way, or the path is a symlink to a file that a write would create elsewhere */
+async function requireWritable(
+  served: Served,
+  tokens: Passed['tokens'],
+  path: string,
+  found: Found | undefined,
+): Promise<void> {
+  const { files } = served
+  if (found === undefined && (await findEntry(files, path)) !== undefined)
+    throw new DavError(409, 'the path is a symlink that leads to nothing: delete it first')
+  const realPath = found?.realPath ?? (await realPathOfNew(files, path))
+  requireUnlocked(served, tokens, realPath, found === undefined ? 'names' : 'content')
 }
 
 /** MKCOL: creates a directory. */
@@ -128,7 +159,7 @@ async function removeAt(files: Files, { path, kind }: Destination): Promise<void
   else if (kind !== undefined) await files.delete({ path })
 }
 
-/** MOVE: one change, except if it replaces a directory, or something else by a directory. */
+/** MOVE: one change, except if it replaces a directory with entries, or a file by a directory or the reverse. */
 export async function move(served: Served, httpRequest: HttpRequest, { path }: Place): Promise<HttpResponse> {
   const { files, locks } = served
   if (path === '/') throw new DavError(403, 'the root cannot be moved')
@@ -139,18 +170,28 @@ export async function move(served: Served, httpRequest: HttpRequest, { path }: P
   requireUnlocked(served, tokens, entry.path, 'names')
   requireUnlocked(served, tokens, destination.realPath, 'names')
   const { kind } = destination
-  if (kind === 'directory' || (kind !== undefined && entry.kind === 'directory'))
+  const rename = (): Promise<void> =>
+    inParent(
+      files.rename({
+        sourcePath: path,
+        destinationPath: destination.path,
+        ...(!destination.overwrite && { exclusive: true }),
+      }),
+    )
+  try {
+    await rename()
+  } catch (error) {
+    // Nothing is removed for a move that is impossible for another reason.
+    if (kind === undefined || !(error instanceof EngineError && inTheWay.has(error.reason))) throw error
     await removeAt(files, destination)
-  await inParent(
-    files.rename({
-      sourcePath: path,
-      destinationPath: destination.path,
-      ...(!destination.overwrite && { exclusive: true }),
-    }),
-  )
+    await rename()
+  }
   locks.forget(entry.path)
   return emptyResponse(kind === undefined ? 201 : 204)
 }
+
+/** Why a rename is refused that would replace a directory, or something else by a directory. */
+const inTheWay: ReadonlySet<string> = new Set(['DIRECTORY_NOT_EMPTY', 'IS_A_DIRECTORY', 'NOT_A_DIRECTORY'])
 
 /** COPY: one change for a file, and one for each entry of a directory. */
 export async function copy(served: Served, httpRequest: HttpRequest, place: Place): Promise<HttpResponse> {
@@ -164,6 +205,7 @@ export async function copy(served: Served, httpRequest: HttpRequest, place: Plac
   const { kind, path, overwrite } = destination
   if (source.isDirectory) {
     const entries = depth === '0' ? [] : await entriesBelow(files, source.realPath)
+    for (const { name } of entries) requireReachable(joined(source.realPath, name), joined(path, name))
     await removeAt(files, destination)
     await inParent(files.createDirectory({ path }))
     await copyEntries(files, source.realPath, path, entries)
@@ -178,6 +220,16 @@ export async function copy(served: Served, httpRequest: HttpRequest, place: Plac
     )
   }
   return emptyResponse(kind === undefined ? 201 : 204)
+}
+
+/** @throws DavError if a path has no request, because it would be too long */
+function requireReachable(...paths: readonly string[]): void {
+  for (const path of paths)
+    if (Buffer.byteLength(path) > limits.pathBytes || path.split('/').length - 1 > limits.pathDepth)
+      throw new DavError(
+        414,
+        `the directory has entries whose paths would have over ${limits.pathBytes} bytes or ${limits.pathDepth} levels`,
+      )
 }
 
 interface Entry {

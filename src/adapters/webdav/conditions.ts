@@ -31,9 +31,24 @@ export async function checkConditions(
   path: string,
   found: Found | undefined,
 ): Promise<Passed> {
+  const lists = listsOf(httpRequest)
+  const etag = await checkEtags(served, httpRequest, found)
+  if (lists.length > 0 && !(await isAnyTrue(served, httpRequest, path, lists))) throw failed('if')
+  return { tokens: tokensOf(lists), etag }
+}
+
+/**
+ * Checks the headers `If-Match` and `If-None-Match`. Returns the ETag that `If-Match` requires, if it names one.
+ *
+ * @throws DavError 412 if one is false, 304 if the client has the content already
+ */
+export async function checkEtags(
+  served: Served,
+  httpRequest: HttpRequest,
+  found: Found | undefined,
+): Promise<string | undefined> {
   const ifMatch = httpRequest.header('if-match')
   const ifNoneMatch = httpRequest.header('if-none-match')
-  const lists = listsOf(httpRequest)
   const needsEtag = ifMatch !== undefined || ifNoneMatch !== undefined
   const etag = needsEtag && found !== undefined ? await etagOf(served.files, found) : undefined
   if (ifMatch !== undefined && !matches(ifMatch, found, etag)) throw failed('if-match')
@@ -42,8 +57,7 @@ export async function checkConditions(
     if (!isRead) throw failed('if-none-match')
     throw new DavError(304, 'not modified', { headers: etag === undefined ? {} : { etag } })
   }
-  if (lists.length > 0 && !(await isAnyTrue(served, httpRequest, path, lists))) throw failed('if')
-  return { tokens: tokensOf(lists), etag: ifMatch === undefined || ifMatch.trim() === '*' ? undefined : etag }
+  return ifMatch === undefined || ifMatch.trim() === '*' ? undefined : etag
 }
 
 /** The lists of the header `If`, without a check of them. */

@@ -10,6 +10,8 @@ export const webdavLimits = {
   xmlAttributes: 100,
   /** Properties that one request names. A response repeats unknown names for each entry. */
   properties: 100,
+  /** Characters of the names of properties in a response, with the namespace of each. */
+  nameChars: 16 * 1024,
   /** Locks of one handler at once. */
   locks: 1000,
   /** The longest time until a lock expires, and the time if the client asks for none. Clients refresh locks. */

@@ -10,6 +10,8 @@ import { escapeXml } from './xml-text.js'
 /** The namespace of the property `executable`, which davfs2 reads and sets. */
 export const apacheNamespace = 'http://apache.org/dav/props/'
 
+const xmlNamespace = 'http://www.w3.org/XML/1998/namespace'
+
 /** The bits that make a file executable. */
 export const executableBits = 0o111
 
@@ -73,13 +75,13 @@ export function parsePropfind(body: XmlElement | undefined): Asked {
   if (prop.children.length > webdavLimits.properties)
     throw badRequest(`body: names over ${webdavLimits.properties} properties`)
   const names = new Set<KnownName>()
-  const unknown = new Set<string>()
+  const unknown: XmlElement[] = []
   for (const element of prop.children) {
     const name = knownName(element)
-    if (name === undefined) unknown.add(emptyElement(element))
+    if (name === undefined) unknown.push(element)
     else names.add(name)
   }
-  return { names: [...names], form: 'named', unknown: [...unknown].join('') }
+  return { names: [...names], form: 'named', unknown: emptyElements(unknown) }
 }
 
 function knownName({ uri, local }: XmlElement): KnownName | undefined {
@@ -88,9 +90,31 @@ function knownName({ uri, local }: XmlElement): KnownName | undefined {
   return undefined
 }
 
-/** An element with the name of another one. */
-export function emptyElement({ uri, local }: XmlElement): string {
+/**
+ * Elements with the names of other ones, each once. A response repeats them, each with its whole namespace.
+ *
+ * @throws DavError if they are too long
+ */
+export function emptyElements(elements: readonly XmlElement[]): string {
+  const names = new Set<string>()
+  let length = 0
+  for (const element of elements) {
+    const xml = emptyElement(element)
+    if (names.has(xml)) continue
+    names.add(xml)
+    length += xml.length
+    if (length > webdavLimits.nameChars)
+      throw badRequest(
+        `body: names of properties, with the namespace of each, have over ${webdavLimits.nameChars} characters`,
+      )
+  }
+  return [...names].join('')
+}
+
+function emptyElement({ uri, local }: XmlElement): string {
   if (uri === davNamespace) return `<D:${local}/>`
+  // This namespace is bound to its prefix, and cannot be declared as the default.
+  if (uri === xmlNamespace) return `<xml:${local}/>`
   // A name without a prefix takes the namespace of its own attribute.
   return `<${local} xmlns="${escapeXml(uri)}"/>`
 }

@@ -1,3 +1,4 @@
+import { EngineError } from '../../engine/ports.js'
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
 import { checkConditions, type Served } from './conditions.js'
 import { badRequest, DavError } from './dav-error.js'
@@ -101,6 +102,15 @@ export async function listProperties(
   )
 }
 
+/** Why an entry is left out of a listing. It may change between two of the reads of its properties. */
+const unlisted: ReadonlySet<string> = new Set([
+  'IS_A_DIRECTORY',
+  'NAME_TOO_LONG',
+  'NOT_A_DIRECTORY',
+  'PATH_NOT_FOUND',
+  'SYMLINK_LOOP',
+])
+
 interface Listing {
   readonly served: Served
   readonly found: Found
@@ -112,10 +122,15 @@ async function* responses(own: string, listing: Listing | undefined): AsyncGener
   if (listing === undefined) return
   const { served, found, asked } = listing
   const { files } = served
-  // An entry may be gone, or be a symlink that leads to nothing.
+  // An entry may be gone, be a symlink that leads to nothing, or have a path that is too long for any request.
   const entryOf = async ({ name }: { readonly name: string }): Promise<string> => {
-    const entry = await find(files, joined(found.path, name))
-    return entry === undefined ? '' : propertiesOf(served, entry, asked)
+    try {
+      const entry = await find(files, joined(found.path, name))
+      return entry === undefined ? '' : await propertiesOf(served, entry, asked)
+    } catch (error) {
+      if (error instanceof EngineError && unlisted.has(error.reason)) return ''
+      throw error
+    }
   }
   let pageToken = ''
   do {

@@ -55,7 +55,9 @@ export function parseXml(text: string): XmlElement {
   parser.on('doctype', () => {
     throw badRequest('body: must not have a document type declaration')
   })
-  parser.on('xmldecl', ({ encoding }) => {
+  parser.on('xmldecl', ({ version, encoding }) => {
+    // XML 1.1 has control characters, which no response of XML 1.0 can repeat.
+    if (version !== '1.0') throw badRequest('body: must be XML 1.0')
     if (encoding !== undefined && !/^utf-?8$/i.test(encoding)) throw badRequest('body: must be in UTF-8')
   })
   parser.on('opentagstart', () => {
