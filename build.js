@@ -71,7 +71,7 @@ const declarations = await rollup({
     (name) => `.build/types/${name}.d.ts`,
   ),
   external: isDependency,
-  plugins: [dts()],
+  plugins: [dts(), { name: 'tabs', renderChunk: withTabs }],
   onwarn(warning) {
     // The table of operations is a private type, from which the methods of the client are derived.
     if (!warning.message.includes('OperationMethods')) throw new Error(warning.message)
@@ -95,6 +95,11 @@ for (const name of await readdir('dist', { recursive: true })) {
 const contract = JSON.parse(await readFile('src/adapters/http/openapi.json', 'utf8'))
 await writeFile('dist/adapters/http/openapi.json', JSON.stringify(contract))
 await chmod('dist/adapters/cli/main.js', 0o755)
+
+/** Declarations with tabs, as the code has. The package is 2 KB smaller. */
+function withTabs(code) {
+  return code.replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
+}
 
 /** The positions in a line of the output where another line of a source begins. A stack trace needs no others. */
 function linesOnly(segments) {

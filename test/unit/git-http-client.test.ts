@@ -7,7 +7,7 @@ import { gitLimits } from '../../src/adapters/git/limits.js'
 import { HttpClient, type HttpRequest } from '../../src/adapters/git/remote/http-client.js'
 
 // Lower bounds save time. Each test file has its own instance of the module.
-Object.assign(gitLimits, { decodedBytesFree: 2 ** 20, decodedBytesPerByte: 4 })
+Object.assign(gitLimits, { decodedFreeBytes: 2 ** 20, decodedBytesPerByte: 4 })
 const zeros = 4 * 2 ** 20
 
 let server: Server
@@ -76,6 +76,6 @@ test('rejects a compressed response that expands too much', async () => {
     reason: 'GIT_TOO_LARGE',
     details: { limit: '4' },
   })
-  Object.assign(gitLimits, { decodedBytesFree: zeros })
+  Object.assign(gitLimits, { decodedFreeBytes: zeros })
   expect((await ask({ url: `${origin}/zeros`, method: 'POST' }))[0]).toHaveLength(zeros)
 })

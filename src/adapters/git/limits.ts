@@ -80,10 +80,10 @@ export const gitLimits = {
   bandBytes: 65_515,
   errorBodyBytes: 64 * 1024,
   /**
-   * A response that the remote compresses as a whole may expand to `decodedBytesFree` plus `decodedBytesPerByte` for each
+   * A response that the remote compresses as a whole may expand to `decodedFreeBytes` plus `decodedBytesPerByte` for each
    * byte received so far. Otherwise, the limits of a pack in proportion to its bytes would not hold.
    */
-  decodedBytesFree: 16 * 2 ** 20,
+  decodedFreeBytes: 16 * 2 ** 20,
   decodedBytesPerByte: 16,
   remoteMessageChars: 4096,
   branchNameBytes: 1024,

@@ -214,8 +214,8 @@ class UnreadResponse {
 }
 
 function checkExpansion(decoded: number, received: number): void {
-  const { decodedBytesFree, decodedBytesPerByte } = gitLimits
-  if (decoded > decodedBytesFree + decodedBytesPerByte * received)
+  const { decodedFreeBytes, decodedBytesPerByte } = gitLimits
+  if (decoded > decodedFreeBytes + decodedBytesPerByte * received)
     throw tooLarge('is too many times larger than its compressed form', decodedBytesPerByte)
 }
 
