@@ -654,6 +654,14 @@ describe('a push', () => {
         () => pushTrees([treeBody([['160000', 'module', secretId]]), holder]),
         /no such blob/,
       ],
+      ...(['100644', '120000', '40000'] as const).map((mode): [string, () => Buffer, RegExp] => [
+        `an object that was a submodule at the same place, with the mode ${mode},`,
+        () => {
+          const id = mode === '40000' ? idOf('tree', secretTree) : secretId
+          return pushTrees([treeBody([['160000', 'x', id]]), treeBody([[mode, 'x', id]])])
+        },
+        /no such (?:blob|tree)/,
+      ]),
       ['a commit,', () => pushOf(secretCommit, rawPack([])), /no such commit/],
       [
         'a commit as a parent,',
@@ -669,6 +677,53 @@ describe('a push', () => {
       expect((await session.events.list()).events).toEqual(events)
       expect(await session.files.list({ path: '/' })).toMatchObject({ entries: [{ name: 'a.txt' }] })
     })
+  })
+
+  test('learns nothing about the base of a delta from its error', async () => {
+    const known = Buffer.from('a secret of another session')
+    await (await engine.sessions.create({ files: { '/secret': known } })).commit({ message: 'known' })
+    const baseId = idOf('blob', known)
+    const guess = (text: string, base = baseId): Buffer => {
+      const result = Buffer.from(text)
+      const one = treeBody([['100644', 'guess', idOf('blob', result)]])
+      const commit = commitOn(head, idOf('tree', one))
+      const delta = makeDelta(known.length, 5, [Buffer.from('the '), [2, 1]])
+      return pushOf(
+        idOf('commit', commit),
+        rawPack([idDelta(base, delta), plainEntry('tree', one), plainEntry('commit', commit)]),
+      )
+    }
+    const [status, right] = await push(guess('the s'))
+    expect(status).toBe(200)
+    expect(right).toMatch(/has the base .* missing/)
+    expect(await push(guess('the x'))).toEqual([200, right])
+    const absent = '7'.repeat(40)
+    const [, unknown] = await push(guess('the s', absent))
+    expect(unknown.replaceAll(absent, baseId)).toBe(right)
+  })
+
+  test('may send a delta before its base, whether another session has the base or not', async () => {
+    for (const has of [false, true]) {
+      const base = Buffer.from(`the base of a delta, ${has}`)
+      if (has) await (await engine.sessions.create({ files: { '/base': base } })).commit({ message: 'base' })
+      const result = Buffer.concat([base, Buffer.from(', and more')])
+      const delta = makeDelta(base.length, result.length, [[0, base.length], result.subarray(base.length)])
+      const both = treeBody([
+        ['100644', 'base', idOf('blob', base)],
+        ['100644', 'result', idOf('blob', result)],
+      ])
+      const commit = commitBody(idOf('tree', both))
+      const entries = [
+        idDelta(idOf('blob', base), delta),
+        plainEntry('blob', base),
+        plainEntry('tree', both),
+        plainEntry('commit', commit),
+      ]
+      const open = await engine.sessions.create()
+      const body = pushOf(idOf('commit', commit), rawPack(entries), zero)
+      expect(await push(body, open)).toEqual([200, expect.stringMatching(/ok refs/)])
+      expect(open.fs.readFileSync('/result', 'utf8')).toBe(result.toString())
+    }
   })
 
   /** These take seconds, as in an import. */

@@ -9,10 +9,11 @@ import {
   missingBase,
   RevisionObjects,
   walkTree,
+  type ObjectFormat,
 } from '../git/parts.js'
 import { CommitGraph, parentsFirst, type GraphCommit } from './fetch-plan.js'
 import { gitServerLimits } from './limits.js'
-import { References } from './references.js'
+import { References, type ServedHistory } from './references.js'
 
 /**
  * Reads the pack of a push, checks that the new commit builds on the head and that nothing is missing, and gives the
@@ -24,33 +25,59 @@ export async function readPushed(
   context: PushContext,
 ): Promise<void> {
   const { head, objects, signal } = context
-  const format = formatOf(commitId)
+  const slice = new TimeSlice(performance, signal)
+  const graph = new CommitGraph(objects, head.base, slice)
+  const commits = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
+  const served: ServedHistory = { commits, graph, objects, slice, format: formatOf(commitId) }
   const references = new References()
+  try {
+    await readObjects(pack, references, context, served.format)
+    await checkObjects(commitId, references, context, served)
+  } catch (error) {
+    // Other errors may tell about an object that the session does not have.
+    await references.check(served)
+    throw error
+  }
+  await references.check(served)
+  await giveChanges(commitId, context)
+}
+
+async function readObjects(
+  pack: AsyncIterable<Uint8Array>,
+  references: References,
+  { objects, signal }: PushContext,
+  format: ObjectFormat,
+): Promise<void> {
   await readPack(pack, {
     format,
     signal,
-    getBase: async (oid) => {
-      const base = await objects.get(oid, gitLimits.deltaBytes)
-      if (base !== undefined) references.need(oid, () => missingBase(oid))
-      return base
+    getBase: (oid) => {
+      references.need(oid, () => missingBase(oid))
+      return objects.get(oid, gitLimits.deltaBytes)
     },
-    onObject: (object) => {
+    onObject: (object, baseOid) => {
       if (object.type === 'commit' && object.body.length > gitServerLimits.commitBytes)
         throw tooLarge('bytes in a commit', gitServerLimits.commitBytes)
-      references.push(object.oid)
+      references.push(object.oid, baseOid)
       return objects.add(object)
     },
-    onBlob: async (chunks, oid) => {
+    onBlob: async (chunks, oid, baseOid) => {
       await objects.addBlob(chunks, oid)
-      references.push(oid())
+      references.push(oid(), baseOid)
     },
   })
-  const slice = new TimeSlice(performance, signal)
-  const graph = new CommitGraph(objects, head.base, slice)
-  const served = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
-  const commits = await newCommits(commitId, { served, references, context, slice })
+}
+
+/** Checks that the commits and everything in them exist. */
+async function checkObjects(
+  commitId: string,
+  references: References,
+  context: PushContext,
+  served: ServedHistory,
+): Promise<void> {
+  const { objects, slice, format } = served
+  const commits = await newCommits(commitId, { served, references, context })
   const complete = new Set<string>([emptyTreeId(format)])
-  const from = { objects, slice, format }
   for (const id of await parentsFirst(commits, slice)) {
     const { treeId, parents } = present(commits.get(id), 'a pushed commit')
     const [parent] = parents
@@ -60,16 +87,14 @@ export async function readPushed(
       isSkipped: (tree: string) => complete.has(tree),
       onBefore: (oid: string) => references.before(oid),
     }
-    for await (const { oid, type } of newObjects(from, treeId, options)) {
+    for await (const { oid, type } of newObjects(served, treeId, options)) {
       if (complete.has(oid)) continue
-      if (type === 'blob' && (await objects.open(oid))?.type !== 'blob') throw missing('blob', oid)
       references.need(oid, () => missing(type, oid))
+      if (type === 'blob' && (await objects.open(oid))?.type !== 'blob') throw missing('blob', oid)
       complete.add(oid)
       if (complete.size > gitLimits.objects) throw tooLarge('objects', gitLimits.objects)
     }
   }
-  await references.check({ commits: served, graph, ...from })
-  await giveChanges(commitId, context)
 }
 
 /** The part of a commit that is kept. Its message may be long. */
@@ -79,25 +104,23 @@ type PushedCommit = Pick<GraphCommit, 'treeId' | 'parents'>
 async function newCommits(
   commitId: string,
   {
-    served,
+    served: { commits, slice },
     references,
     context: { head, objects },
-    slice,
   }: {
-    readonly served: ReadonlySet<string>
+    readonly served: ServedHistory
     readonly references: References
     readonly context: PushContext
-    readonly slice: TimeSlice
   },
 ): Promise<ReadonlyMap<string, PushedCommit>> {
-  if (served.has(commitId)) throw notFastForward()
+  if (commits.has(commitId)) throw notFastForward()
   const found = new Map<string, PushedCommit>()
   let parents = 0
   const unseen = [commitId]
   let reachesHead = head.commitId === null
   for (let id = unseen.pop(); id !== undefined; id = unseen.pop()) {
     if (id === head.commitId) reachesHead = true
-    if (served.has(id) || found.has(id)) continue
+    if (commits.has(id) || found.has(id)) continue
     if (slice.over) await slice.next()
     const commit = references.isPushed(id) ? await commitReader.describe(id, objects) : undefined
     if (commit === undefined) throw id === commitId ? missing('commit', id) : missingHistory(id)

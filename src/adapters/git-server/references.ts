@@ -19,14 +19,17 @@ export interface ServedHistory {
  * through the trees of the session.
  */
 export class References {
-  readonly #pushed = new Set<string>()
+  /** The objects of the push. The value is true if no delta on an object from elsewhere is part of them. */
+  readonly #pushed = new Map<string, boolean>()
   readonly #found = new Set<string>()
   /** Objects that are not found yet, each with the error for its absence. */
   readonly #open = new Map<string, () => Error>()
 
-  /** Adds an object that the push sends. */
-  push(oid: string): void {
-    this.#pushed.add(oid)
+  /** Adds an object that the push sends, as a whole or as a delta. */
+  push(oid: string, baseOid?: string): void {
+    const isWhole = baseOid === undefined || this.#pushed.get(baseOid) === true
+    if (isWhole) this.#open.delete(oid)
+    if (isWhole || !this.#pushed.has(oid)) this.#pushed.set(oid, isWhole)
   }
 
   isPushed(oid: string): boolean {

@@ -45,9 +45,10 @@ export async function* newObjects(
     for (const [name, { mode, oid }] of await entriesOf(id, from)) {
       const same = known?.get(name)
       const kind = entryKind(mode)
-      if (same?.oid === oid || kind === 'gitlink') continue
-      if (kind === 'tree')
-        unseen.push([oid, same !== undefined && entryKind(same.mode) === 'tree' ? same.oid : undefined])
+      const kindBefore = same === undefined ? undefined : entryKind(same.mode)
+      // A submodule has the id of a commit elsewhere, or any other.
+      if (kind === 'gitlink' || (same?.oid === oid && kindBefore !== 'gitlink')) continue
+      if (kind === 'tree') unseen.push([oid, kindBefore === 'tree' ? same?.oid : undefined])
       else yield { oid, type: 'blob' }
       if (from.slice.over) await from.slice.next()
     }

@@ -18,14 +18,14 @@ export interface PackReading {
   /**
    * Receives each object except large blobs. If the pack contains an object twice, it is received twice. The
    * receiver must not change the body, because later deltas use it. The reader awaits a promise before it
-   * continues.
+   * continues. `baseOid` is the id of the base of an object that was sent as a delta.
    */
-  onObject(object: GitObject): void | Promise<void>
+  onObject(object: GitObject, baseOid?: string): void | Promise<void>
   /**
    * Receives each blob over `gitLimits.streamedBlobBytes`, in pieces. `oid` may be called after the last
    * piece.
    */
-  onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string): Promise<void>
+  onBlob(chunks: AsyncIterable<Uint8Array>, oid: () => string, baseOid?: string): Promise<void>
   /**
    * Returns a base that is no longer in memory, or that is not in this pack. It must find all objects that
    * `onObject` and `onBlob` have received.
@@ -53,6 +53,15 @@ export async function readPack(
   } finally {
     await input.close()
   }
+}
+
+/** An entry whose object is complete. */
+interface Given {
+  readonly entry: number
+  readonly type: GitObject['type']
+  /** The length of its chain of deltas. */
+  readonly depth: number
+  readonly baseOid?: string
 }
 
 interface KnownBase extends GitObject {
@@ -118,9 +127,9 @@ class PackReader {
     }
     checkObjectSize(kind, size)
     if (size > gitLimits.streamedBlobBytes) {
-      await this.#giveLarge(entry, kind, size, 0, this.#inflatePieces(size))
+      await this.#giveLarge({ entry, type: kind, size, depth: 0 }, this.#inflatePieces(size))
     } else {
-      await this.#give(entry, kind, await this.#inflate(size), 0)
+      await this.#give({ entry, type: kind, depth: 0 }, await this.#inflate(size))
     }
   }
 
@@ -192,9 +201,11 @@ class PackReader {
     checkObjectSize(type, resultSize)
     this.#budget.inflate(resultSize)
     if (resultSize > gitLimits.streamedBlobBytes) {
-      await this.#giveLarge(entry, type, resultSize, depth, deltaPieces(delta, base.body, this.#slice))
+      const pieces = deltaPieces(delta, base.body, this.#slice)
+      await this.#giveLarge({ entry, type, size: resultSize, depth, baseOid: base.oid }, pieces)
     } else {
-      await this.#give(entry, type, await applyDelta(delta, base.body, this.#slice), depth)
+      const body = await applyDelta(delta, base.body, this.#slice)
+      await this.#give({ entry, type, depth, baseOid: base.oid }, body)
     }
   }
 
@@ -206,19 +217,16 @@ class PackReader {
     if (this.#slice.over) await this.#slice.next()
   }
 
-  async #give(entry: number, type: GitObject['type'], body: Buffer, depth: number): Promise<void> {
+  async #give({ entry, type, depth, baseOid }: Given, body: Buffer): Promise<void> {
     const object = { oid: objectId(type, body, this.#reading.format), type, body }
     this.#bases.set(object.oid, { ...object, depth }, body.length)
-    await this.#reading.onObject(object)
+    await this.#reading.onObject(object, baseOid)
     this.#resolved(entry, object.oid, depth)
   }
 
   /** Passes a large object to the receiver: a blob in pieces, any other object as a whole. */
   async #giveLarge(
-    entry: number,
-    type: GitObject['type'],
-    size: number,
-    depth: number,
+    { entry, type, size, depth, baseOid }: Given & { readonly size: number },
     pieces: AsyncGenerator<Buffer, void, undefined>,
   ): Promise<void> {
     const hash = createHash(this.#reading.format).update(`${type} ${size}\0`)
@@ -238,10 +246,10 @@ class PackReader {
       return oid
     }
     if (type === 'blob') {
-      await this.#reading.onBlob(hashed(), askedOid)
+      await this.#reading.onBlob(hashed(), askedOid, baseOid)
     } else {
       const body = await gather(hashed(), size)
-      await this.#reading.onObject({ oid: askedOid(), type, body })
+      await this.#reading.onObject({ oid: askedOid(), type, body }, baseOid)
     }
     this.#largeBlobs.set(askedOid(), size)
     this.#resolved(entry, askedOid(), depth)
