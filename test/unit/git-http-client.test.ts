@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { HttpClient, type HttpRequest } from '../../src/adapters/git/remote/http-client.js'
 
-// Lower bounds save time. Each test file has its own instance of the module.
-Object.assign(gitLimits, { decodedFreeBytes: 2 ** 20, decodedBytesPerByte: 4 })
+/** Tests of other files use the same limits. */
+const { decodedFreeBytes, decodedBytesPerByte } = gitLimits
 const zeros = 4 * 2 ** 20
 
 let server: Server
@@ -72,10 +72,16 @@ test('counts the whole response to a GET as transferred, but not that to a POST'
 })
 
 test('rejects a compressed response that expands too much', async () => {
-  await expect(ask({ url: `${origin}/zeros`, method: 'POST' })).rejects.toMatchObject({
-    reason: 'GIT_TOO_LARGE',
-    details: { limit: '4' },
-  })
-  Object.assign(gitLimits, { decodedFreeBytes: zeros })
-  expect((await ask({ url: `${origin}/zeros`, method: 'POST' }))[0]).toHaveLength(zeros)
+  try {
+    // Lower bounds save time.
+    Object.assign(gitLimits, { decodedFreeBytes: 2 ** 20, decodedBytesPerByte: 4 })
+    await expect(ask({ url: `${origin}/zeros`, method: 'POST' })).rejects.toMatchObject({
+      reason: 'GIT_TOO_LARGE',
+      details: { limit: '4' },
+    })
+    Object.assign(gitLimits, { decodedFreeBytes: zeros })
+    expect((await ask({ url: `${origin}/zeros`, method: 'POST' }))[0]).toHaveLength(zeros)
+  } finally {
+    Object.assign(gitLimits, { decodedFreeBytes, decodedBytesPerByte })
+  }
 })
