@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { packet } from '../../src/adapters/git/remote/pkt-line.js'
 import { push } from '../../src/adapters/git/remote/receive-pack.js'
@@ -6,8 +6,14 @@ import type { SmartConnection } from '../../src/adapters/git/remote/smart-connec
 import { fetchPack, listRefs } from '../../src/adapters/git/remote/upload-pack.js'
 import { failure } from '../support/git-harness.js'
 
-// Lower bounds save time. Each test file has its own instance of the module.
-Object.assign(gitLimits, { refsBytes: 2 ** 20, reportBytes: 2 ** 16 })
+// Lower bounds save time. Tests of other files use the same limits.
+const { refsBytes, reportBytes } = gitLimits
+beforeAll(() => {
+  Object.assign(gitLimits, { refsBytes: 2 ** 20, reportBytes: 2 ** 16 })
+})
+afterAll(() => {
+  Object.assign(gitLimits, { refsBytes, reportBytes })
+})
 
 const oid = 'a'.repeat(40)
 
