@@ -117,6 +117,9 @@ export async function remove(served: Served, httpRequest: HttpRequest, place: Pl
   const entry = await findEntry(files, path)
   if (entry === undefined || (place.isDirectory && entry.kind === 'file'))
     throw new DavError(404, 'nothing exists at this path')
+  // A client sees a directory there. It would delete the files of the target before it deletes the link.
+  if (entry.path !== path)
+    throw new DavError(403, 'a directory of the path is a symlink: delete the file at its own path instead')
   if (depth !== 'infinity' && (depth !== '0' || entry.kind === 'directory'))
     throw badRequest('depth: must be infinity')
   const passed = await checkConditions(served, httpRequest, path, await find(files, path))
