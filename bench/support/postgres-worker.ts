@@ -1,4 +1,4 @@
-/** Runs the writers of one process of the PostgreSQL benchmark, each time that it is told to. */
+/** One process of the PostgreSQL benchmark. It runs its writers on request. */
 import { openEngine } from 'forkspace'
 import { postgresStorage } from 'forkspace/postgres'
 import pg from 'pg'

@@ -1,4 +1,4 @@
-/** What the PostgreSQL benchmark measures, in its own process or in several others. */
+/** The writes that the PostgreSQL benchmark measures, in its own process or in several others. */
 import type { Engine } from 'forkspace'
 import type pg from 'pg'
 import type { Contestant } from './measure.js'

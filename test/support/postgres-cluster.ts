@@ -13,7 +13,7 @@ const lagMs = 100
 /** A standby that has not connected by then has failed to start. */
 const mostTries = 1000
 
-/** A server with a standby, which is synchronous by default, behind one address that leads to the primary. */
+/** A server with a standby, which is synchronous by default. One address leads to the primary. */
 export class PostgresCluster {
   readonly proxy: PostgresProxy
   #primary: PostgresServer
@@ -51,7 +51,7 @@ export class PostgresCluster {
     process.kill(pid, 'SIGSTOP')
     await lastly()
     await old.kill()
-    // It ends before it reads what the primary has sent meanwhile.
+    // It ends before it reads the newest data of the primary.
     for (const signal of ['SIGTERM', 'SIGCONT'] as const) process.kill(pid, signal)
     await standby.sql('SELECT pg_promote()')
     this.#primary = standby

@@ -117,7 +117,7 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
 
     test.runIf(lasting)(
-      'if it was changed while the clock was far behind, and is opened afterwards',
+      'if it was changed while the clock was years slow, and is opened afterwards',
       async () => {
         const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
         pass(50 * minute)

@@ -104,7 +104,7 @@ describe('symlinks', () => {
     expect(await world.session.fs.promises.readdir('/')).toEqual(['a.txt', 'src', 'up', 'ü #?%.txt'])
   })
 
-  test('protect what is below their targets from a recursive removal', async () => {
+  test('protect the entries of their targets from a recursive removal', async () => {
     for (const path of ['/link/b.ts', '/link/deep']) expect(await status('DELETE', path)).toBe(403)
     expect(await status('DELETE', '/link/')).toBe(204)
     expect(await textOf('/src/b.ts')).toBe('b')

@@ -34,7 +34,7 @@ export async function readPushed(
     await readObjects(pack, references, context, served.format)
     await checkObjects(commitId, references, context, served)
   } catch (error) {
-    // Other errors may tell about an object that the session does not have.
+    // Other errors may reveal an object that the session does not have.
     await references.check(served)
     throw error
   }

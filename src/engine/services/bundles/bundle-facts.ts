@@ -25,7 +25,7 @@ export interface BundleFacts {
   /** The permission that a caller needs to read the records. */
   readonly action: Action
   readonly maxCount: number
-  /** Whether an import takes the records over. A bundle can claim anything about who made them. */
+  /** Whether an import takes the records over. A bundle can name any principal as their author. */
   readonly isImported: boolean
   /** The records in order of creation, without the id of their session. */
   list(core: Core, live: LiveSession): Promise<readonly object[]>

@@ -25,8 +25,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const use = core.table.unsureUses.get(record.id)
   if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
   if (lastActivityAt - now > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt)) {
-    // The clock was ahead at the last use, or behind, so the real time of that use is unknown. The time to live
-    // starts now.
+    // The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now.
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
@@ -49,7 +48,7 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
 }
 
-/** Whether the clock was ahead when the session was created, or behind when it was used. */
+/** Whether the last use seems older than the session. The clock was wrong at one of the two times. */
 function isBeforeCreation({ createdAt }: SessionRecord, lastActivityAt: number): boolean {
   return createdAt - lastActivityAt > limits.clockHoldMs
 }
