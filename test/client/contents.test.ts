@@ -28,7 +28,7 @@ async function read(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
 
 test.each([
   ['bytes', 17, (bytes: Uint8Array) => bytes],
-  ['a stream', 30, (bytes: Uint8Array) => piecesOf(bytes)],
+  ['a stream', 18, (bytes: Uint8Array) => piecesOf(bytes)],
 ] as const)('writes and reads a content larger than any JSON from %s', async (_what, size, contentOf) => {
   const bytes = randomBytes(size * MiB + 1)
   await session.files.write({ path: '/large', content: contentOf(bytes), mode: 0o600 })

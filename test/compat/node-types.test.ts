@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { isLong } from '../support/seed.js'
 
 const root = resolve(import.meta.dirname, '../..')
 let directory: string
@@ -33,7 +34,7 @@ async function check(types: string, program: string): Promise<string> {
   )
 }
 
-test.each(['@types/node', 'node-types-current'])(
+test.each([...(isLong ? ['@types/node'] : []), 'node-types-current'])(
   'session.fs is assignable to node:fs with the types of %s',
   async (types) => {
     const program = `

@@ -342,7 +342,7 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       test('of the largest size can be read', async () => {
-        const large = Array.from({ length: 20 }, (_, i) => ({
+        const large = Array.from({ length: 12 }, (_, i) => ({
           hash: hash(i),
           bytes: bytes(limits.blockBytes, i),
         }))
@@ -381,7 +381,7 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       test('queue by the thousand', async () => {
-        const count = 10_000
+        const count = 4_000
         const sessions = Array.from({ length: 7 }, (_, i) => id(String(i)))
         const stored: Promise<boolean>[] = []
         for (let i = 0; i < count; i++) {

@@ -20,14 +20,15 @@ import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
 import { openRemote } from '../support/remote.js'
+import { isLong } from '../support/seed.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const { ACTIVE, PENDING_APPROVAL, CONFLICT } = SessionStatus
 const gitBranch = { branchName: 'main' }
 
-const places = ['memory', 'level'].flatMap((kind) =>
-  ['in process', 'by a client'].map((where) => [kind, where] as const),
-)
+const places = ['memory', 'level']
+  .flatMap((kind) => ['in process', 'by a client'].map((where) => [kind, where] as const))
+  .filter(([kind, where]) => isLong || (kind === 'level') === (where === 'in process'))
 
 describe.each(places)('states over %s, %s:', (kind, where) => {
   let directory: string

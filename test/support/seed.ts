@@ -4,7 +4,7 @@ import { env, stdout } from 'node:process'
 export const seed: number = readSeed(env['FORKSPACE_SEED'])
 
 /** The share of random runs to execute; 1 in `npm run test:long`. */
-export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.05)
+export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.03)
 
 /** Whether this is `npm run test:long`, which also runs the tests with the largest inputs. */
 export const isLong: boolean = env['FORKSPACE_TEST_SIZE'] !== undefined

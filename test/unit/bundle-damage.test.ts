@@ -15,15 +15,15 @@ import {
   writeFile,
   type BundleParts,
 } from '../support/bundle-file.js'
-import { runs, seed, size, stepOf } from '../support/seed.js'
+import { isLong, runs, seed, size, stepOf } from '../support/seed.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
 
 /** The number of a storage seeds its random damage, so that each gets different damage. */
 const stores: readonly (readonly [string, () => Storage, number])[] = [
-  ['memory', () => memoryStorage(), 0],
-  ['durable memory', () => memoryStorage({ durable: true }), 1],
+  ...(isLong ? ([['memory', () => memoryStorage(), 0]] as const) : []),
+  ...(isLong ? ([['durable memory', () => memoryStorage({ durable: true }), 1]] as const) : []),
   ['durable memory without synchronous reads', () => memoryStorage({ durable: true, syncReads: false }), 2],
 ]
 

@@ -110,12 +110,12 @@ async function logOf(session: Session): Promise<unknown[]> {
 
 const byName = new Map(allStorages.map((storage) => [storage[0], storage]))
 const morePairs = [
+  ['memory', 'memory'],
   ['memory', 'durable memory'],
   ['durable memory', 'memory'],
   ['durable memory without synchronous reads', 'memory'],
 ]
 const pairs = [
-  ['memory', 'memory'],
   ['level', 'level'],
   ['durable memory', 'durable memory without synchronous reads'],
   ...(isLong ? morePairs : []),

@@ -15,6 +15,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 /** Interleaves collections with one other operation, step by step. */
@@ -102,7 +103,7 @@ test('waits for a fork that was called before its parent was deleted', async () 
   await expectWhole()
 })
 
-test('removes redo from at most 1,024 sessions at a time', async () => {
+test.runIf(isLong)('removes redo from at most 1,024 sessions at a time', async () => {
   const count = limits.sessionsPerPrune + 50
   const inner = memoryStorage({ durable: true })
   let pruned = 0

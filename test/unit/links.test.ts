@@ -15,6 +15,7 @@ import {
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit } from '../support/git-server.js'
+import { isLong } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 
 const endings = Array.from({ length: 20_000 }, (_, i) => `n${i}`).filter(endsPage)
@@ -406,25 +407,26 @@ describe.each(fewStorages)('hard links on %s', (_name, makeStorage, lasting) => 
   })
 })
 
-test('supports 10,000 names of one file', { timeout: 60_000 }, async () => {
+test('supports thousands of names of one file', { timeout: 60_000 }, async () => {
+  const count = isLong ? 10_000 : 2000
   const storage = memoryStorage({ durable: true, syncReads: false })
   const first = await openEngine({ storage })
   const { id, files } = await first.sessions.create({ files: { '/a': 'one', '/d/x': '' } })
   const made: Promise<void>[] = []
-  for (let i = 1; i < 10_000; i++)
+  for (let i = 1; i < count; i++)
     made.push(files.link({ srcPath: i === 1 ? '/a' : '/d/n1', dstPath: `/d/n${i}` }))
   await Promise.all(made)
   await first.close()
   const engine = await openEngine({ storage })
   const session = await engine.sessions.open(id)
-  expect((await session.fs.promises.readdir('/d')).length).toBe(10_000)
-  expect((await session.fs.promises.stat('/a')).nlink).toBe(10_000)
+  expect((await session.fs.promises.readdir('/d')).length).toBe(count)
+  expect((await session.fs.promises.stat('/a')).nlink).toBe(count)
   await session.checkpoint({ checkpointLabel: 'all' })
   await session.files.write({ path: '/d/n2', content: 'changed' })
   const { modified } = await engine
     .diff({ from: { sessionId: id, checkpointLabel: 'all' }, to: { sessionId: id } })
     .paths()
-  expect(modified.length).toBe(10_000)
+  expect(modified.length).toBe(count)
   await session.fs.promises.rm('/d', { recursive: true })
   expect((await session.fs.promises.stat('/a')).nlink).toBe(1)
   expect(Buffer.from(await session.files.read({ path: '/a' })).toString()).toBe('changed')

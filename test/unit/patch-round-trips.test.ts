@@ -155,7 +155,8 @@ async function hashAfter(session: Session, patch: string): Promise<string> {
   return hashOf(fork)
 }
 
-const count = runs(400)
+/** At least so many that each reason of a refusal occurs. */
+const count = Math.max(20, runs(400))
 const samples = (): { before: GitTree; after: GitTree }[] => fc.sample(trees, { seed, numRuns: count })
 
 test(`a patch of a diff gives the second state (FORKSPACE_SEED=${seed})`, { timeout: 900_000 }, async () => {

@@ -91,7 +91,7 @@ describe('damage to a store', () => {
     expect(await checkStore(target, { readData: true })).toMatchObject({ found: 0, findings: [] })
     const contents = await contentsOf(target)
     compare(contents, repair)
-    await workOn(target, contents)
+    if (isLong) await workOn(target, contents)
     return { check, repair }
   }
 
@@ -214,7 +214,7 @@ describe('damage to a store', () => {
     )
   })
 
-  test.each(size < 1 ? [1, 3, 8] : [1, 2, 3, 5, 8])('in event %i of a session', async (seq) => {
+  test.each(size < 1 ? [1, 8] : [1, 2, 3, 5, 8])('in event %i of a session', async (seq) => {
     const key = `e${ids.second}${seq.toString(36).padStart(8, '0')}`
     await damage(newest(key))
     const { check, repair } = await repaired()

@@ -78,7 +78,9 @@ function attempt(run: () => unknown): string {
   }
 }
 
-describe.each(allStorages.filter(([name]) => isLong || name !== 'level'))(
+const ofEachRead = ['memory', 'durable memory without synchronous reads']
+
+describe.each(allStorages.filter(([name]) => isLong || ofEachRead.includes(name)))(
   'synchronous calls on %s',
   (name, make, lasting) => {
     const waits = name === 'durable memory without synchronous reads'
