@@ -13,7 +13,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed, size } from '../support/seed.js'
 
 const topics = ['a', 'b', 'a:b', 'a/b', '*'] as const
 /** The topics that each pattern matches. */
@@ -277,7 +277,7 @@ describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) =
     })
     await fc.assert(property, {
       seed,
-      numRuns: Math.ceil(40 * size),
+      numRuns: runs(40),
       interruptAfterTimeLimit: 25_000 + size * 30_000,
       markInterruptAsFailure: true,
     })

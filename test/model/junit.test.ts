@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createReportReader } from '../../src/adapters/junit/index.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 interface Counts {
   passed: number
@@ -117,7 +117,7 @@ test(`counts reports like their trees and rejects truncated ones (FORKSPACE_SEED
     // A second end, or a second root.
     expect(() => read(Buffer.concat([content, Buffer.from(cut % 2 === 0 ? end : '<a/>')]))).toThrow(refused)
   })
-  fc.assert(property, { seed, numRuns: Math.ceil(500 * size) })
+  fc.assert(property, { seed, numRuns: runs(500) })
 })
 
 test(`rejects invalid reports with the documented error only (FORKSPACE_SEED=${seed})`, () => {
@@ -155,5 +155,5 @@ test(`rejects invalid reports with the documented error only (FORKSPACE_SEED=${s
       expect(['read', 'INVALID_ARGUMENT']).toContain(outcome(Buffer.concat(pieces)))
     },
   )
-  fc.assert(property, { seed, numRuns: Math.ceil(5000 * size) })
+  fc.assert(property, { seed, numRuns: runs(5000) })
 })

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Store, StoreCommit } from '../../src/engine/ports.js'
 import { PlainStore, blobOf, openSmall, readContents, sessionId } from '../support/level-world.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 
 const sessions = Array.from({ length: 5 }, (_, i) => sessionId(i))
 const blobs = Array.from({ length: 24 }, (_, n) => blobOf(n, n % 8 === 0 ? 3000 : n * 20))
@@ -131,6 +131,6 @@ test('agrees with plain maps after any history', { timeout: 600_000 }, async () 
         await rm(directory, { recursive: true })
       }
     }),
-    { seed, numRuns: 40 * size },
+    { seed, numRuns: runs(40) },
   )
 })

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed, size } from '../support/seed.js'
 
 const key = (number: number): { id: string; key: Uint8Array } => ({
   id: `key ${number}`,
@@ -56,7 +56,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
           await rm(directory, { recursive: true, force: true })
         }
       }),
-      { seed, numRuns: Math.ceil(15 * size), interruptAfterTimeLimit: 25_000 + size * 30_000 },
+      { seed, numRuns: runs(15), interruptAfterTimeLimit: 25_000 + size * 30_000 },
     )
   })
 

@@ -21,7 +21,7 @@ import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
 import { compareBytes } from './model-tree.js'
 import { exoticNames, numberedNames, pageEnds, plainNames } from './names.js'
-import { seed, size } from '../support/seed.js'
+import { runs, seed } from '../support/seed.js'
 import { canonicalPages, checkPages, checkTree } from './tree-checks.js'
 
 const environment = fixedEnvironment()
@@ -91,8 +91,8 @@ test(`pages depend only on the sorted names, not on their changes (FORKSPACE_SEE
   expect.hasAssertions()
   await fc.assert(property, {
     seed,
-    numRuns: Math.ceil(30 * size),
-    interruptAfterTimeLimit: 50_000 * size,
+    numRuns: runs(30),
+    interruptAfterTimeLimit: 50_000,
     markInterruptAsFailure: true,
   })
 })
@@ -176,7 +176,7 @@ test(`reads back the tree that was written, synchronously and by faults (FORKSPA
 })
 
 test(`a diff equals a comparison of all paths (FORKSPACE_SEED=${seed})`, async () => {
-  for (let round = 0; round < 20 * size; round++) {
+  for (let round = 0; round < runs(20); round++) {
     const random = randomWords(seed + round)
     const stored = await storedTrees(round % 2 === 0)
     const tree = stored.empty()
@@ -213,7 +213,7 @@ test(`a diff equals a comparison of all paths (FORKSPACE_SEED=${seed})`, async (
 })
 
 test(`links in many pages share their files (FORKSPACE_SEED=${seed})`, async () => {
-  for (let round = 0; round < 30 * size; round++) {
+  for (let round = 0; round < runs(30); round++) {
     const random = randomWords(seed + round)
     const stored = await storedTrees(round % 2 === 0)
     let tree = stored.empty()

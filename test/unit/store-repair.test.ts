@@ -25,7 +25,7 @@ import { sha256 } from '../../src/engine/base/hash.js'
 import { encodeSeq, keys, limits, prefixEnd } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
 import { randomBytes } from '../support/random-bytes.js'
-import { isLong, seed, size } from '../support/seed.js'
+import { isLong, runs, seed, size } from '../support/seed.js'
 import {
   contentsOf,
   entriesOf,
@@ -326,7 +326,7 @@ describe('damage to a store', () => {
     expect(repair.dropped).toEqual([])
   })
 
-  test('anywhere is repaired, also without older history', { timeout: 600_000 * size }, async () => {
+  test('anywhere is repaired, also without older history', { timeout: 600_000 }, async () => {
     let state = seed
     const random = (below: number): number => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0
@@ -341,7 +341,7 @@ describe('damage to a store', () => {
       const second = await engine.sessions.open(ids.second)
       await second.files.write({ path: '/second/later', content: randomBytes(3000, 'later') })
     }
-    for (let run = 0; run < 9 * size; run++) {
+    for (let run = 0; run < runs(9); run++) {
       await rm(directory, { recursive: true })
       await cp(run % 3 === 2 ? collected : healthy, directory, { recursive: true })
       for (let count = 1 + random(6); count > 0; count--) {
