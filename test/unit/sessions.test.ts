@@ -189,6 +189,19 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
       }
     })
 
+    test('finds a tag of any characters, and no metadata with the same text', async () => {
+      const tags = ['a"b', 'a\\b', 'ä€😀', '\u2028', '\n', '__proto__']
+      for (const tag of tags) {
+        const { id } = await engine.sessions.create({ initialTags: Object.fromEntries([[tag, `${tag}=`]]) })
+        const other = await engine.sessions.open(id)
+        await other.fork({
+          newTags: Object.fromEntries([[tag, '']]),
+          metadata: { tags: { [tag]: `${tag}=` } },
+        })
+        expect(await ids({ filter: `${tag}=${tag}=` }), tag).toEqual([id])
+      }
+    })
+
     test('fills its pages even if the filter excludes sessions', async () => {
       const wanted: string[] = []
       for (let i = 0; i < 20; i++) {

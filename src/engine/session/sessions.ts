@@ -377,7 +377,7 @@ export async function listSessions(
   permissions: Permissions,
   { filter, metadata, pageSize: size, pageToken }: SessionListRequest,
 ): Promise<SessionPage> {
-  const matches = parseFilter(filter)
+  const filtered = parseFilter(filter)
   const pageSize = parsePageSize(size)
   const prefix = keys.sessions(core.tenantKey)
   const scanned = Math.max(pageSize, limits.recordsPerScan)
@@ -387,13 +387,14 @@ export async function listSessions(
     const gte = after === undefined ? prefix : `${prefix}${after}\0`
     const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
     const shown: SessionRecord[] = []
-    for (const [, json] of found) {
+    for (const [key, json] of found) {
+      after = key.slice(prefix.length)
+      if (filtered?.mayMatch(json) === false) continue
       const session = sessionKind.parse(json)
-      after = session.id
       if (
         session.deletedAt !== undefined ||
         core.table.deleting.has(session.id) ||
-        (matches !== undefined && !matches(session.tags)) ||
+        filtered?.matches(session.tags) === false ||
         (metadata !== undefined && !containsJson(session.metadata ?? noMetadata, metadata))
       )
         continue
@@ -401,7 +402,7 @@ export async function listSessions(
       if (sessions.length + shown.length === pageSize) break
     }
     const isLast =
-      found.length < scanned && (found.length === 0 || sessionKind.parse(itemAt(found, -1)[1]).id === after)
+      found.length < scanned && (found.length === 0 || itemAt(found, -1)[0] === `${prefix}${after}`)
     const times = await lastActivities(core, shown)
     for (const [index, record] of shown.entries()) {
       const session = { record, lastActivityAt: itemAt(times, index) }

@@ -147,7 +147,7 @@ export class SourceService {
 
   /** `request` must be a copy made by {@link sourceListShape}. */
   async list(core: Core, { filter, pageSize: size, pageToken }: SourceListRequest): Promise<SourcePage> {
-    const matches = parseFilter(filter)
+    const filtered = parseFilter(filter)
     const pageSize = parsePageSize(size)
     const prefix = keys.sources(core.tenantKey)
     const scanned = Math.max(pageSize, limits.recordsPerScan)
@@ -156,10 +156,11 @@ export class SourceService {
     for (;;) {
       const gte = after === undefined ? prefix : `${prefix}${after}\0`
       const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
-      for (const [, json] of found) {
+      for (const [key, json] of found) {
+        after = key.slice(prefix.length)
+        if (filtered?.mayMatch(json) === false) continue
         const source = sourceKind.parse(json)
-        after = source.sourceId
-        if (this.#isGone(core, source) || matches?.(source.labels) === false) continue
+        if (this.#isGone(core, source) || filtered?.matches(source.labels) === false) continue
         sources.push(describeSource(source))
         if (sources.length === pageSize) return { sources, nextPageToken: encodePageToken('sources', after) }
       }
