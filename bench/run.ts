@@ -1,5 +1,5 @@
 /** Measures the library and its peers in one run. `npm run bench -- --help` shows the options. */
-import { mkdtemp, mkdir, rm } from 'node:fs/promises'
+import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -12,6 +12,7 @@ import { durable } from './scenarios/durable.js'
 import { fs } from './scenarios/fs.js'
 import { gitServer } from './scenarios/git-server.js'
 import { git } from './scenarios/git.js'
+import { growth } from './scenarios/growth.js'
 import { heap } from './scenarios/heap.js'
 import { http } from './scenarios/http.js'
 import { importTime } from './scenarios/import-time.js'
@@ -23,6 +24,7 @@ import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
 import { trees } from './scenarios/trees.js'
 import { versionsOfTrees } from './scenarios/versions.js'
+import { renderGrowth } from './support/growth-chart.js'
 import { isMet, type Context, type Row, type Scenario } from './support/scenario.js'
 import { renderLine, renderTable, summarize } from './support/table.js'
 
@@ -32,6 +34,7 @@ npm run bench -- --list
   --n       number of rounds, 7 by default; some scenarios limit it
   --files   tree sizes, in files
   --json    print one JSON document instead of tables, with times in milliseconds
+  --chart   the file for a chart of \`growth\`, as SVG
 
 ${peersUsage}`
 
@@ -45,6 +48,7 @@ const core = [
   memoryBounds,
   trees,
   treesOnDisk,
+  growth,
   versionsOfTrees,
   collection,
   git,
@@ -62,6 +66,7 @@ const options = {
   n: { type: 'string' },
   files: { type: 'string' },
   json: { type: 'boolean', default: false },
+  chart: { type: 'string' },
   list: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
@@ -103,7 +108,7 @@ function list(): void {
 async function main(names: readonly string[]): Promise<void> {
   const smoke = names.includes('smoke')
   const { chosen, rounds, files } = orRefuse(() => ({
-    chosen: new Set(names.flatMap(find)),
+    chosen: chosenOf(names),
     rounds: values.n === undefined ? (smoke ? 1 : 7) : number('--n', values.n),
     files:
       values.files?.split(',').map((text) => number('--files', text)) ??
@@ -132,6 +137,14 @@ async function main(names: readonly string[]): Promise<void> {
     await rm(root, { recursive: true, force: true })
   }
   report(all, rounds)
+  if (values.chart !== undefined) await writeFile(values.chart, renderGrowth(all.flatMap(({ rows }) => rows)))
+}
+
+function chosenOf(names: readonly string[]): ReadonlySet<Scenario> {
+  const chosen = new Set(names.flatMap(find))
+  if (values.chart !== undefined && !chosen.has(growth))
+    throw new Error('--chart draws growth, so add growth')
+  return chosen
 }
 
 function find(name: string): readonly Scenario[] {

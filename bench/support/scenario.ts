@@ -39,6 +39,15 @@ export interface Row extends Figures {
   /** How many times as fast as the peer. 2 means half its time. */
   readonly speed?: number
   readonly target?: Target
+  /** The place of the row in a chart of cost against size. */
+  readonly growing?: Growing
+}
+
+/** What grows, and how large it is. */
+export interface Growing {
+  readonly operation: string
+  readonly axis: 'files' | 'forks' | 'events'
+  readonly size: number
 }
 
 export interface Peer extends Figures {

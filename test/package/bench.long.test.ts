@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -15,6 +16,7 @@ interface Row extends Figures {
   readonly what: string
   readonly peer?: Figures
   readonly speed?: number
+  readonly growing?: { readonly axis: string; readonly operation: string }
 }
 
 interface Report {
@@ -32,10 +34,15 @@ describe('npm run bench', () => {
   })
 
   it('reports plausible figures in every row of the short form', { timeout: 600_000 }, async () => {
-    const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json']
+    const chart = join(directory, 'growth.svg')
+    const args = ['--expose-gc', join(directory, 'bench/run.js'), 'smoke', '--json', '--chart', chart]
     const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 24 })
     const { scenarios } = JSON.parse(stdout) as Report
     expect(scenarios.length).toBeGreaterThan(0)
+    const growing = scenarios.flatMap(({ rows }) => rows.flatMap((row) => row.growing ?? []))
+    const lines = new Set(growing.map(({ axis, operation }) => `${axis} ${operation}`))
+    expect(lines.size).toBeGreaterThan(10)
+    expect((await readFile(chart, 'utf8')).match(/<polyline /g)).toHaveLength(lines.size)
     for (const { scenario, rows } of scenarios) {
       expect(rows.length > 0).toBe(hasGit || !needGit.has(scenario))
       for (const { what, median, best, cpu = 0, peer, speed = 0 } of rows) {
