@@ -10,6 +10,7 @@ import { contents } from '../support/project-files.js'
 import { RawLevel, type Durability } from '../support/raw-level.js'
 import { timingRow } from '../support/rows.js'
 import type { Context, Row, Scenario } from '../support/scenario.js'
+import { saves } from './saves.js'
 
 const writers = 64
 /** Contenders that also wait for the disk at each write: the limit, and a database. */
@@ -22,6 +23,7 @@ export const durable: Scenario = {
     'Acknowledged operations on disk, compared with raw puts of 200 B by classic-level, and with other logs',
   async *run(context) {
     for (const durability of ['relaxed', 'full'] as const) yield* atDurability(context, durability)
+    yield* saves(context)
   },
 }
 

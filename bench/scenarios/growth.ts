@@ -41,19 +41,19 @@ async function* rows(
   }
 }
 
-async function byFiles(engine: Engine, size: number, { count }: Context): Promise<Contestants> {
+async function byFiles(engine: Engine, size: number, context: Context): Promise<Contestants> {
   const paths = projectPaths(size)
   const session = await engine.sessions.create({ files: filesOf(paths) })
   const tree = await TreeOperations.of(session, paths)
   return {
-    fork: tree.fork(count(1000)),
-    'write of one file': tree.firstWrite(count(500)),
-    'read of one file': reads(await session.fork(), paths, count(2000)),
-    checkpoint: await tree.checkpoint(count(1000)),
-    restore: await tree.restore(count(1000)),
-    'rename of the root': await tree.renameAll(count(200)),
-    'diff of 10 changes': tree.diff(count(50), 10),
-    'hash after one write': tree.manifestHash(count(200)),
+    fork: tree.fork(context.count(1000)),
+    'write of one file': tree.firstWrite(context.count(500)),
+    'read of one file': reads(await session.fork(), paths, context.count(2000)),
+    checkpoint: await tree.checkpoint(context.count(1000)),
+    restore: await tree.restore(context.count(1000)),
+    'rename of the root': await tree.renameAll(context.count(200)),
+    'diff of 10 changes': tree.diff(context.count(50), 10),
+    'hash after one write': tree.manifestHash(context.count(200)),
   }
 }
 
@@ -81,10 +81,10 @@ async function forked(engine: Engine, size: number): Promise<{ parent: Session; 
   return { parent, forks }
 }
 
-async function byForks(engine: Engine, size: number, { count }: Context): Promise<Contestants> {
+async function byForks(engine: Engine, size: number, context: Context): Promise<Contestants> {
   const { forks } = await forked(engine, size)
-  const chosen = Array.from({ length: count(1000) }, (_, index) => forks[(index * 7919) % size]!)
-  const pages = count(50)
+  const chosen = Array.from({ length: context.count(1000) }, (_, index) => forks[(index * 7919) % size]!)
+  const pages = context.count(50)
   return {
     'write in a fork': {
       count: chosen.length,
@@ -119,13 +119,13 @@ async function byForks(engine: Engine, size: number, { count }: Context): Promis
 }
 
 /** Apart from the lists, which pass over the deleted forks until a collection. */
-async function oneMoreFork(engine: Engine, size: number, { count }: Context): Promise<Contestants> {
+async function oneMoreFork(engine: Engine, size: number, context: Context): Promise<Contestants> {
   const { parent } = await forked(engine, size)
-  return { 'one more fork': (await TreeOperations.of(parent, ['/none'])).fork(count(1000)) }
+  return { 'one more fork': (await TreeOperations.of(parent, ['/none'])).fork(context.count(1000)) }
 }
 
 /** One session of 1,000 files, in which one file was written again and again. */
-async function byEvents(engine: Engine, size: number, { count }: Context): Promise<Contestants> {
+async function byEvents(engine: Engine, size: number, context: Context): Promise<Contestants> {
   const paths = projectPaths(1000)
   const session = await engine.sessions.create({ files: filesOf(paths) })
   const { promises } = session.fs
@@ -136,42 +136,42 @@ async function byEvents(engine: Engine, size: number, { count }: Context): Promi
   while (written < size) await write()
   return {
     'write of one file': {
-      count: count(1000),
+      count: context.count(1000),
       run: async () => {
-        for (let i = 0; i < count(1000); i++) await write()
+        for (let i = 0; i < context.count(1000); i++) await write()
       },
     },
     'undo of the last write': {
-      count: count(200),
+      count: context.count(200),
       prepare: async () => {
-        for (let i = 0; i < count(200); i++) await write()
+        for (let i = 0; i < context.count(200); i++) await write()
       },
       run: async () => {
-        for (let i = 0; i < count(200); i++) await session.undo()
+        for (let i = 0; i < context.count(200); i++) await session.undo()
       },
     },
     'page of 100 events': {
-      count: count(50),
+      count: context.count(50),
       run: async () => {
-        for (let i = 0; i < count(50); i++) await session.events.list({ pageSize: 100 })
+        for (let i = 0; i < context.count(50); i++) await session.events.list({ pageSize: 100 })
       },
     },
     'read of the first state': {
-      count: count(200),
+      count: context.count(200),
       run: async () => {
-        for (let i = 0; i < count(200); i++) {
+        for (let i = 0; i < context.count(200); i++) {
           const first = await session.at({ checkpointLabel: 'first' })
           const text = await first.fs.promises.readFile('/log.txt', 'utf8')
           expect(text === 'line 0\n', 'the first state is wrong')
         }
       },
     },
-    fork: (await TreeOperations.of(session, paths)).fork(count(1000)),
+    fork: (await TreeOperations.of(session, paths)).fork(context.count(1000)),
     'counts of operations': {
-      count: count(20),
+      count: context.count(20),
       prepare: write,
       run: async () => {
-        for (let i = 0; i < count(20); i++) await session.analytics()
+        for (let i = 0; i < context.count(20); i++) await session.analytics()
       },
     },
   }

@@ -264,6 +264,13 @@ export const limits = {
   blocksPerChunk: 1024,
   /** A write that would give a block more extents than this rewrites the block as one blob. */
   extentsPerBlock: 512,
+  /** A write of a whole file of at least this size stores only the parts that the old content lacks. */
+  sharedFileBytes: 64 * 1024,
+  /** A file that consists of more parts of blobs than this is stored whole by its next write. */
+  sharedFileExtents: 64,
+  /** Bytes of an old and a new content that are compared first, and then in each step. A block is a multiple of both. */
+  firstComparedBytes: 4 * 1024,
+  comparedBytes: 64 * 1024,
   /** Bytes hashed in one turn of the event loop; a multiple of `blockBytes`. */
   hashedBytesPerTurn: 4 * 2 ** 20,
   /** Content up to this size is copied, so that it does not keep a larger buffer around it in memory. */

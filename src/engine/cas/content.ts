@@ -31,6 +31,8 @@ export class ContentStore {
   readonly #budgetBytes: number
   #cachedBytes = 0
   readonly #pins: ContentPins | undefined
+  /** Whether to store a new content of a file as a patch of the old one, if most of it is the same. */
+  readonly storesPatches: boolean = true
 
   /** `budgetBytes` is the memory for cached blobs. `pins` is absent if there are no collections. */
   constructor(store: Store, environment: Environment, budgetBytes: number, pins?: ContentPins) {

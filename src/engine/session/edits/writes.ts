@@ -11,6 +11,7 @@ import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
 import { makeParents, type Parents } from './parents.js'
+import { sharedParts } from './shared-parts.js'
 import type { Plan } from './plan.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
@@ -95,18 +96,19 @@ export function planWrite(
   const { path } = at
   const blobs = staged.blobs()
   const single = onlyItem(blobs) ?? 0
+  const shared = file === undefined ? undefined : sharedParts(core.content, file, staged)
   let redo: Redo[]
   if (file === undefined) {
     const made = makeParents(core, at, request.path, options.parents)
     const effect: Redo = ['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single]
     redo = made.length === 0 ? [effect] : [...made, effect]
   } else {
-    redo = [['o', path, single]]
+    redo = [shared === undefined ? ['o', path, single] : ['p', path, shared.size, shared.pieces]]
     if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
       redo.push(['c', path, request.mode])
   }
-  if (blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
-  return { type: eventTypes.writeFile, details: { path }, redo, blobs: staged.toCommit() }
+  if (shared === undefined && blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
+  return { type: eventTypes.writeFile, details: { path }, redo, blobs: shared?.blobs ?? staged.toCommit() }
 }
 
 export function planAppend(

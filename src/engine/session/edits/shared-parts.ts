@@ -1,0 +1,160 @@
+import type { Buffer } from 'node:buffer'
+import { limits } from '../../base/limits.js'
+import { itemAt, present } from '../../base/present.js'
+import { BlobRef, copyBytes } from '../../cas/blob.js'
+import {
+  blockAt,
+  BlockBody,
+  hasMoreExtents,
+  listExtents,
+  UnloadedBody,
+  type LoadedBody,
+} from '../../cas/body.js'
+import type { ContentStore } from '../../cas/content.js'
+import type { StagedContent } from '../../cas/staging.js'
+import type { FileNode } from '../../tree/node.js'
+import type { RedoPiece } from '../../records/event.js'
+import type { Patch } from './compaction.js'
+
+/**
+ * A new content of a file as a patch of the old one, if the old one has most of it. Saving a note of 1 MiB with one
+ * changed character then stores a few bytes. The patch has the bytes between the common start and the common end.
+ *
+ * Undefined if the store is not durable, if little would be shared, if the old content must be loaded first, or if the file would have too many parts,
+ * or keep blobs of more than twice its size.
+ */
+export function sharedParts(
+  content: ContentStore,
+  file: FileNode,
+  staged: Pick<StagedContent, 'size' | 'toCommit'>,
+): Patch | undefined {
+  const { size } = staged
+  const { body } = file
+  if (!content.storesPatches || size < limits.sharedFileBytes || size > limits.importCommitBytes)
+    return undefined
+  if (body === undefined || body instanceof UnloadedBody) return undefined
+  if (body instanceof BlockBody && hasMoreExtents(body, limits.sharedFileExtents)) return undefined
+  const blobs = staged.toCommit()
+  // Contents that are stored already have no bytes here.
+  if (blobs.length !== Math.ceil(size / limits.blockBytes)) return undefined
+  if (blobs.some(({ bytes }) => bytes === undefined)) return undefined
+  const both: Contents = { content, body, oldSize: file.size, blobs, size }
+  const start = commonStart(both)
+  if (start === undefined) return undefined
+  const end = commonEnd(both, Math.min(size, file.size) - start)
+  if (end === undefined || start + end < size / 2) return undefined
+  return patchOf(both, start, end)
+}
+
+interface Contents {
+  readonly content: ContentStore
+  readonly body: LoadedBody
+  readonly oldSize: number
+  /** The new content, in blocks. */
+  readonly blobs: readonly BlobRef[]
+  readonly size: number
+}
+
+/** The number of bytes at the start that both have. Undefined if the old content is not in memory. */
+function commonStart({ content, body, oldSize, blobs, size }: Contents): number | undefined {
+  const limit = Math.min(size, oldSize)
+  for (let at = 0; at < limit;) {
+    const length = Math.min(windowFrom(at), limit - at)
+    const before = oldBytes(content, body, at, length)
+    if (before === undefined) return undefined
+    const now = bytesAt(blobs, at, length)
+    if (!before.equals(now)) return at + firstDifference(before, now)
+    at += length
+  }
+  return limit
+}
+
+/** The number of bytes at the end that both have, at most `limit`. Undefined if the old content is not in memory. */
+function commonEnd({ content, body, oldSize, blobs, size }: Contents, limit: number): number | undefined {
+  for (let done = 0; done < limit;) {
+    const end = size - done
+    // The window is within one block of the new content.
+    const within = end % limits.blockBytes || limits.blockBytes
+    const length = Math.min(windowFrom(done), within, limit - done)
+    const before = oldBytes(content, body, oldSize - done - length, length)
+    if (before === undefined) return undefined
+    const now = bytesAt(blobs, end - length, length)
+    if (!before.equals(now)) return done + length - 1 - lastDifference(before, now)
+    done += length
+  }
+  return limit
+}
+
+/** The bytes to compare next. The first step is short, because most contents differ at once or hardly. */
+function windowFrom(done: number): number {
+  return done === 0 ? limits.firstComparedBytes : limits.comparedBytes - (done % limits.comparedBytes)
+}
+
+/** Bytes of the old content, copied only if they are not in one blob. */
+function oldBytes(
+  content: ContentStore,
+  body: LoadedBody,
+  offset: number,
+  length: number,
+): Buffer | undefined {
+  const block = blockAt(body, Math.floor(offset / limits.blockBytes))
+  const within = offset % limits.blockBytes
+  if (block instanceof BlobRef && within + length <= block.length && block.bytes !== undefined)
+    return block.bytes.subarray(within, within + length)
+  return content.readSync(body, offset, length)
+}
+
+/** Bytes of the new content within one block. */
+function bytesAt(blobs: readonly BlobRef[], offset: number, length: number): Uint8Array {
+  const within = offset % limits.blockBytes
+  const { bytes } = itemAt(blobs, Math.floor(offset / limits.blockBytes))
+  return present(bytes, 'the new content').subarray(within, within + length)
+}
+
+/** The index of the first byte in which two byte arrays of one length differ. They must differ. */
+function firstDifference(a: Buffer, b: Uint8Array): number {
+  let [from, to] = [0, a.length]
+  while (to - from > 1) {
+    const middle = (from + to) >>> 1
+    if (a.subarray(from, middle).equals(b.subarray(from, middle))) from = middle
+    else to = middle
+  }
+  return from
+}
+
+/** The same for the last byte. */
+function lastDifference(a: Buffer, b: Uint8Array): number {
+  let [from, to] = [0, a.length]
+  while (to - from > 1) {
+    const middle = (from + to) >>> 1
+    if (a.subarray(middle, to).equals(b.subarray(middle, to))) to = middle
+    else from = middle
+  }
+  return from
+}
+
+function patchOf({ body, oldSize, blobs, size }: Contents, start: number, end: number): Patch | undefined {
+  const moved = size - oldSize
+  const kept = [
+    ...listExtents(body, { from: 0, to: start }),
+    ...listExtents(body, { from: oldSize - end, to: oldSize }),
+  ]
+  // A hole that moves would need a piece of its own.
+  if (kept.reduce((bytes, { length }) => bytes + length, 0) !== start + end) return undefined
+  const keptBlobs = new Map(kept.map(({ blob }) => [blob, blob.length]))
+  const storedBytes = [...keptBlobs.values()].reduce((bytes, length) => bytes + length, size - start - end)
+  if (storedBytes > 2 * size) return undefined
+  const pieces: RedoPiece[] = []
+  const changed: BlobRef[] = []
+  for (let at = start; at < size - end;) {
+    const length = Math.min(size - end - at, limits.blockBytes - (at % limits.blockBytes))
+    const blob = BlobRef.of(copyBytes(bytesAt(blobs, at, length)))
+    pieces.push([at, length, blob, 0])
+    changed.push(blob)
+    at += length
+  }
+  if (moved !== 0)
+    for (const { offset, length, blob, casOffset } of kept)
+      if (offset >= oldSize - end) pieces.push([offset + moved, length, blob, casOffset])
+  return { size, pieces, blobs: changed }
+}

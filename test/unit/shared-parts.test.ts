@@ -1,0 +1,142 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { limits, openEngine, type Engine, type Session } from '../../src/index.js'
+import { randomWords } from '../../src/testing.js'
+import { randomBytes } from '../support/random-bytes.js'
+import { runs, seed } from '../support/seed.js'
+import { storages } from '../support/storages.js'
+
+const kibibyte = 1024
+const mebibyte = 1024 * kibibyte
+
+describe.each(storages)('a file that is written again, on %s', (name, makeStorage) => {
+  let directory: string
+  let engine: Engine
+  let session: Session
+
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'shared-parts-'))
+    engine = await openEngine({ storage: makeStorage(directory) })
+    session = await engine.sessions.create()
+  })
+
+  afterEach(async () => {
+    await engine.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  const read = (): Promise<Buffer> => session.fs.promises.readFile('/a')
+  const write = (content: Uint8Array): Promise<void> => session.files.write({ path: '/a', content })
+  const storedBytes = async (): Promise<number> => (await engine.usage.metrics()).logicalBytes
+
+  /** A store without synchronous reads would have to wait for the old content. Memory that is not durable copies faster. */
+  const shares = name !== 'durable memory without synchronous reads' && name !== 'memory'
+
+  test.runIf(shares)('stores little for each of 60 changed characters', async () => {
+    let content = randomBytes(mebibyte, 'note')
+    await write(content)
+    const before = await storedBytes()
+    for (let i = 0; i < 60; i++) {
+      const at = (i * 7919 * 13) % content.length
+      const text = i % 3 === 0 ? 'ab' : i % 3 === 1 ? '' : 'x'
+      content = Buffer.concat([content.subarray(0, at), Buffer.from(text), content.subarray(at + 1)])
+      await write(content)
+    }
+    expect((await storedBytes()) - before).toBeLessThan(2 * mebibyte)
+    expect((await read()).equals(content)).toBe(true)
+    const { nodes } = await session.manifest({ includeCasExtents: true })
+    const { casExtents } = nodes.find(({ path }) => path === '/a')!
+    expect(casExtents.length).toBeLessThanOrEqual(limits.sharedFileExtents + 3)
+  })
+
+  test('has the content, the hash and the times of a new file', async () => {
+    const old = randomBytes(200 * kibibyte, 'old')
+    const next = Buffer.concat([old.subarray(0, 90_000), Buffer.from('changed'), old.subarray(90_000)])
+    await write(old)
+    await session.files.setMode({ path: '/a', mode: 0o600 })
+    await session.checkpoint({ checkpointLabel: 'old' })
+    await session.files.write({ path: '/a', content: next, mode: 0o640 })
+    await session.files.write({ path: '/new', content: next })
+    const [a, b] = [await session.files.stat({ path: '/a' }), await session.files.stat({ path: '/new' })]
+    expect([a.contentHash, a.sizeBytes, a.mode]).toEqual([b.contentHash, b.sizeBytes, 0o640])
+    expect((await session.events.list({ pageSize: 100 })).events.at(-2)?.eventType).toBe(
+      'v1.FileSystemService.WriteFile',
+    )
+    await session.undo({ count: 2 })
+    expect((await read()).equals(old)).toBe(true)
+    await session.redo({ count: 2 })
+    expect((await read()).equals(next)).toBe(true)
+    await session.restore({ checkpointLabel: 'old' })
+    expect((await read()).equals(old)).toBe(true)
+  })
+
+  test('keeps no more than twice its size alive', async () => {
+    let content = randomBytes(256 * kibibyte, 'start')
+    await write(content)
+    const counts: number[] = []
+    for (let i = 0; i < 12; i++) {
+      // Almost half of the file changes each time, and 2 KiB of each earlier part stay.
+      content = Buffer.from(content)
+      content.set(randomBytes(126 * kibibyte, `part ${i}`), i * 2 * kibibyte)
+      await write(content)
+      const { nodes } = await session.manifest({ includeCasExtents: true })
+      const { casExtents } = nodes.find(({ path }) => path === '/a')!
+      counts.push(new Set(casExtents.map(({ hash }) => hash)).size)
+    }
+    expect(Math.max(...counts)).toBe(shares ? 3 : 1)
+    expect((await read()).equals(content)).toBe(true)
+  })
+
+  test('has zeros where a hole of the old content moved to', async () => {
+    const [first, last] = [randomBytes(100_000, 'first'), randomBytes(50_000, 'last')]
+    await write(first)
+    const handle = await session.fs.promises.open('/a', 'r+')
+    await handle.write(last, 0, last.length, 150_000)
+    await handle.close()
+    const content = await read()
+    for (const text of ['more', '']) {
+      const next = Buffer.concat([content.subarray(0, 10), Buffer.from(text), content.subarray(12)])
+      await write(next)
+      expect((await read()).equals(next)).toBe(true)
+    }
+  })
+
+  test(`has the bytes of every random change (FORKSPACE_SEED=${seed})`, async () => {
+    const next = randomWords(seed)
+    const below = (count: number): number => next() % count
+    const sizes = [limits.sharedFileBytes, 100_000, mebibyte - 1, mebibyte, mebibyte + 1, 2.5 * mebibyte]
+    for (let run = 0; run < runs(300); run++) {
+      let content = randomBytes(sizes[run % sizes.length]!, `run ${run}`)
+      await write(content)
+      for (let step = 0; step < 6; step++) {
+        content = changed(content, below)
+        // A hole, which a patch of the file leaves.
+        if (below(6) === 0) {
+          await session.fs.promises.truncate('/a', content.length >> 1)
+          await session.fs.promises.truncate('/a', content.length)
+        }
+        if (below(2) === 0) session.fs.writeFileSync('/a', content)
+        else await write(content)
+        expect((await read()).equals(content), `run ${run}, step ${step}`).toBe(true)
+      }
+    }
+    await engine.collect()
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+  })
+
+  /** Replaces, inserts or removes a random range, or repeats a part of the content. */
+  function changed(content: Buffer, below: (count: number) => number): Buffer {
+    const at = below(content.length + 1)
+    const length = below([2, 100, 70_000][below(3)]!)
+    const inserted = randomBytes(below(2) === 0 ? length : below(1000), `${at} ${length}`)
+    if (below(8) === 0) return Buffer.concat([content, content.subarray(0, length)])
+    if (below(8) === 0) return Buffer.alloc(content.length, below(3))
+    return Buffer.concat([
+      content.subarray(0, at),
+      inserted,
+      content.subarray(at + (below(3) === 0 ? 0 : length)),
+    ])
+  }
+})
