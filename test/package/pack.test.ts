@@ -42,6 +42,18 @@ describe('the packed tarball', () => {
     expect(dead).toEqual([])
   })
 
+  test('has no tabs at the start of lines, which the build removes, so no text in a source may have them', async () => {
+    const sources = (await readdir(join(root, 'src'), { recursive: true })).filter((name) =>
+      /\.tsx?$/.test(name),
+    )
+    expect(sources.length).toBeGreaterThan(500)
+    const texts = await Promise.all(sources.map((name) => readFile(join(root, 'src', name), 'utf8')))
+    expect(sources.filter((_, index) => /^\t/m.test(texts[index]!))).toEqual([])
+    const bundles = await filesOf('.js')
+    const code = await Promise.all(bundles.map((name) => readFile(name, 'utf8')))
+    expect(bundles.filter((_, index) => /^\t/m.test(code[index]!))).toEqual([])
+  })
+
   test('has a declaration for each entry point, and no more files of declarations than bundles', async () => {
     const { exports } = JSON.parse(await readFile(join(packed, 'package.json'), 'utf8')) as {
       exports: Record<string, string | { types: string }>
