@@ -206,7 +206,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
   })
 
   describe('rejects an invalid manifest:', () => {
-    type Change = (parts: BundleParts) => void
+    type Change = (parts: BundleParts) => unknown
     const changes: readonly (readonly [string, Change, string])[] = [
       ['another format', ({ manifest }) => (manifest['format'] = 'x'), 'not a bundle of a session'],
       ['a later version', ({ manifest }) => (manifest['version'] = 2), 'version'],
@@ -291,13 +291,13 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
       ],
       [
         'an event time that a corrected clock would wait for',
-        ({ manifest, texts }) => {
+        async ({ manifest, texts }) => {
           let link: string = chainStart
           const events = texts.events as EventBody[]
           for (const [i, [at, type, details, principal, , redo]] of events.entries()) {
             const time = i === 1 ? events[0]![0] - limits.clockHoldMs : at
             const event = [time, type, details, principal, '', redo] as unknown as EventBody
-            link = expectedLink(event, link)
+            link = await expectedLink(event, link)
             texts.events[i] = event.with(4, link)
           }
           manifest['head'] = link
@@ -310,7 +310,7 @@ describe.each(stores)('on %s', (_name, makeStorage, number) => {
 
     test.each(changes)('%s', async (_case, change, message) => {
       const parts = await takeApart(bundle)
-      change(parts)
+      await change(parts)
       await refuse(await putTogether(parts), message)
     })
   })

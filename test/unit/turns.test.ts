@@ -9,6 +9,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { turnsOf } from '../support/turns.js'
 
 const mebibyte = 2 ** 20
 
@@ -23,20 +24,6 @@ async function slowSession(
 ): Promise<Session> {
   const engine = await openEngine({ storage, environment })
   return engine.sessions.create()
-}
-
-/** The number of event loop turns during the work. */
-async function turnsOf(work: () => Promise<unknown>): Promise<number> {
-  let turns = 0
-  let working = true
-  const turn = (): void => {
-    turns++
-    if (working) setImmediate(turn)
-  }
-  setImmediate(turn)
-  await work()
-  working = false
-  return turns
 }
 
 test('a manifest yields to the event loop while it hashes the blocks of a file', async () => {

@@ -1,4 +1,4 @@
-import { EngineError, limits } from '../../engine/ports.js'
+import { EngineError } from '../../engine/ports.js'
 import type { Store, StoreCommit, StoreFinding, StoredEvent } from '../../engine/ports.js'
 import { levelLimits } from './limits.js'
 import { eventKey } from './log/commit-frame.js'
@@ -91,23 +91,24 @@ export class LevelStore extends IndexedReads implements Store {
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
     for (let first = Math.max(range.from, 1); ;) {
-      const to = Math.min(range.to, await this.newestSeq(sessionId), first + limits.eventsPerRead - 1)
+      const to = Math.min(range.to, await this.newestSeq(sessionId))
       if (first > to) return
       const found = await this.eventTexts(sessionId, first, to)
       const page: StoredEvent[] = []
-      for (let seq = first; seq <= to; seq++) {
-        const event = found[seq - first]
-        if (event?.seq !== seq) throw lostEvent(sessionId, seq)
-        page.push({ sessionId, seq, body: parseBody(sessionId, seq, event.text) })
+      for (const event of found) {
+        const seq = first + page.length
+        if (event.seq !== seq) throw lostEvent(sessionId, seq)
+        page.push({ sessionId, seq, body: await parseBody(sessionId, seq, event.text) })
       }
-      first = to + 1
+      if (page.length === 0) throw lostEvent(sessionId, first)
+      first += page.length
       yield page
     }
   }
 
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
     const last = await this.newestEvent(sessionId)
-    return last && { sessionId, seq: last.seq, body: parseBody(sessionId, last.seq, last.text) }
+    return last && { sessionId, seq: last.seq, body: await parseBody(sessionId, last.seq, last.text) }
   }
 
   async size(): Promise<number> {

@@ -1,4 +1,4 @@
-import { keys, limits, type EngineError } from '../../engine/ports.js'
+import { keys, limits, parseEventText, type EngineError } from '../../engine/ports.js'
 import type {
   ByteRange,
   ScanRange,
@@ -101,19 +101,24 @@ export class PostgresStore implements Store {
     range: { from: number; to: number },
   ): AsyncGenerator<readonly StoredEvent[], void, undefined> {
     const last = Math.min(range.to, Number.MAX_SAFE_INTEGER)
+    let count: number = limits.scannedAtFirst
     for (let first = Math.max(range.from, 1); first <= last;) {
       const rows = await this.#read(
         `SELECT seq, encode(body, 'hex') FROM ${this.#schema}.events
-          WHERE session_id = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT ${limits.eventsPerRead}`,
+          WHERE session_id = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT ${count}`,
         [Buffer.from(sessionId), first, last],
       )
-      const page = rows.map((row) => eventOf(sessionId, row))
+      const page: StoredEvent[] = []
+      for (const row of rows) page.push(await eventOf(sessionId, row))
       // An event after a missing one exists, so the missing one did exist.
       for (const [index, { seq }] of page.entries())
         if (seq !== first + index) throw lostEvent(sessionId, first + index)
       if (page.length > 0) yield page
-      if (page.length < limits.eventsPerRead) return
+      if (page.length < count) return
       first += page.length
+      const bytes = rows.reduce((sum, [, hex]) => sum + (hex?.length ?? 0) / 2, 0)
+      const wanted = Math.ceil((limits.scannedBytes * count) / bytes)
+      count = Math.max(1, Math.min(wanted, count * 4, limits.eventsPerRead))
     }
   }
 
@@ -360,10 +365,10 @@ function textOf(hex: string | null | undefined): string {
   return bytesOf(hex).toString()
 }
 
-function eventOf(sessionId: string, [number, hex]: Row): StoredEvent {
+async function eventOf(sessionId: string, [number, hex]: Row): Promise<StoredEvent> {
   const seq = Number(number)
   try {
-    const body: unknown = JSON.parse(textOf(hex))
+    const body = await parseEventText(textOf(hex))
     if (Array.isArray(body)) return { sessionId, seq, body }
   } catch (error) {
     throw damagedEvent(sessionId, seq, { cause: error })

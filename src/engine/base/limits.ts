@@ -311,8 +311,14 @@ export const limits = {
   visitsPerLook: 64,
   /** Paths of a tree that are found in one step. */
   pathsPerStep: 64,
-  /** Effects of events that are replayed in one turn of the event loop. */
+  /** Steps of `fs.cp` in one event. */
+  copyStepsPerEvent: 1000,
+  /** Effects of events that are replayed or hashed in one turn of the event loop. */
   effectsPerTurn: 1000,
+  /** Characters of the stored text of an event that are parsed in one turn of the event loop. */
+  parsedPerTurn: 2 ** 19,
+  /** Places at which a cut of such a text is tried. If none of them is right, it is parsed as a whole. */
+  eventCuts: 8,
   /** Items of a caller's iterable that are taken in one turn of the event loop, if each comes at once. */
   itemsPerTurn: 64,
   /** Times in each window that the rate of a transfer is looked at. */

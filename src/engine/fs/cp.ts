@@ -1,7 +1,7 @@
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
-import { TimeSlice } from '../base/cooperative.js'
+import { nextTurn, TimeSlice } from '../base/cooperative.js'
 import { applyPlansNow } from '../session/edits/batch.js'
 import { eventTypes } from '../records/event.js'
 import type { LiveSession } from '../session/table/live.js'
@@ -42,8 +42,8 @@ function prepare(from: unknown, to: unknown, given: unknown): Copy {
 }
 
 /**
- * Walks the whole source before it copies anything. The copy is recorded as one event per 10,000 steps. A
- * copied file shares its content with its source.
+ * Walks the whole source before it copies anything. The copy is recorded as one event per 1,000 steps, with a turn of
+ * the event loop after each. A copied file shares its content with its source.
  */
 async function copyLater(context: Context, { src, dest, options, names }: Copy): Promise<void> {
   const { access, core } = context
@@ -57,8 +57,10 @@ async function copyLater(context: Context, { src, dest, options, names }: Copy):
       if (question.ask === 'filter') return question.filter.call(options, question.src, question.dest)
       return whenLoaded(() => find(live, question))
     })
-    for (const some of batches(steps))
+    for (const some of batches(steps)) {
       await access.run('fs.write', (now) => mutate(core, now, () => apply(context, now, some)))
+      await nextTurn()
+    }
   } catch (thrown) {
     throw toSystemError(thrown, names)
   }
@@ -109,8 +111,8 @@ export function cpForms(contexts: (form: Context['form']) => Context): Record<Co
 }
 
 function* batches(steps: readonly CopyStep[]): Generator<readonly CopyStep[]> {
-  for (let start = 0; start < steps.length; start += limits.batchOperations)
-    yield steps.slice(start, start + limits.batchOperations)
+  for (let start = 0; start < steps.length; start += limits.copyStepsPerEvent)
+    yield steps.slice(start, start + limits.copyStepsPerEvent)
 }
 
 function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]): Promise<void> {

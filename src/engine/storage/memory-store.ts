@@ -166,6 +166,7 @@ class MemoryStore implements Store {
     const end = Math.min(range.to, list.length)
     for (let from = Math.max(range.from, 1); from <= end; from += limits.eventsPerRead) {
       const page = list.slice(from - 1, Math.min(end, from - 1 + limits.eventsPerRead))
+      if (from > range.from && from > 1) await nextTurn()
       yield page.map((body, index) => ({ sessionId, seq: from + index, body }))
     }
   }

@@ -42,8 +42,8 @@ export interface Store {
   commit(commit: StoreCommit): Promise<boolean>
 
   /**
-   * The events of the session with from ≤ seq ≤ to, in order, in pages of any size. `to` may be greater than
-   * the number of the newest event.
+   * The events of the session with from ≤ seq ≤ to, in order, in pages of any size. The event loop has turns between
+   * pages. `to` may be greater than the number of the newest event.
    *
    * @throws {EngineError} DATA_LOSS when a stored event is damaged.
    */

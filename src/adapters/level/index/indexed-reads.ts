@@ -5,6 +5,7 @@ import { levelLimits } from '../limits.js'
 import { blobKey, eventKey } from '../log/commit-frame.js'
 import { EntryReader } from '../log/entry-reader.js'
 import type { LiveIndex } from './live-index.js'
+import type { Place } from './memtable.js'
 import { blobBytesOf, fromBinary, toBinary } from '../log/segment-format.js'
 import type { Segments } from '../log/segments.js'
 
@@ -96,10 +97,11 @@ export abstract class IndexedReads {
     return last && { seq: seqOf(last[0]), text: await this.#read(this.#reader.text(...last)) }
   }
 
-  /** The existing events from number `first` to `last`, up to the limit of one read. */
+  /** The first existing events from number `first` to `last`, up to the limits of one read. */
   protected async eventTexts(sessionId: string, first: number, last: number): Promise<EventText[]> {
     const [from, end] = [`e${eventKey(sessionId, first)}`, `e${eventKey(sessionId, last)}\0`]
-    const entries = await this.#find((index) => index.range(from, end, limits.eventsPerRead, false))
+    const all = await this.#find((index) => index.range(from, end, limits.eventsPerRead, false))
+    const entries = all.slice(0, countWithin(all, limits.scannedBytes))
     const texts = await this.#read(this.#reader.texts(entries))
     return entries.map(([key], i) => ({ seq: seqOf(key), text: itemAt(texts, i) }))
   }
@@ -132,6 +134,13 @@ export abstract class IndexedReads {
       throw this.asReadError(error)
     }
   }
+}
+
+/** The number of the first entries that have at most so many bytes together; at least 1. */
+function countWithin(entries: readonly (readonly [string, Place])[], most: number): number {
+  let bytes = 0
+  const over = entries.findIndex(([, { length }]) => (bytes += length) > most)
+  return over < 0 ? entries.length : Math.max(1, over)
 }
 
 function recordName(key: string): string {

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, parseEventText } from '../../../engine/ports.js'
 import type { StoredEvent } from '../../../engine/ports.js'
 import { restoreOrRepair } from '../errors.js'
 
@@ -7,9 +7,9 @@ import { restoreOrRepair } from '../errors.js'
  *
  * @throws EngineError `DATA_LOSS` when the text is not a JSON array.
  */
-export function parseBody(sessionId: string, seq: number, text: string): StoredEvent['body'] {
+export async function parseBody(sessionId: string, seq: number, text: string): Promise<StoredEvent['body']> {
   try {
-    const body: unknown = JSON.parse(text)
+    const body = await parseEventText(text)
     if (Array.isArray(body)) return body
   } catch (error) {
     throw damagedEvent(sessionId, seq, { cause: error })

@@ -251,7 +251,7 @@ class Log {
       for (const { seq, body } of page) {
         if (slice.over) await slice.next()
         const event = body as unknown as EventBody
-        link = expectedLink(event, link)
+        link = await expectedLink(event, link)
         if (seq !== ++count || (event[4] !== undefined && event[4] !== link)) throw this.#lost(seq)
         const [at, type, details, principal, , redo] = event
         yield JSON.stringify([at, type, details, principal, link, redoHash(redo)])

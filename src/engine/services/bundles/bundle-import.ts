@@ -287,7 +287,7 @@ class BundleImport {
         setBacks = addSetBack(setBacks, seq + 1, event[0])
       }
       at = event[0]
-      link = expectedLink(event, link)
+      link = await expectedLink(event, link)
       if (event[4] !== link) throw damaged('an event does not match the hash of the event before it')
       seq++
       const text = JSON.stringify(event)

@@ -233,7 +233,7 @@ class Check {
         for (const { seq, body } of page) {
           const event = body as unknown as EventBody
           if (seq !== last + 1) this.#report('missing', `event ${last + 1}`, 'is not in the store', id)
-          else if (event[4] !== expectedLink(event, previous))
+          else if (event[4] !== (await expectedLink(event, previous)))
             this.#report('damaged', `event ${seq}`, 'does not match its hash in the chain of events', id)
           previous = event[4] ?? previous
           last = seq

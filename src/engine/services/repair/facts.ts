@@ -40,7 +40,8 @@ export async function readFacts(context: RepairContext, sessionId: string): Prom
     for (const { seq, body } of page) {
       const event = body as unknown as EventBody
       newest = Math.max(newest, seq)
-      if (seq !== last + 1 || event[4] === undefined || event[4] !== expectedLink(event, link)) continue
+      if (seq !== last + 1 || event[4] === undefined || event[4] !== (await expectedLink(event, link)))
+        continue
       last = seq
       link = event[4]
       const redo = event[5]

@@ -1,4 +1,6 @@
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
+import { nextTurn } from '../../base/cooperative.js'
+import { limits } from '../../base/limits.js'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 
 /** The link that precedes a session's first event. */
@@ -19,10 +21,27 @@ export function chainEvent(
   return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
 }
 
-/** The link that this event must have. `previous` is the link of the event before it. */
-export function expectedLink([at, type, details, principal, , redo]: EventBody, previous: string): string {
+/**
+ * The link that this event must have. `previous` is the link of the event before it. The effects of a large event are
+ * hashed in parts, with a turn of the event loop after each.
+ */
+export async function expectedLink(
+  [at, type, details, principal, , redo]: EventBody,
+  previous: string,
+): Promise<string> {
   const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
-  return linkOf(previous, publicText, redoHash(redo))
+  const isLarge = typeof redo === 'object' && redo.length > limits.effectsPerTurn
+  return linkOf(previous, publicText, isLarge ? await hashInTurns(redo) : redoHash(redo))
+}
+
+async function hashInTurns(redo: readonly Redo[]): Promise<string> {
+  const digested = createHash('sha256')
+  for (let from = 0; from < redo.length; from += limits.effectsPerTurn) {
+    const text = JSON.stringify(redo.slice(from, from + limits.effectsPerTurn))
+    digested.update(`${from === 0 ? '[' : ','}${text.slice(1, -1)}`)
+    await nextTurn()
+  }
+  return digested.update(']').digest('base64url')
 }
 
 /**

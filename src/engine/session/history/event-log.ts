@@ -1,6 +1,7 @@
 import { formatTime } from '../../base/environment.js'
 import { EngineError, logChanged } from '../../base/errors.js'
 import { checkSignal } from '../../base/abort.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import {
   encodePageToken,
   pageNames,
@@ -212,12 +213,14 @@ export async function verifyEvents(
   const changed = (seq: number): EngineError =>
     // The events may have been deleted with the session.
     live.discarded === 'deleted' ? sessionNotFound(live.id) : logChanged(live.id, seq)
+  const slice = new TimeSlice(core.environment)
   let previous = chainStart
   let count = 0
   for await (const page of core.store.events(live.id, { from: 1, to: last })) {
     for (const { seq, body } of page) {
       const event = body as unknown as EventBody
-      const link = expectedLink(event, previous)
+      if (slice.over) await slice.next()
+      const link = await expectedLink(event, previous)
       if (seq !== ++count || !core.journal.isLinked(event[4], link)) throw changed(count)
       previous = link
     }

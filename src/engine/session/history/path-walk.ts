@@ -8,11 +8,10 @@ import type { Redo } from '../../records/event.js'
 import { Dir, FileNode, Symlink, type Node } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
 import { sameXattrs } from '../../tree/xattrs.js'
-import { apply } from '../apply.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
 import { EventWalk, type WalkedEvent } from './event-walk.js'
-import { namedRoot } from './replay.js'
+import { applyInTurns, namedRoot } from './replay.js'
 
 /** A change of a path by an event. */
 export interface PathVersion {
@@ -38,7 +37,6 @@ export interface PathStep {
 interface Window {
   readonly from: number
   readonly roots: readonly Dir[]
-  readonly events: readonly WalkedEvent[]
   /** Whether the states before it are no longer kept. */
   readonly isOldest: boolean
 }
@@ -73,19 +71,22 @@ export class PathWalk {
       const window = await this.#windowOf(next.seq)
       if (window === undefined) return
       const step = await this.#step(window, next.seq, next.path)
+      if (step === undefined) return
       yield step
       next = step.next
     }
   }
 
-  async #step(window: Window, seq: number, path: string): Promise<PathStep> {
+  /** Undefined if the effects of the event have just been dropped. */
+  async #step(window: Window, seq: number, path: string): Promise<PathStep | undefined> {
     const index = seq - window.from
-    const event = itemAt(window.events, index - 1)
+    const event = await this.#events.at(seq)
+    if (event.redo === undefined) return this.#end()
     const target = restoredSeq(event.redo)
     if (target !== undefined && this.#followsRestores)
       return { seq, version: undefined, next: { seq: target, path } }
     const after = await this.#find(itemAt(window.roots, index), path)
-    const previousPath = after === undefined ? path : pathBefore(event.redo ?? [], path)
+    const previousPath = after === undefined ? path : pathBefore(event.redo, path)
     const before = await this.#find(itemAt(window.roots, index - 1), previousPath)
     const isChanged = previousPath !== path || !(await this.#isSame(before, after))
     const version = isChanged ? { event, path, previousPath, before, after } : undefined
@@ -114,7 +115,7 @@ export class PathWalk {
   /** The window with an event; undefined if its state, or the one before it, is no longer kept. */
   async #windowOf(seq: number): Promise<Window | undefined> {
     const known = this.#window
-    if (known !== undefined && seq > known.from && seq <= known.from + known.events.length) return known
+    if (known !== undefined && seq > known.from && seq < known.from + known.roots.length) return known
     if (known?.isOldest === true && seq <= known.from) return this.#end()
     const wanted = Math.max(0, seq - limits.historyWindowEvents)
     const start = await this.#oldestState(wanted, seq)
@@ -160,13 +161,11 @@ export class PathWalk {
   ): Promise<Window | undefined> {
     const tree = new Tree(start.root, this.#core.loader)
     const roots = [start.root]
-    const events: WalkedEvent[] = []
     // A walk that follows restores needs no state between a restore and its target.
     for (let seq = start.seq + 1; seq <= to; seq++) {
-      const event = await this.#events.at(seq)
-      const { redo } = event
+      const { redo, body } = await this.#events.at(seq)
       const target = restoredSeq(redo)
-      if (target === undefined && redo !== undefined) await this.#apply(tree, redo, event.body[0])
+      if (target === undefined && redo !== undefined) await applyInTurns(this.#core, tree, redo, body[0])
       else {
         const known = target === undefined ? undefined : roots[target - start.seq]
         const after = known ?? (await this.#heldState(target ?? seq)) ?? (await this.#kept(seq))
@@ -175,23 +174,14 @@ export class PathWalk {
         tree.reset(after)
       }
       roots.push(tree.freeze())
-      events.push(event)
     }
-    return { from: start.seq, roots, events, isOldest: start.seq > wanted }
+    return { from: start.seq, roots, isOldest: start.seq > wanted }
   }
 
   /** The window that starts after an event whose state is no longer kept. */
   async #replayAfter(seq: number, to: number, wanted: number): Promise<Window | undefined> {
     const start = seq === to ? undefined : await this.#oldestState(seq, to)
     return start && this.#replay(start, to, wanted)
-  }
-
-  async #apply(tree: Tree, redo: readonly Redo[], at: number): Promise<void> {
-    const before = tree.freeze()
-    await whenLoaded(() => {
-      tree.reset(before)
-      for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, at, this.#core)
-    })
   }
 
   async #heldState(seq: number): Promise<Dir | undefined> {

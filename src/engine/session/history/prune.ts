@@ -9,6 +9,7 @@ import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
 import { stateAt } from './replay.js'
+import { countEffects, nextReadCount } from './stored-events.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import type { LineageRecord } from '../../records/lineage.js'
 import { mergeKind } from '../../records/merge.js'
@@ -53,10 +54,9 @@ export async function* redoAfter(
     for await (const page of core.store.events(sessionId, { from, to: last })) {
       const events = page as unknown as readonly HistoryEvent[]
       yield events
-      for (const { body } of events) effects += effectsOf(body[5])
+      for (const { body } of events) effects += countEffects(body[5])
     }
-    count = Math.ceil((limits.effectsPerRead * (last - from + 1)) / effects)
-    count = Math.max(1, Math.min(count, (last - from + 1) * 4, limits.eventsPerRead))
+    count = nextReadCount(last - from + 1, effects, limits.eventsPerRead)
     from = last + 1
   }
 }
@@ -64,14 +64,6 @@ export async function* redoAfter(
 interface HistoryEvent {
   readonly seq: number
   readonly body: EventBody
-}
-
-/** The number of effects of an event and of their pieces, plus one for the event. */
-function effectsOf(redo: EventBody[5]): number {
-  if (typeof redo !== 'object') return 1
-  let effects = 1 + redo.length
-  for (const effect of redo) if (effect[0] === 'p') effects += effect[3].length
-  return effects
 }
 
 /** The number of the newest stored event of a session; 0 if there is none. */

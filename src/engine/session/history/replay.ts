@@ -14,7 +14,7 @@ import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import { stateNotKept } from './event-ids.js'
-import type { EventBody } from '../../records/event.js'
+import type { EventBody, Redo } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
 import type { SharedSession } from '../sharing/shared-session.js'
@@ -256,18 +256,32 @@ async function replay(core: Core, tree: Tree, events: readonly StoredEvent[]): P
   for (const event of events) {
     const [at, , , , , redo] = event.body as unknown as EventBody
     if (typeof redo === 'string') throw unreachable(event)
-    const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
-    const step = (): void => {
-      if (before !== undefined) tree.reset(before)
-      for (const effect of redo ?? []) if (effect[0] !== 'R') apply(tree, effect, at, core)
-    }
-    if (before === undefined) step()
-    else await whenLoaded(step)
+    if (redo !== undefined && redo.length > limits.effectsPerTurn) await applyInTurns(core, tree, redo, at)
+    else if (redo !== undefined) await applyEffects(core, tree, redo, at)
     effects += 1 + (redo?.length ?? 0)
     if (effects < limits.effectsPerTurn) continue
     effects = 0
     await nextTurn()
   }
+}
+
+/** Applies the effects of an event to a tree that only the caller uses. Gives the event loop a turn after each part. */
+export async function applyInTurns(core: Core, tree: Tree, redo: readonly Redo[], at: number): Promise<void> {
+  for (let from = 0; from < redo.length; from += limits.effectsPerTurn) {
+    if (from > 0) await nextTurn()
+    await applyEffects(core, tree, redo.slice(from, from + limits.effectsPerTurn), at)
+  }
+}
+
+function applyEffects(core: Core, tree: Tree, redo: readonly Redo[], at: number): Promise<void> | undefined {
+  const before = core.store.capabilities.syncReads ? undefined : tree.freeze()
+  const step = (): void => {
+    if (before !== undefined) tree.reset(before)
+    for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, at, core)
+  }
+  if (before !== undefined) return whenLoaded(step)
+  step()
+  return undefined
 }
 
 /**

@@ -1,4 +1,5 @@
 import { eventMissing } from '../../base/errors.js'
+import { limits } from '../../base/limits.js'
 import type { EventBody } from '../../records/event.js'
 import type { Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
@@ -15,6 +16,21 @@ export async function firstSince(core: Core, live: LiveSession, last: number, ti
     else high = middle
   }
   return low
+}
+
+/** The number of effects of an event and of their pieces, plus one for the event. */
+export function countEffects(redo: EventBody[5]): number {
+  if (typeof redo !== 'object') return 1
+  let effects = 1 + redo.length
+  for (const effect of redo) if (effect[0] === 'p') effects += effect[3].length
+  return effects
+}
+
+/** The number of events of the next read, after a read of `count` events with so many effects. */
+export function nextReadCount(count: number, effects: number, most: number): number {
+  if (count === 0) return 1
+  const wanted = Math.ceil((limits.effectsPerRead * count) / effects)
+  return Math.max(1, Math.min(wanted, count * 4, most))
 }
 
 export async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {

@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { parseEventText } from '../../src/engine/storage/event-text.js'
+import type { Store } from '../../src/engine/ports.js'
+import { wrapped } from '../../src/engine/storage/wrapped-store.js'
+import { limits, memoryStorage, openEngine, type Session, type Storage } from '../../src/index.js'
+import { turnsOf } from '../support/turns.js'
+
+let directory: string
+beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'large-events-'))))
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+/** A storage that reports the numbers of the events in each page that it reads. */
+function watched(storage: Storage): { readonly storage: Storage; readonly pages: number[][] } {
+  const pages: number[][] = []
+  const open = async (...parameters: Parameters<Storage['open']>): Promise<Store> => {
+    const store = await storage.open(...parameters)
+    return wrapped(store, {
+      async *events(...range) {
+        for await (const page of store.events(...range)) {
+          pages.push(page.map(({ seq }) => seq))
+          yield page
+        }
+      },
+    })
+  }
+  return { storage: { ...storage, open }, pages }
+}
+
+/** Writes many files as one event. */
+async function writeMany(session: Session, directoryName: string, count: number): Promise<void> {
+  await session.files.batch(
+    Array.from({ length: count }, (_, i) => ({ write: { path: `/${directoryName}/${i}`, content: '' } })),
+  )
+}
+
+test('an undo reads no more events than it undoes, and a longer walk reads bounded windows', async () => {
+  const { storage, pages } = watched(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  const count = 40
+  for (let i = 0; i < count; i++) await writeMany(session, `${i}`, 1000)
+  pages.length = 0
+  expect(await session.undo({ dryRun: true })).toMatchObject({ count: 1 })
+  const newest = Math.max(...pages.flat())
+  expect(pages[0]).toEqual([newest])
+  pages.length = 0
+  expect(await session.undo({ dryRun: true, count })).toMatchObject({ count })
+  // Each event has a little over 1,000 effects.
+  const most = Math.ceil(limits.effectsPerRead / 1000)
+  const windows = pages.slice(0, pages.findIndex((page) => page.includes(newest - count + 1)) + 1)
+  expect(windows.length).toBeGreaterThan(2)
+  for (const window of windows) expect(window.length).toBeLessThanOrEqual(most)
+  await engine.close()
+})
+
+test('a state after a large event is computed in many turns', async () => {
+  const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const session = await engine.sessions.create()
+  await writeMany(session, 'a', 10_000)
+  const { lastEventId } = await session.events.verify()
+  await session.files.write({ path: '/b', content: '' })
+  const turns = await turnsOf(async () => {
+    const state = await session.at({ eventId: lastEventId })
+    expect(await state.fs.promises.readdir('/a')).toHaveLength(10_000)
+  })
+  expect(turns).toBeGreaterThanOrEqual(10_000 / limits.effectsPerTurn)
+  await engine.close()
+})
+
+test('the links of a large event and of many events are verified in many turns', async () => {
+  const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const session = await engine.sessions.create()
+  await writeMany(session, 'a', 10_000)
+  expect(await turnsOf(() => session.events.verify())).toBeGreaterThanOrEqual(10_000 / limits.effectsPerTurn)
+  for (let i = 0; i < limits.eventsPerRead * 3; i++)
+    await session.files.setAttributes({ path: '/a', mode: i % 2 === 0 ? 0o700 : 0o755 })
+  expect(await turnsOf(() => session.events.list({ pageSize: limits.pageSizeMax }))).toBeGreaterThanOrEqual(3)
+  await engine.close()
+})
+
+test('a page of stored events has a bounded size', async () => {
+  const { storage, pages } = watched(levelStorage(join(directory, 'pages')))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  for (let i = 0; i < 40; i++) await writeMany(session, `${i}`, 2000)
+  pages.length = 0
+  const { eventCount } = await session.events.verify()
+  expect(pages.flat()).toEqual(Array.from({ length: eventCount }, (_, i) => i + 1))
+  // An event has more than 2,000 effects of at least 25 bytes.
+  for (const page of pages) expect(page.length).toBeLessThanOrEqual(1 + limits.scannedBytes / (2000 * 25))
+  await engine.close()
+})
+
+test('the text of a large event is parsed in many turns, to the same value', async () => {
+  const names = ['a', '],[', ']],[', '"],["', '\\],["', ',[["', ']]', 'é\u2028', '']
+  const effects = Array.from({ length: 15_000 }, (_, i) => [
+    'w',
+    `/${i}${names[i % names.length]}`,
+    420,
+    i,
+    i % 3 === 0 ? 0 : [`${i}`.padStart(64, '0'), 5],
+  ])
+  effects.splice(7500, 0, [
+    'p',
+    '/p',
+    9,
+    [
+      [0, 1, ['h', 1], 0],
+      [1, 1, ['],[', 1], 0],
+    ] as never,
+  ])
+  for (const details of [{}, { paths: ['],["', ',[["'], message: '[["],["' }, { a: [[['x']], [['"]']]] }]) {
+    const event = [1, 'v1.FileSystemService.ApplyBatch', details, 'me', 'link', effects]
+    const text = JSON.stringify(event)
+    let parsed: unknown
+    const turns = await turnsOf(async () => (parsed = await parseEventText(text)))
+    expect(JSON.stringify(parsed)).toBe(text)
+    expect(turns).toBeGreaterThanOrEqual(Math.floor(text.length / (2 * limits.parsedPerTurn)))
+    for (const damaged of [
+      text.slice(0, -1),
+      `${text}]`,
+      text.replace('"w"', '"w'),
+      `${text.slice(0, -2)},]]`,
+    ])
+      await expect(parseEventText(damaged)).rejects.toThrow(SyntaxError)
+  }
+})
+
+test('another text than that of an event is parsed as a whole', async () => {
+  const long = 'x'.repeat(limits.parsedPerTurn)
+  for (const value of [
+    long,
+    [long],
+    [[['a', long]], 1],
+    { a: [1, [['b', long]]] },
+    [1, [['],['], [long]], [['c']]],
+  ])
+    expect(await parseEventText(JSON.stringify(value))).toEqual(value)
+})
