@@ -7,7 +7,7 @@ export interface HttpLimits {
   readonly bodyBytes: number
   /**
    * Total size of the bodies of all requests that are being read or executed; 1 GiB by default. The body of an import
-   * counts until its job has ended.
+   * counts until its job has ended. An uploaded zip or git bundle counts too, but not a tar, which is read as it arrives.
    */
   readonly allBodyBytes: number
   /** Size of the file content or the cache values in a response, before base64; 16 MiB by default. */

@@ -21,10 +21,24 @@ export async function receive<Name extends ReceivingRoute>(
   parameters: ContentParameters<Name>,
   { slot, stalledMs }: { readonly slot: Slot; readonly stalledMs: number },
 ): Promise<object> {
-  const upload = new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
-  const response = await receiveContent(scope, name, parameters, upload)
-  if ('jobId' in response) await untilRead(httpRequest, scope, response as ImportJob, upload)
-  return response
+  const enter = (): Promise<void> | undefined => slot.reserve(contentBytes.in)
+  const kind = importedAs(name)
+  if (kind === undefined)
+    return receiveContent(scope, name, parameters, new Upload(httpRequest, { stalledMs, enter }))
+  const held = slot.holdUpload(kind)
+  const upload = new Upload(httpRequest, { stalledMs, enter, hold: (piece) => held.add(piece) })
+  const job = (await receiveContent(scope, name, parameters, upload)) as ImportJob
+  const release = (): void => held.release()
+  scope.sources.waitForJob(job).then(release, release)
+  await untilRead(httpRequest, scope, job, upload)
+  if (held.refusal !== undefined) throw held.refusal
+  return job
+}
+
+/** What an import makes of the content of a route; undefined if the route imports nothing. */
+function importedAs(name: ReceivingRoute): 'bundle' | 'archive' | undefined {
+  if (name === 'writeContent') return undefined
+  return name === 'uploadGitBundle' ? 'bundle' : 'archive'
 }
 
 /**

@@ -2,6 +2,7 @@ import { HttpError } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
 import { Deadlines } from './deadlines.js'
+import { HeldUpload } from './held-upload.js'
 import { Room, type TenantRoom } from './room.js'
 
 /** The limits that all requests of a handler share. */
@@ -47,6 +48,11 @@ export class Slot {
   /** Takes ownership of the bytes that the reader of the body took from the budget. */
   holdBody(bytes: number): void {
     this.#bodyBytes = bytes
+  }
+
+  /** The share of an upload that stays in memory. It does not end with the slot. */
+  holdUpload(kind: 'bundle' | 'archive'): HeldUpload {
+    return new HeldUpload(this.#shared.bodies, kind)
   }
 
   dropBody(): void {

@@ -6,6 +6,8 @@ export interface UploadOptions {
   readonly stalledMs: number
   /** Waits for a share of the memory budget. */
   readonly enter: () => Promise<void> | undefined
+  /** Takes the bytes of a piece that stays in memory, or throws. */
+  readonly hold?: (piece: Uint8Array) => void
 }
 
 /**
@@ -16,16 +18,18 @@ export class Upload implements AsyncIterable<Uint8Array> {
   readonly #httpRequest: HttpRequest
   readonly #stalledMs: number
   readonly #enter: UploadOptions['enter']
+  readonly #hold: UploadOptions['hold']
   /** Resolves when reading has ended: at the end of the body, when the reader stops early, or on an error. */
   readonly ended: Promise<void>
   #end!: () => void
   #started = false
   #abandoned = false
 
-  constructor(httpRequest: HttpRequest, { stalledMs, enter }: UploadOptions) {
+  constructor(httpRequest: HttpRequest, { stalledMs, enter, hold }: UploadOptions) {
     this.#httpRequest = httpRequest
     this.#stalledMs = stalledMs
     this.#enter = enter
+    this.#hold = hold
     this.ended = new Promise((resolve) => {
       this.#end = resolve
     })
@@ -57,6 +61,7 @@ export class Upload implements AsyncIterable<Uint8Array> {
         bytes += next.value.byteLength
         waitedMs += performance.now() - started
         if (bytes >= pieceBytes) bytes = waitedMs = 0
+        this.#hold?.(next.value)
         yield next.value
       }
     } finally {
