@@ -1,6 +1,18 @@
 /** Foreign or damaged store files, repeated failures, and concurrent openers of a directory. */
 import { execFileSync } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
+import {
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -23,6 +35,7 @@ import {
   sessionId,
   type StoredContents,
 } from '../support/level-world.js'
+import { formatOneFixture } from '../support/format-1.js'
 import { isLong } from '../support/seed.js'
 import { contentsOf, fillStore } from '../support/store-files.js'
 
@@ -399,4 +412,51 @@ describe('another entry in place of a file', () => {
       }
     },
   )
+})
+
+describe('another entry in the directory of the index', () => {
+  const makes: Record<string, (path: string, other: string) => Promise<unknown>> = {
+    'a pipe': (path) => Promise.resolve(execFileSync('mkfifo', [path])),
+    'a link to a file': (path, other) => symlink(other, path),
+    'a link to nothing': (path, other) => symlink(`${other}-none`, path),
+  }
+
+  test.each(Object.entries(makes))('%s is replaced, and what it leads to is not changed', async (_, make) => {
+    await fillStore(data)
+    const wanted = await contentsOf(data)
+    const names = await readdir(join(data, 'index'))
+    expect(names).toEqual(expect.arrayContaining(['CURRENT', 'LOCK', 'LOG', 'pages']))
+    const other = join(directory, 'other')
+    await writeFile(other, 'other')
+    for (const name of names) {
+      const copy = join(directory, 'copy')
+      await cp(data, copy, { recursive: true })
+      const path = join(copy, 'index', name)
+      await rm(path)
+      await make(path, other)
+      expect(await contentsOf(copy), name).toEqual(wanted)
+      for (const entry of await readdir(join(copy, 'index'), { withFileTypes: true }))
+        expect(entry.isFile(), `${name}: ${entry.name}`).toBe(true)
+      await rm(copy, { recursive: true })
+    }
+    expect(await readFile(other, 'utf8')).toBe('other')
+    expect(await readdir(directory)).not.toContain('other-none')
+  })
+
+  test.each(Object.entries(makes))('of the first format, %s is rejected', async (_, make) => {
+    const old = join(directory, 'old')
+    const other = join(directory, 'other')
+    await writeFile(other, '')
+    await cp(join(formatOneFixture, 'store'), old, { recursive: true })
+    const names = await readdir(join(old, 'index'))
+    for (const name of names.filter((each) => /^(CURRENT|MANIFEST-.*|.*\.(log|ldb))$/.test(each))) {
+      const copy = join(directory, 'copy')
+      await cp(old, copy, { recursive: true })
+      const path = join(copy, 'index', name)
+      await rm(path)
+      await make(path, other)
+      expect(await openSmall(copy).then((store) => store.close(), reasonOf), name).toBe('DATA_LOSS')
+      await rm(copy, { recursive: true })
+    }
+  })
 })

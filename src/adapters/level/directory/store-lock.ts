@@ -2,6 +2,7 @@
  * The lock that keeps other processes out of a store. Node cannot lock files, but LevelDB can. So the lock is
  * the lock file of an empty LevelDB database, which stays open as long as the store.
  */
+import { readdirSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClassicLevel } from 'classic-level'
 import { EngineError } from '../../../engine/ports.js'
@@ -29,6 +30,7 @@ export interface LockPlace {
 export type TakeLock = (disk: Disk, place: LockPlace) => Promise<StoreLock>
 
 export const takeLevelLock: TakeLock = async (disk, { path, realPath }) => {
+  removeOtherEntries(path)
   // Earlier versions kept the index in this database. It is removed unread, because LevelDB ends the process
   // when it reads a damaged table.
   if (await hasContent(disk, path)) await destroyLevel(path)
@@ -79,6 +81,19 @@ async function lockIdentity(disk: Disk, path: string): Promise<string | undefine
     }
   }
   return fileIdentity(lock)
+}
+
+/**
+ * Removes pipes, symlinks and other special entries from the directory of the index. LevelDB would wait for a writer of a
+ * pipe, and follow a symlink. An open database has only files, and a missing one is made again.
+ */
+function removeOtherEntries(path: string): void {
+  try {
+    for (const entry of readdirSync(path, { withFileTypes: true }))
+      if (!entry.isFile() && !entry.isDirectory()) unlinkSync(join(path, entry.name))
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw openError(error)
+  }
 }
 
 async function hasContent(disk: Disk, path: string): Promise<boolean> {

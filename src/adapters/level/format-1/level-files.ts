@@ -6,13 +6,16 @@
  * `db/version_edit.cc`.
  */
 import type { Buffer } from 'node:buffer'
-import { readFile, readdir } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { damagedOldFile, errorCode, missingOldFiles } from '../errors.js'
 import { levelLimits } from '../limits.js'
 import { findLogDamage, logRecords } from './level-log.js'
 import { findTableDamage } from './level-table.js'
 import { VarintReader } from './varint-reader.js'
+
+const reading = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
 
 /** A file that is missing, or damaged at an offset. */
 interface Fault {
@@ -80,11 +83,13 @@ function isNewer(name: string, logs: readonly string[]): boolean {
   return logs.every((log) => Number.parseInt(name, 10) > Number.parseInt(log, 10))
 }
 
+/** The bytes of a file. Another entry of its name counts as missing, and is not waited for. */
 async function read(path: string): Promise<Buffer | undefined> {
   try {
-    return await readFile(path)
+    await using file = await open(path, reading)
+    return (await file.stat()).isFile() ? await file.readFile() : undefined
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined
+    if (['ENOENT', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return undefined
     throw error
   }
 }
