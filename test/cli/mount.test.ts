@@ -1,13 +1,15 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findDavfs, isMounted } from '../../src/adapters/cli/davfs.js'
 import { mountCommands } from '../../src/adapters/cli/mount-commands.js'
+import { nextTurn } from '../../src/engine/ports.js'
 import { outputHere, runHere, serveHere, startHere } from '../support/command-here.js'
-import { runCommand, startCommand, type Watched } from '../support/command.js'
+import { commandFile, runCommand, startCommand, type Watched } from '../support/command.js'
 import { canMountDavfs } from '../support/davfs.js'
 
 let directory: string
@@ -179,6 +181,21 @@ describe.skipIf(!canMountDavfs())('with a directory', () => {
     expect(await readdir(temporary)).toEqual([])
   })
 
+  test('two signals while davfs2 mounts leave no mount and no file with the token', async () => {
+    const point = join(directory, 'mount')
+    const temporary = join(directory, 'temporary')
+    await mkdir(temporary)
+    const child = startCommand(['mount', session, point], { env: { ...env, TMPDIR: temporary } })
+    const ended = once(child, 'exit')
+    const hasSecrets = async (): Promise<boolean> =>
+      (await readdir(temporary, { recursive: true })).some((name) => name.endsWith('/secrets'))
+    while (!(await hasSecrets())) await nextTurn()
+    child.kill('SIGINT')
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+    expect([await readdir(temporary), await isMounted(point)]).toEqual([[], false])
+  })
+
   test('that was unmounted already, it ends', async () => {
     const point = join(directory, 'mount')
     const command = mount([session, point])
@@ -213,6 +230,36 @@ test.each([
   const given = args.map((arg) => arg.replace('SESSION', session))
   const result = await runHere(['mount', ...given], { env, cwd: directory })
   expect([result.code, result.stderr]).toEqual([code, expect.stringContaining(message)])
+})
+
+test.runIf(process.platform === 'linux')('it refuses a directory that cannot be created', async () => {
+  const { code, stderr } = await runHere(['mount', session, '/proc/none/deep'], { env })
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringContaining('/proc/none/deep cannot be used: it does not exist'),
+  ])
+})
+
+/** Connects a command to its own terminal, which is closed after the first output. Prints the signal that ended it. */
+const closedTerminal = `
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0: os.execv(sys.argv[1], sys.argv[1:])
+output = b''
+while b'webdav on' not in output: output += os.read(terminal, 4096)
+os.close(terminal)
+status = os.waitpid(child, 0)[1]
+print(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 'none')
+`
+
+// Python's pty module needs Unix.
+test.runIf(process.platform !== 'win32')('it ends as by SIGHUP when its terminal is closed', async () => {
+  const { PATH = '', TMPDIR = '/tmp' } = process.env
+  const args = ['-c', closedTerminal, process.execPath, commandFile, 'mount', session]
+  const { stdout } = await promisify(execFile)('python3', args, { env: { PATH, TMPDIR, ...env } })
+  expect(stdout).toBe(`${constants.signals.SIGHUP}\n`)
+  // The store was closed.
+  expect(await readdir(join(directory, 'store'))).not.toContain('owner.json')
 })
 
 test('it refuses a port that is in use', async () => {

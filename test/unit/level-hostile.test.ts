@@ -460,3 +460,7 @@ describe('another entry in the directory of the index', () => {
     }
   })
 })
+
+test.runIf(process.platform === 'linux')('a directory that cannot be created is refused', async () => {
+  expect(await openSmall('/proc/none/deep/store').catch(reasonOf)).toBe('STORE_FAILED')
+})

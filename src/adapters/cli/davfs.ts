@@ -28,17 +28,20 @@ export interface DavfsMount {
   readonly token: string
   readonly directory: string
   readonly write: boolean
+  /** Ends the program. */
+  readonly signal: AbortSignal
 }
 
 /**
- * Mounts with davfs2. It reads the token from a file of root, which is deleted afterwards.
+ * Mounts with davfs2. It reads the token from a file of root, which is deleted afterwards. Returns false if the signal
+ * ended it.
  *
  * @throws Failure
  */
 export async function mountDavfs(
   program: string,
-  { url, token, directory, write }: DavfsMount,
-): Promise<void> {
+  { url, token, directory, write, signal }: DavfsMount,
+): Promise<boolean> {
   if (directory.includes("'"))
     throw new Failure(
       `davfs2 cannot unmount ${directory}, whose path has an apostrophe: use another directory`,
@@ -65,9 +68,11 @@ export async function mountDavfs(
     await writeFile(config, `${lines.join('\n')}\n`, { mode: 0o600 })
     await writeFile(secrets, `${url} forkspace "${token}"\n`, { mode: 0o600 })
     const options = [`conf=${config}`, ...(write ? [] : ['ro'])].join(',')
-    const { code, errors } = await run(program, [url, directory, '-o', options])
-    if (code !== 0)
-      throw new Failure(`${program} could not mount ${directory}: ${errors || `exit code ${code}`}`)
+    if (signal.aborted) return false
+    const { code, errors } = await run(program, [url, directory, '-o', options], signal)
+    if (code === 0) return true
+    if (signal.aborted) return false
+    throw new Failure(`${program} could not mount ${directory}: ${errors || `exit code ${code}`}`)
   } finally {
     await rm(place, { recursive: true })
   }
@@ -98,18 +103,21 @@ interface Ended {
 }
 
 /** Runs a program in a group of its own, so that an interrupt of the terminal does not end the mount. */
-function run(program: string, args: readonly string[]): Promise<Ended> {
+function run(program: string, args: readonly string[], signal?: AbortSignal): Promise<Ended> {
   return new Promise((resolve, reject) => {
     // The daemon of davfs2 keeps its standard error, so the end of the program counts, not that of the stream.
     // The daemon keeps its environment, which could have a token of a server. It would use a proxy that is named there.
     const env = { PATH: process.env['PATH'] }
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true, env })
+    const end = (): void => void child.kill()
+    signal?.addEventListener('abort', end)
     let errors = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       errors = (errors + text).slice(0, cliLimits.mountErrorChars)
     })
     child.once('error', (cause) => reject(new Failure(`${program} could not be started`, { cause })))
     child.once('exit', (code) => {
+      signal?.removeEventListener('abort', end)
       // The last bytes of standard error arrive by the next turn of the event loop.
       setImmediate(() => {
         child.stderr.destroy()

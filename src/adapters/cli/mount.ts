@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readdir, realpath } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, realpath, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpServer } from '../http/index.js'
 import { parsePort } from './arguments.js'
@@ -10,7 +11,7 @@ import { cliLimits } from './limits.js'
 import { findDavfs, isMounted, mountDavfs, unmount } from './davfs.js'
 import { mountCommands } from './mount-commands.js'
 import { portFailure } from './port-failure.js'
-import { nextSignal } from './signals.js'
+import { ignoreSignals, nextSignal } from './signals.js'
 
 export interface MountOptions {
   readonly write?: boolean
@@ -34,7 +35,8 @@ export async function mountSession(
   const directory = given === undefined ? undefined : await emptyDirectory(given)
   const program = directory === undefined ? undefined : await findDavfs(process)
   // SIGHUP is sent when a terminal closes. Without its listener, the mount would stay without a server.
-  const ending = nextSignal(context.world, ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  const ending = nextSignal(context.world, signals)
   const [{ webdavHandler }, { serve }] = await Promise.all([
     import('../webdav/index.js'),
     import('../http/index.js'),
@@ -54,8 +56,14 @@ export async function mountSession(
   try {
     const url = `${server.url}/`
     if (directory !== undefined && program !== undefined) {
-      await mountDavfs(program, { url, token, directory, write })
       try {
+        // A signal ends davfs2, but not this process, which has to delete the file with the token.
+        const ended = new AbortController()
+        void ending.then(() => ended.abort())
+        const listen = ignoreSignals(context.world, signals)
+        const { signal } = ended
+        const isDone = await mountDavfs(program, { url, token, directory, write, signal }).finally(listen)
+        if (!isDone) return
         const line = `forkspace mounted ${session.id} at ${directory}`
         await context.out.line(line, { sessionId: session.id, url, write, directory, mounted: true })
         await context.out.flush()
@@ -82,7 +90,7 @@ async function emptyDirectory(given: string): Promise<string> {
   let names: readonly string[] | undefined
   let cause: unknown
   try {
-    await mkdir(directory, { recursive: true })
+    await makeWithParents(directory)
     real = await realpath(directory)
     names = await readdir(real)
   } catch (error) {
@@ -99,8 +107,30 @@ async function emptyDirectory(given: string): Promise<string> {
   return real
 }
 
+/** The recursive call of Node would never end where the file system takes no new directories, as below `/proc`. */
+async function makeWithParents(directory: string): Promise<void> {
+  try {
+    await mkdir(directory)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const parent = dirname(directory)
+    if (code === 'ENOENT' && !existsSync(parent)) {
+      await makeWithParents(parent)
+      await mkdir(directory)
+    } else if (!(await isDirectory(directory))) throw error
+  }
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
+}
+
 function reasonOf({ code = 'unknown error' }: NodeJS.ErrnoException): string {
   if (code === 'EEXIST') return 'it is not a directory'
+  if (code === 'ENOENT') return 'it does not exist, and cannot be created there'
   if (code === 'ENOTDIR') return 'a part of its path is not a directory'
   return code
 }

@@ -15,3 +15,12 @@ export function nextSignal(
     for (const each of signals) world.on(each, onSignal)
   })
 }
+
+/** Ignores signals until the returned function is called. */
+export function ignoreSignals(world: World, signals: readonly NodeJS.Signals[]): () => void {
+  const ignore = (): void => undefined
+  for (const each of signals) world.on(each, ignore)
+  return () => {
+    for (const each of signals) world.removeListener(each, ignore)
+  }
+}

@@ -13,6 +13,7 @@ import {
   readdirSync,
   readSync,
   renameSync,
+  statSync,
   unlink,
   writev,
   writeSync,
@@ -53,7 +54,7 @@ export const nodeDisk: Disk = {
   },
 
   async makeDirectory(directory) {
-    const first = mkdirSync(directory, { recursive: true, mode: modes.directory })
+    const first = makeWithParents(directory)
     if (first !== undefined) await syncParents(directory, first)
     return first
   },
@@ -77,6 +78,26 @@ export const nodeDisk: Disk = {
       // This fails for a file of another user, and on a disk without modes.
     }
   },
+}
+
+/**
+ * Makes a directory and its missing parents. Returns the first one that was made. The recursive call of Node would never
+ * end where the file system takes no new directories, as below `/proc`.
+ */
+function makeWithParents(directory: string): string | undefined {
+  const isDirectory = (): boolean => statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true
+  if (isDirectory()) return undefined
+  const parent = dirname(directory)
+  const isParentThere = parent === directory || statSync(parent, { throwIfNoEntry: false }) !== undefined
+  const first = isParentThere ? undefined : makeWithParents(parent)
+  try {
+    mkdirSync(directory, modes.directory)
+    return first ?? directory
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if (isDirectory()) return first
+    throw error
+  }
 }
 
 /** The descriptor of a file that was closed. Every call with it fails. */
