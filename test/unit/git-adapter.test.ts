@@ -5,6 +5,7 @@ import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { gitLimits } from '../../src/adapters/git/limits.js'
 import { isPrivateAddress, publicLookup } from '../../src/adapters/git/remote/address-policy.js'
 import {
   checkBranchName,
@@ -875,7 +876,10 @@ describe.runIf(hasGit)('a repository of this host', () => {
     repository.fsck()
   })
 
-  test('lets one of two writers win', async () => {
+  test('lets one of several writers win, and none of them waits for the lock of another', async () => {
+    const { lockWaitMs } = gitLimits
+    using _ = { [Symbol.dispose]: () => void Object.assign(gitLimits, { lockWaitMs }) }
+    Object.assign(gitLimits, { lockWaitMs: -1 })
     const repository = sampleRepository()
     const remote = { repositoryPath: repository.path }
     const base = await importFrom(remote, '', local())

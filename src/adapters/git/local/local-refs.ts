@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { FileHandle } from 'node:fs/promises'
-import { EngineError, isRefName } from '../../../engine/ports.js'
+import { EngineError, isRefName, KeyedMutex } from '../../../engine/ports.js'
 import type { DirectoryHandle } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
@@ -55,9 +55,18 @@ export class LocalRefs {
    * GIT_REMOTE_ERROR if another process keeps the lock.
    */
   async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
-    const { ref, expectedOid, newOid } = change
+    const { ref } = change
     await this.#refuseNameConflict(ref)
-    await this.#directoryOf(ref).inParent(ref, async (directory, name) => {
+    const place = this.#directoryOf(ref)
+    // Writers of this process wait here, so that the wait for git's lock is only for other processes.
+    await writers.run(`${place.path}/${ref}`, () => this.#setLocked(place, change))
+  }
+
+  async #setLocked(
+    place: RepositoryDirectory,
+    { ref, expectedOid, newOid }: { ref: string; expectedOid: string | null; newOid: string },
+  ): Promise<void> {
+    await place.inParent(ref, async (directory, name) => {
       const lock = `${name}.lock`
       const file = await openLock(directory, lock)
       try {
@@ -128,6 +137,9 @@ export class LocalRefs {
     await this.#commonDir.removeEmptyDirectories(ref)
   }
 }
+
+/** The turns of the writers in this process, by the path of the ref. */
+const writers = new KeyedMutex()
 
 function symrefTarget(text: string): string | undefined {
   return /^ref: *(\S+)$/.exec(text)?.[1]
