@@ -1,6 +1,12 @@
 import { serve, type HttpServer } from '../../src/adapters/http/index.js'
 import { webdavHandler, type WebdavHandlerOptions } from '../../src/adapters/webdav/index.js'
-import { openEngine, type Engine, type Session, type SessionCreateRequest } from '../../src/index.js'
+import {
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type SessionCreateRequest,
+} from '../../src/index.js'
 
 export const webdavToken = 'webdav-secret'
 
@@ -32,8 +38,9 @@ export class WebdavWorld {
   static async open(
     files: NonNullable<SessionCreateRequest['files']>,
     options: Omit<WebdavHandlerOptions, 'token'> = {},
+    engineOptions: EngineOptions = {},
   ): Promise<WebdavWorld> {
-    const engine = await openEngine()
+    const engine = await openEngine(engineOptions)
     return new WebdavWorld(engine, await engine.sessions.create({ files }), options)
   }
 

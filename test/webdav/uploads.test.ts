@@ -1,6 +1,8 @@
 /** Changes by others while the body of a PUT arrives. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { webdavLimits } from '../../src/adapters/webdav/limits.js'
+import { memoryStorage } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
 import { WebdavWorld, webdavToken } from '../support/webdav-world.js'
 
 let world: WebdavWorld
@@ -75,3 +77,39 @@ test('a PUT to a symlink that leads to nothing does not create a file elsewhere'
   expect((await world.ask('DELETE', '/link')).status).toBe(204)
   expect((await world.ask('PUT', '/link', { body: 'new' })).status).toBe(201)
 })
+
+test.each([false, true])(
+  'a write at the same time changes the ETag of a large file (durable: %s)',
+  async (durable) => {
+    // The clock stands still, so all times are the same.
+    const engineOptions = {
+      environment: fixedEnvironment({ stepMs: 0 }),
+      storage: memoryStorage({ durable }),
+    }
+    const still = await WebdavWorld.open({}, { write: true }, engineOptions)
+    const content = (fill: number): Buffer => Buffer.alloc(3 * webdavLimits.hashedBytes + 5, fill)
+    const tagOf = async (): Promise<string> => (await still.ask('HEAD', '/large')).headers.get('etag') ?? ''
+    expect((await still.ask('PUT', '/large', { body: content(1) })).status).toBe(201)
+    const first = await tagOf()
+    expect(await tagOf()).toBe(first)
+    const headers = { 'if-match': first }
+    expect((await still.ask('PUT', '/large', { body: content(2), headers })).status).toBe(204)
+    const second = await tagOf()
+    expect((await still.ask('PUT', '/large', { body: content(3), headers })).status).toBe(412)
+    expect((await still.ask('GET', '/large', { headers: { 'if-none-match': first } })).status).toBe(200)
+    // A change of one byte counts too, and an older content has its tag again.
+    await still.session.files.patchSegments({
+      mutations: [{ path: '/large', segments: [{ data: { offset: 2_000_000, content: 'x' } }] }],
+    })
+    const third = await tagOf()
+    expect(new Set([first, second, third]).size).toBe(3)
+    for (const tag of [first, second, third]) {
+      expect(tag).toMatch(/^"extents:[\w-]{43}"$/)
+      expect(tag).not.toContain('sha256')
+    }
+    await still.session.undo()
+    expect(await tagOf()).toBe(second)
+    expect(still.logged).toEqual([])
+    await still.close()
+  },
+)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { EngineError } from '../../engine/ports.js'
 import type { PathStat, SessionApi } from '../../engine/index.js'
 import { webdavLimits } from './limits.js'
@@ -52,12 +53,18 @@ export function isDirectory({ kind }: Pick<PathStat, 'kind'>): boolean {
   return kind === 'directory'
 }
 
-/** The ETag of a file. Directories have none. */
+/**
+ * The ETag of a file, which is that of its content. Directories have none. That of a large file comes from the places of
+ * its bytes, so that the file is not read for it. Times cannot be part of it instead: two writes may have the same ones.
+ */
 export async function etagOf(files: Files, { isDirectory: no, stat }: Found): Promise<string | undefined> {
   if (no) return undefined
-  if (stat.sizeBytes > webdavLimits.hashedBytes)
-    return `"${stat.inode}-${stat.mtimeMs}-${stat.ctimeMs}-${stat.sizeBytes}"`
-  return etagOfHash(await files.contentHash(stat.path))
+  if (stat.sizeBytes <= webdavLimits.hashedBytes) return etagOfHash(await files.contentHash(stat.path))
+  const { extents } = await files.getCasExtents({ path: stat.path })
+  const digest = createHash('sha256').update(`${stat.sizeBytes}`)
+  for (const { offset, length, hash, casOffset } of extents)
+    digest.update(`\n${offset} ${length} ${hash} ${casOffset}`)
+  return `"extents:${digest.digest('base64url')}"`
 }
 
 export function etagOfHash(contentHash: string): string {
