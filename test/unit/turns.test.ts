@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { TimeSlice } from '../../src/engine/base/cooperative.js'
+import { sortedInSlices } from '../../src/engine/base/sorted.js'
 import {
   limits,
   memoryStorage,
@@ -131,4 +133,32 @@ test('a fork waits for a turn of the event loop only while a collection runs', a
   expect(turns - before).toBeLessThan(50)
   isOver = true
   await engine.close()
+})
+
+test('a sort yields to the event loop, and is stable', async () => {
+  for (const length of [0, 1, limits.sortedAtOnce, limits.sortedAtOnce * 7 + 3]) {
+    const items = Array.from({ length }, (_, index) => ({ key: (index * 7919) % 500, index }))
+    const compare = (a: { key: number }, b: { key: number }): number => a.key - b.key
+    let sorted: unknown
+    const turns = await turnsOf(async () => {
+      sorted = await sortedInSlices(items, compare, new TimeSlice(slowEnvironment()))
+    })
+    expect(sorted).toEqual(items.toSorted(compare))
+    expect(turns).toBeGreaterThanOrEqual(Math.floor(length / limits.sortedAtOnce))
+  }
+})
+
+test('a merge of a renamed directory yields to the event loop at each step of a path', async () => {
+  const count = 300
+  const engine = await openEngine({ environment: slowEnvironment() })
+  const files = Object.fromEntries(Array.from({ length: count }, (_, i) => [`/src/${i}`, `${i}`]))
+  const target = await engine.sessions.create({ files })
+  const source = await target.fork()
+  await source.fs.promises.rename('/src', '/lib')
+  await target.files.write({ path: '/src/7', content: 'changed' })
+  const turns = await turnsOf(async () => {
+    expect(await target.merge(source, { dryRun: true })).toMatchObject({ conflicts: [] })
+  })
+  // The two paths of each file are visited by the diff, both searches for renames, and seven steps of the merge.
+  expect(turns).toBeGreaterThanOrEqual(2 * count * 8)
 })

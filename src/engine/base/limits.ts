@@ -311,6 +311,8 @@ export const limits = {
   visitsPerLook: 64,
   /** Paths of a tree that are found in one step. */
   pathsPerStep: 64,
+  /** Items that are sorted, or merged into a sorted list, between two looks at the clock. */
+  sortedAtOnce: 1024,
   /** Steps of `fs.cp` in one event. */
   copyStepsPerEvent: 1000,
   /** Effects of events that are replayed or hashed in one turn of the event loop. */

@@ -1,4 +1,6 @@
+import { TimeSlice } from '../../base/cooperative.js'
 import { compareUtf8 } from '../../base/order.js'
+import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
 import { Dir, FileNode, type Symlink } from '../../tree/node.js'
 import { contentIdOf, sameNode, type ChangedPath } from './changed-paths.js'
@@ -17,8 +19,10 @@ export async function exactRenames(
   side: 'ours' | 'theirs',
 ): Promise<Renames> {
   const other = side === 'ours' ? 'theirs' : 'ours'
-  const sources = new SourceTable(core)
+  const slice = new TimeSlice(core.environment)
+  const sources = new SourceTable(core, slice)
   for (const [path, changed] of paths) {
+    if (slice.over) await slice.next()
     const base = fileOf(changed.base)
     if (base === undefined || fileOf(changed[side]) !== undefined) continue
     if (!(await sameNode(core, changed[other], base))) sources.add(path, base)
@@ -26,7 +30,8 @@ export async function exactRenames(
   const renames = new Map<string, string>()
   if (sources.size === 0) return renames
   const added = [...paths].filter(([, changed]) => fileOf(changed.base) === undefined)
-  for (const [path, changed] of added.sort(([a], [b]) => compareUtf8(a, b))) {
+  for (const [path, changed] of await sortedInSlices(added, ([a], [b]) => compareUtf8(a, b), slice)) {
+    if (slice.over) await slice.next()
     const file = fileOf(changed[side])
     const source = file === undefined ? undefined : await sources.take(path, file)
     if (source !== undefined) renames.set(source, path)
@@ -82,10 +87,12 @@ class Candidates {
 
 class SourceTable {
   readonly #core: Core
+  readonly #slice: TimeSlice
   readonly #bySize = new Map<string, SizeClass>()
 
-  constructor(core: Core) {
+  constructor(core: Core, slice: TimeSlice) {
     this.#core = core
+    this.#slice = slice
   }
 
   get size(): number {
@@ -110,7 +117,10 @@ class SourceTable {
 
   async #hashed(sources: readonly Source[]): Promise<Map<string, Candidates>> {
     const byContent = new Map<string, Candidates>()
-    for (const { path, file } of sources.toSorted((a, b) => compareUtf8(a.path, b.path))) {
+    const slice = this.#slice
+    const sorted = await sortedInSlices(sources, (a, b) => compareUtf8(a.path, b.path), slice)
+    for (const { path, file } of sorted) {
+      if (slice.over) await slice.next()
       const content = await this.#contentOf(file)
       const known = byContent.get(content) ?? new Candidates()
       known.add(path)

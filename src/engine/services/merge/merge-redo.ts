@@ -2,6 +2,7 @@ import { compareUtf8 } from '../../base/order.js'
 import { Fault, whenLoaded } from '../../base/fault.js'
 import { splitPath } from '../../base/path.js'
 import { TimeSlice } from '../../base/cooperative.js'
+import { sortedInSlices } from '../../base/sorted.js'
 import { BlobRef } from '../../cas/blob.js'
 import { listExtents } from '../../cas/body.js'
 import type { Core } from '../../session/core.js'
@@ -52,6 +53,7 @@ class EffectsBuilder {
   async build({ files, directories, moves }: ResultNodes): Promise<MergeEffects> {
     const moved = new Map<string, Node>()
     for (const [from, to] of moves) {
+      if (this.#slice.over) await this.#slice.next()
       const node = await this.#movable(from, to, files)
       if (node === undefined) continue
       this.#redo.push(['m', from, to])
@@ -61,12 +63,12 @@ class EffectsBuilder {
     }
     await this.#remove(files, directories)
     await this.#makeDirectories(directories)
-    for (const [path, file] of sorted(files)) {
+    for (const [path, file] of await this.#sorted(files)) {
       if (this.#slice.over) await this.#slice.next()
       if (file !== undefined) await this.#put(path, file, moved.get(path))
     }
-    this.#changes.sort((a, b) => compareUtf8(a.path, b.path))
-    return { redo: this.#redo, changes: this.#changes }
+    const changes = await sortedInSlices(this.#changes, (a, b) => compareUtf8(a.path, b.path), this.#slice)
+    return { redo: this.#redo, changes }
   }
 
   /** The file at a path in ours, if it can move before all other effects. */
@@ -93,15 +95,16 @@ class EffectsBuilder {
         if (removed.has(above)) return true
       return false
     }
-    for (const [path, wanted] of sorted(directories)) {
+    for (const [path, wanted] of await this.#sorted(directories)) {
       if (wanted !== undefined) continue
+      if (this.#slice.over) await this.#slice.next()
       const node = await this.#find(path)
       if (!(node instanceof Dir)) continue
       if (!isBelowRemoved(path)) this.#redo.push(['u', path])
       this.#changed(path, node, undefined)
       removed.add(path)
     }
-    for (const [path, wanted] of sorted(files)) {
+    for (const [path, wanted] of await this.#sorted(files)) {
       if (wanted !== undefined || this.#gone.has(path)) continue
       if (this.#slice.over) await this.#slice.next()
       const node = await this.#find(path)
@@ -113,8 +116,9 @@ class EffectsBuilder {
   }
 
   async #makeDirectories(directories: ReadonlyMap<string, Dir | undefined>): Promise<void> {
-    for (const [path, wanted] of sorted(directories)) {
+    for (const [path, wanted] of await this.#sorted(directories)) {
       if (wanted === undefined) continue
+      if (this.#slice.over) await this.#slice.next()
       const node = await this.#find(path)
       const { mode, xattrs } = wanted
       if (node instanceof Dir) {
@@ -183,6 +187,11 @@ class EffectsBuilder {
     this.#changes.push({ path, before, after })
   }
 
+  /** Directories come before their entries. */
+  #sorted<T>(nodes: ReadonlyMap<string, T>): Promise<(readonly [string, T])[]> {
+    return sortedInSlices(nodes, ([a], [b]) => compareUtf8(a, b), this.#slice)
+  }
+
   async #find(path: string): Promise<Node | undefined> {
     const names = splitPath(path)
     // Most nodes are loaded.
@@ -198,11 +207,6 @@ class EffectsBuilder {
 /** Whether the file stays the same node. A hard-linked file changes under all its names. */
 function isChangedInPlace(node: FileNode, file: FileNode): boolean {
   return !(node instanceof LinkedFile) || (file instanceof LinkedFile && file.ino === node.ino)
-}
-
-/** Directories come before their entries. */
-function sorted<T>(nodes: ReadonlyMap<string, T>): (readonly [string, T])[] {
-  return [...nodes].sort(([a], [b]) => compareUtf8(a, b))
 }
 
 function parentOf(path: string): string {

@@ -1,5 +1,6 @@
 import { compareUtf8 } from '../../base/order.js'
 import { TimeSlice } from '../../base/cooperative.js'
+import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
 import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
 import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
@@ -84,25 +85,27 @@ class TreeMerge {
 
   async run(renames: { readonly ours: Renames; readonly theirs: Renames }): Promise<MergedTrees> {
     for (const [path, { base, ours, theirs }] of this.#paths) {
+      if (this.#slice.over) await this.#slice.next()
       const slot = { base: placed(path, base), ours: placed(path, ours), theirs: placed(path, theirs) }
       if (slot.base !== undefined || slot.ours !== undefined || slot.theirs !== undefined)
         this.#slots.set(path, slot)
     }
-    this.#applyRenames(renames)
+    await this.#applyRenames(renames)
     for (const [path, slot] of this.#slots) {
       if (this.#slice.over) await this.#slice.next()
       await this.#mergeSlot(path, slot)
     }
-    this.#mergeDirectories()
-    this.#separateFilesFromDirectories()
-    this.#keepNeededDirectories()
+    await this.#mergeDirectories()
+    await this.#separateFilesFromDirectories()
+    await this.#keepNeededDirectories()
     const conflicts = [...this.#conflicts.values()].sort((a, b) => compareUtf8(a.path, b.path))
     return { files: this.#files, directories: this.#directories, moves: this.#moves, conflicts }
   }
 
-  #applyRenames(renames: { readonly ours: Renames; readonly theirs: Renames }): void {
+  async #applyRenames(renames: { readonly ours: Renames; readonly theirs: Renames }): Promise<void> {
     const both = new Set([...renames.ours.keys(), ...renames.theirs.keys()])
-    for (const from of [...both].sort(compareUtf8)) {
+    for (const from of await sortedInSlices(both, compareUtf8, this.#slice)) {
+      if (this.#slice.over) await this.#slice.next()
       const slot = this.#slots.get(from)
       if (slot === undefined) continue
       const [our, their] = [renames.ours.get(from), renames.theirs.get(from)]
@@ -263,8 +266,9 @@ class TreeMerge {
     this.#conflicts.set(path, { path, ...conflict, isFatal: this.#rules.policies.find(path) === 'fail' })
   }
 
-  #mergeDirectories(): void {
+  async #mergeDirectories(): Promise<void> {
     for (const [path, { base, ours, theirs }] of this.#paths) {
+      if (this.#slice.over) await this.#slice.next()
       const [before, our, their] = [base, ours, theirs].map((node) =>
         node instanceof Dir ? node : undefined,
       )
@@ -295,9 +299,10 @@ class TreeMerge {
   }
 
   /** Finds files that one side has where the other one has a directory with something in it. */
-  #separateFilesFromDirectories(): void {
+  async #separateFilesFromDirectories(): Promise<void> {
     const blocked = new Map<string, string[]>()
     for (const [path, node] of [...this.#files, ...this.#directories]) {
+      if (this.#slice.over) await this.#slice.next()
       // A deleted file with a conflict may come back, so a file must not take the place of its directory.
       if (node === undefined && !this.#conflicts.has(path)) continue
       const isOwn = node instanceof Dir && this.#files.get(path) !== undefined
@@ -329,9 +334,10 @@ class TreeMerge {
   }
 
   /** Directories that something of the result is in stay, or are made again. */
-  #keepNeededDirectories(): void {
+  async #keepNeededDirectories(): Promise<void> {
     const needed = new Set<string>()
     for (const [path, node] of [...this.#files, ...this.#directories]) {
+      if (this.#slice.over) await this.#slice.next()
       if (node === undefined) continue
       for (const above of parentsOf(path)) {
         if (needed.has(above)) break
