@@ -1,3 +1,4 @@
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { TimeSlice } from '../../src/engine/base/cooperative.js'
 import { sortedInSlices } from '../../src/engine/base/sorted.js'
@@ -162,3 +163,40 @@ test('a merge of a renamed directory yields to the event loop at each step of a 
   // The two paths of each file are visited by the diff, both searches for renames, and seven steps of the merge.
   expect(turns).toBeGreaterThanOrEqual(2 * count * 8)
 })
+
+test('recursive listings and globs of session.fs yield to the event loop, and show one state', async () => {
+  const session = await slowSession()
+  await session.files.batch(
+    Array.from({ length: 6400 }, (_, i) => ({ write: { path: `/${i % 64}/${i}`, content: '' } })),
+  )
+  const { fs } = session
+  const calls: (() => Promise<readonly unknown[]>)[] = [
+    () => fs.promises.readdir('/', { recursive: true }),
+    async () => all(await fs.promises.opendir('/', { recursive: true })),
+    () => all(fs.promises.glob('**')),
+    () => promisify(fs.readdir)('/', { recursive: true }),
+  ]
+  for (const call of calls) {
+    const wanted = await call()
+    expect(wanted.length).toBeGreaterThanOrEqual(6464)
+    let found: Promise<readonly unknown[]> | undefined
+    const turns = await turnsOf(async () => {
+      found = call()
+      // The second one comes after the listing has begun.
+      fs.writeFileSync('/0/new', '')
+      setImmediate(() => fs.writeFileSync('/63/new', ''))
+      await found
+    })
+    const names = JSON.stringify(await found)
+    expect(turns).toBeGreaterThanOrEqual(64)
+    expect(names.includes('63/new')).toBe(false)
+    fs.rmSync('/0/new')
+    fs.rmSync('/63/new')
+  }
+})
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const item of items) found.push(item)
+  return found
+}

@@ -1,4 +1,5 @@
 import type { Buffer } from 'node:buffer'
+import { runAtOnce, type Steps } from '../base/cooperative.js'
 import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { SessionAccess } from '../session/access/session-access.js'
@@ -36,6 +37,8 @@ export interface Call<T> {
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
+  /** `look` in steps, between which the forms that may wait pause. The nodes that it finds first never change. */
+  readonly steps?: (live: LiveSession) => Steps<T, undefined>
   /** Returns the result if the session is unreachable. Only calls that then still succeed have it. */
   readonly without?: () => T
   /** The permissions that the call needs. If absent: `fs.write` with a plan, `fs.read` without one. */
@@ -63,6 +66,14 @@ export type Define<T> = (
 
 export function read<T>(names: SystemCall, look: (live: LiveSession) => T): Call<T> {
   return { names, plan: undefined, look }
+}
+
+/** A read that may visit very many entries. */
+export function readInSteps<T>(
+  names: SystemCall,
+  steps: (live: LiveSession) => Steps<T, undefined>,
+): Call<T> {
+  return { names, plan: undefined, look: (live) => runAtOnce(steps(live)), steps }
 }
 
 export function change(names: SystemCall, plan: (live: LiveSession) => Plan): Call<void> {

@@ -1,3 +1,4 @@
+import { runInSlices } from '../base/cooperative.js'
 import { observed } from '../base/diagnostics.js'
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
@@ -30,6 +31,7 @@ export function runLater<T>(context: Context, call: Call<T>): Promise<T> {
 /** A read runs synchronously if everything is loaded, and then costs only one promise. */
 function startLater<T>(context: Context, call: Call<T>): Promise<T> {
   if (call.plan !== undefined) return changeLater(context, call, call.plan)
+  if (call.steps !== undefined) return lookInSteps(context, call, call.steps)
   try {
     permitRest(context, call)
     const live = context.access.reading(actionOf(call))
@@ -53,6 +55,29 @@ async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSessi
     return await whenLoaded(() => call.look(loaded))
   } catch (thrown) {
     if (call.without !== undefined) return call.without()
+    throw toSystemError(thrown, call.names)
+  }
+}
+
+/** A fault runs all steps again. */
+async function lookInSteps<T>(
+  { access, core }: Context,
+  call: Call<T>,
+  steps: NonNullable<Call<T>['steps']>,
+): Promise<T> {
+  try {
+    const reading = access.reading(actionOf(call))
+    const live = reading instanceof Promise ? await reading : reading
+    for (;;) {
+      using _ = core.pins.pin({ roots: [live.tree.freeze()] })
+      try {
+        return await runInSlices(steps(live), core.environment)
+      } catch (thrown) {
+        if (!(thrown instanceof Fault)) throw thrown
+        await thrown.resolve()
+      }
+    }
+  } catch (thrown) {
     throw toSystemError(thrown, call.names)
   }
 }

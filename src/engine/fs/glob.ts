@@ -1,3 +1,4 @@
+import type { Steps } from '../base/cooperative.js'
 import { itemAt } from '../base/present.js'
 import { parseGlob, type Glob } from '../base/glob.js'
 import type { LiveSession } from '../session/table/live.js'
@@ -6,7 +7,7 @@ import { Dir, Symlink, type Entry } from '../tree/node.js'
 import { typeError } from './argument-errors.js'
 import { givenPath, resolvePath } from './resolve-path.js'
 import { toObject } from './values.js'
-import { read, type Define } from './calls.js'
+import { readInSteps, type Define } from './calls.js'
 import { toSystemError } from './errors.js'
 import { Dirent } from './stats.js'
 
@@ -31,12 +32,12 @@ export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) =>
   const start = resolvePath('/', givenPath(cwd, 'options.cwd'))
   const searches = Array.isArray(pattern) ? parseAll(pattern, start) : [parse(pattern, start)]
   const excluded = toExclude(exclude)
-  return read({ syscall: 'glob', path: start }, (live) => {
+  return readInSteps({ syscall: 'glob', path: start }, function* (live) {
     const found = new Map<string, string | Dirent>()
     for (const search of searches) {
       const { node } = resolve(live.tree, search.start, true)
       if (!(node instanceof Dir)) continue
-      new Search(live, search, { withFileTypes, excluded, found }).visit(node, '')
+      yield* new Search(live, search, { withFileTypes, excluded, found }).visit(node, '')
     }
     return [...found.values()]
   })
@@ -114,21 +115,24 @@ class Search {
     this.#found = options.found
   }
 
-  visit(dir: Dir, at: string): void {
+  *visit(dir: Dir, at: string): Steps<void, undefined> {
     const { glob, prefix } = this.#parsed
     const { loader } = this.#live.tree
     for (const page of dir.pages ?? loader.loadDir(dir)) {
       const names = page.names ?? loader.loadPage(page)
+      // During a pause, the page may be unloaded.
+      const { nodes } = page
       for (const [index, name] of names.entries()) {
-        const node = itemAt(page.nodes, index)
+        const node = itemAt(nodes, index)
         const path = at === '' ? name : `${at}/${name}`
         const entry = (): Dirent => this.#entry(at, name, node)
         const inside = node instanceof Dir && glob.mayContain(path)
         const matches = glob.matches(path, node instanceof Dir)
         if ((!inside && !matches) || this.#excluded(prefix + path, entry)) continue
         if (matches) this.#found.set(prefix + path, this.#withFileTypes ? entry() : prefix + path)
-        if (inside) this.visit(node, path)
+        if (inside) yield* this.visit(node, path)
       }
+      yield
     }
   }
 

@@ -1,4 +1,5 @@
 import { itemAt } from '../base/present.js'
+import { runAtOnce, type Steps } from '../base/cooperative.js'
 import type { LiveSession } from '../session/table/live.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { encodeName, type Encoding } from './arguments.js'
@@ -18,6 +19,16 @@ export type Listed = string | Buffer | Dirent
  * path of the directory as the entries report it.
  */
 export function listDirectory(live: LiveSession, dir: Dir, given: string, options: ListOptions): Listed[] {
+  return runAtOnce(listInSteps(live, dir, given, options))
+}
+
+/** Like {@link listDirectory}, with a pause after each page of a directory. */
+export function* listInSteps(
+  live: LiveSession,
+  dir: Dir,
+  given: string,
+  options: ListOptions,
+): Steps<Listed[], undefined> {
   const { encoding, recursive = false, withFileTypes = false } = options
   const { loader } = live.tree
   const listed: Listed[] = []
@@ -32,6 +43,7 @@ export function listDirectory(live: LiveSession, dir: Dir, given: string, option
         else listed.push(encodeName(parent === '' ? name : `${parent}/${name}`, encoding))
         if (recursive && node instanceof Dir) pending.push([parent === '' ? name : `${parent}/${name}`, node])
       }
+      yield
     }
   }
   return listed

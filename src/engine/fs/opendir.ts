@@ -3,9 +3,9 @@ import { argumentError, codedError, typeError } from './argument-errors.js'
 import { checkInteger } from './values.js'
 import { givenPath } from './resolve-path.js'
 import { toOptions, type Options } from './arguments.js'
-import { locate, read, type Define } from './calls.js'
+import { locate, readInSteps, type Define } from './calls.js'
 import { deliver, type Callback } from './drivers.js'
-import { listDirectory } from './listing.js'
+import { listInSteps } from './listing.js'
 import type { Dirent } from './stats.js'
 
 /** The shape of node:fs Dir. Its entries are those that existed when it was opened. */
@@ -97,9 +97,9 @@ export const opendir: Define<OpenDirectory> = ({ form }, path, options) => {
   const { encoding, recursive, bufferSize = 32 } = toOptions<OpendirOptions>(options, optionNames)
   checkInteger('options.bufferSize', bufferSize, 1, 2 ** 32 - 1)
   const names = { syscall: 'opendir', path: form === 'sync' ? undefined : given }
-  return read(names, (live) => {
+  return readInSteps(names, function* (live) {
     const dir = findDirectory(live, locate(live, given))
-    const entries = listDirectory(live, dir, given, { encoding, recursive, withFileTypes: true })
+    const entries = yield* listInSteps(live, dir, given, { encoding, recursive, withFileTypes: true })
     return new OpenDirectory(given, entries as Dirent[])
   })
 }

@@ -5,14 +5,14 @@ import { findDirectory, findNode, findSymlink } from '../session/reads/lookup.js
 import type { LiveSession } from '../session/table/live.js'
 import { notFound, resolve } from '../session/reads/resolve.js'
 import { describeNode } from '../tree/describe.js'
-import { FileNode, Symlink, type Node } from '../tree/node.js'
+import { FileNode, Symlink, type Dir, type Node } from '../tree/node.js'
 import { checkBoolean, toModeBits } from './values.js'
 import { encodeName, toOptions, type Options } from './arguments.js'
 import { givenPath, plainPath, resolvePath, slashed } from './resolve-path.js'
-import { locate, read, type Context, type Define } from './calls.js'
+import { locate, read, readInSteps, type Context, type Define } from './calls.js'
 import { constants } from './constants.js'
 import { codeOf, systemError } from './errors.js'
-import { listDirectory, type Listed, type ListOptions } from './listing.js'
+import { listDirectory, listInSteps, type Listed, type ListOptions } from './listing.js'
 import { newStats, StatFs, type BigIntStats, type Stats } from './stats.js'
 
 interface StatOptions {
@@ -140,8 +140,10 @@ export const readdir: Define<readonly Listed[]> = ({ form }: Context, path, opti
   const { encoding, recursive, withFileTypes } = toOptions<ReaddirOptions>(options, readdirNames)
   const given = givenPath(path)
   if (form !== 'promise' && recursive != null) checkBoolean('options.recursive', recursive)
-  return read({ syscall: 'scandir', path: given }, (live) => {
-    const dir = findDirectory(live, locate(live, given))
-    return listDirectory(live, dir, given, { encoding, recursive, withFileTypes })
-  })
+  const names = { syscall: 'scandir', path: given }
+  const dirOf = (live: LiveSession): Dir => findDirectory(live, locate(live, given))
+  const how = { encoding, recursive, withFileTypes }
+  return recursive === true
+    ? readInSteps(names, (live) => listInSteps(live, dirOf(live), given, how))
+    : read(names, (live) => listDirectory(live, dirOf(live), given, how))
 }
