@@ -59,7 +59,8 @@ export async function mountSession(
       try {
         // A signal ends davfs2, but not this process, which has to delete the file with the token.
         const ended = new AbortController()
-        void ending.then(() => ended.abort())
+        const abort = (): void => ended.abort()
+        ending.then(abort, abort)
         const listen = ignoreSignals(context.world, signals)
         const { signal } = ended
         const isDone = await mountDavfs(program, { url, token, directory, write, signal }).finally(listen)
