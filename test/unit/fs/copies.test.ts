@@ -218,8 +218,9 @@ describe('cp on sessions only:', () => {
     const turns: number[] = []
     let isCopying = true
     const turn = (): void => {
+      if (!isCopying) return
       turns.push(fs.existsSync('/later') ? fs.readdirSync('/later', { recursive: true }).length : 0)
-      if (isCopying) setImmediate(turn)
+      setImmediate(turn)
     }
     setImmediate(turn)
     await fs.promises.cp('/many', '/later', { recursive: true })
