@@ -190,3 +190,16 @@ const done: IteratorReturnResult<undefined> = { done: true, value: undefined }
 function attempt(step: () => unknown): void {
   new Promise((resolve) => resolve(step())).catch(() => undefined)
 }
+
+/** Waits for some time. Rejects with the signal's reason. */
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const end = (settle: () => void): void => {
+      clearTimeout(timer)
+      release?.()
+      settle()
+    }
+    const timer = setTimeout(() => end(resolve), ms)
+    const release = signal && onAbort(signal, () => end(() => reject(signal.reason as Error)))
+  })
+}

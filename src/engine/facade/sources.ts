@@ -9,7 +9,7 @@ import {
   type JobReference,
   type WaitOptions,
   type WatchOptions,
-} from '../services/sources/jobs.js'
+} from '../services/sources/job-requests.js'
 import { jobListShape, type JobListRequest, type JobPage } from '../services/sources/job-listing.js'
 import type { Source } from '../services/sources/source-records.js'
 import type { ImportJob } from '../records/import-job.js'
@@ -300,7 +300,7 @@ export class Sources {
     if (typeof listener !== 'function')
       throw invalid('listener', `must be a function; it is ${given(listener)}`)
     this.#access.permissions.check('getJob', {})
-    return this.#service.jobs.on(this.#access.core, listener)
+    return this.#service.jobs.watches.on(this.#access.core, listener)
   }
 
   #run<T>(action: Action, resource: Resource, operation: (core: Core) => Promise<T>): Promise<T> {

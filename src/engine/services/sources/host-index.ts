@@ -1,7 +1,7 @@
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
 import type { HostIndex } from './host-ports.js'
-import type { JobRecords } from './jobs.js'
+import type { JobRecords } from './job-records.js'
 
 /** The stored results of the last scan; new results are kept in memory until they are stored with the revision. */
 export class HostIndexRecords implements HostIndex {

@@ -26,14 +26,8 @@ import type { Dir } from '../../tree/node.js'
 import type { GitRemote } from './git-ports.js'
 import { importTree, type Imported, type ImportPorts } from './imports.js'
 import { headOf } from '../../session/sharing/head.js'
-import {
-  Jobs,
-  type FailurePut,
-  type JobContext,
-  type JobLimits,
-  type JobRecords,
-  type JobResult,
-} from './jobs.js'
+import type { FailurePut, JobRecords } from './job-records.js'
+import { Jobs, type JobContext, type JobLimits, type JobResult } from './jobs.js'
 import type { JobListRequest, JobPage } from './job-listing.js'
 import { describeSource, type Source } from './source-records.js'
 import { revisionKind, revisionLabelKind, type RevisionRecord } from '../../records/revision.js'
@@ -111,14 +105,14 @@ export class SourceService {
 
   /** Fails the jobs that an earlier process left unfinished. Call this once, at opening. */
   recover(core: Core): Promise<void> {
-    return this.jobs.failInterrupted(core, (tenantKey, { sourceId }) =>
+    return this.jobs.interrupted.recover(core, (tenantKey, { sourceId }) =>
       this.#failedRecords({ ...core, tenantKey }, sourceId),
     )
   }
 
   /** Fails the jobs of engines that no longer have the store open. */
   takeOver(core: Core): Promise<void> {
-    return this.jobs.failAbandoned(core)
+    return this.jobs.interrupted.failAbandoned(core)
   }
 
   async create(core: Core, { displayName, kind, labels }: ParsedCreate): Promise<Source> {
