@@ -85,8 +85,7 @@ export const nodeDisk: Disk = {
  * end where the file system takes no new directories, as below `/proc`.
  */
 function makeWithParents(directory: string): string | undefined {
-  const isDirectory = (): boolean => statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true
-  if (isDirectory()) return undefined
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() === true) return undefined
   const parent = dirname(directory)
   const isParentThere = parent === directory || statSync(parent, { throwIfNoEntry: false }) !== undefined
   const first = isParentThere ? undefined : makeWithParents(parent)
@@ -94,8 +93,8 @@ function makeWithParents(directory: string): string | undefined {
     mkdirSync(directory, modes.directory)
     return first ?? directory
   } catch (error) {
-    // Another process may have made it meanwhile.
-    if (isDirectory()) return first
+    // Another process may have made it meanwhile. For a link to nothing, this throws ENOENT.
+    if (errorCode(error) === 'EEXIST' && statSync(directory).isDirectory()) return first
     throw error
   }
 }
