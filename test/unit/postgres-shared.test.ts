@@ -205,6 +205,21 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     expect(await read(await b.sessions.open(session.id), '/a')).toBe('three')
   })
 
+  test('the lease of a killed engine ends after its duration if the clock of the server has gone back', async () => {
+    const schema = freshSchema()
+    await engineOn(schema)
+    const server = await sharedPostgres()
+    await server.sql(
+      `INSERT INTO ${schema}.leases (name, owner, host, pid, since, token, seconds, expires_at)
+        SELECT 'engine:' || id, id, 'host', 1, now(), 1, 60, now() + interval '1 day' FROM gen_random_uuid() id`,
+    )
+    await engineOn(schema)
+    const [row] = await server.sql(
+      `SELECT max(expires_at) <= clock_timestamp() + interval '60 s' AS ends FROM ${schema}.leases`,
+    )
+    expect(row).toEqual({ ends: true })
+  })
+
   test('refuses what only an engine with a store of its own can do', async () => {
     const { a, engines } = await both()
     const refused = { reason: 'SHARED_STORE' }
