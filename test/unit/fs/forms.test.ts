@@ -388,6 +388,9 @@ describe.each([
     }
   })
 
+  test('a symlink to a directory is not renamed by a path with a trailing slash', () =>
+    same('rename', (fs, at) => fs.rename(`${at('/dirlink')}/`, at('/moved'))))
+
   test('mkdir returns the first directory that it made, also for paths with dots', async () => {
     for (const path of [
       '/one/two/.',

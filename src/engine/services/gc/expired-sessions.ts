@@ -28,14 +28,12 @@ type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
 
 /**
  * The sessions of every tenant with keys below `before`, in reverse order of keys. Sessions that are created meanwhile
- * are therefore not visited. It rests in between, because a caller may skip most sessions without any wait. Throws if
- * the collection is aborted.
+ * are therefore not visited. It rests in between, because a caller may skip most sessions without any wait.
  */
 async function* storedSessions(run: Run, before?: string): AsyncGenerator<StoredSession, void> {
   const bounds = before === undefined ? {} : { before }
   for await (const page of scanAll(run.core, keys.allSessions(), { reverse: true, ...bounds }))
     for (const [key, json] of page) {
-      run.signal.throwIfAborted()
       if (run.slice.over) await rest(run)
       yield { key, tenantKey: keys.tenantOfSession(key), record: sessionKind.parse(json) }
     }
