@@ -359,6 +359,12 @@ describe('a push', () => {
       /ids of sha1/,
     ],
     [
+      'of a new id that is longer',
+      () => `${line(`${head} ${'1'.repeat(64)} refs/heads/main`)}0000`,
+      400,
+      /ids of sha1/,
+    ],
+    [
       'of too many refs',
       () => `${line(`${head} ${other} refs/heads/main`).repeat(gitServerLimits.commands + 1)}0000`,
       400,

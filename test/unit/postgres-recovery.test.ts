@@ -237,6 +237,20 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     )
   })
 
+  test('waits no longer than its duration for a lease if the clock of the server has gone back', async () => {
+    const killed = await open({ leaseSeconds: 60 })
+    await server.sql(
+      `UPDATE ${schema}.leases SET since = since + interval '1 day', expires_at = expires_at + interval '1 day'`,
+    )
+    const refused = await failureOf(open({ leaseSeconds: 1 }))
+    expect(refused).toMatchObject({ reason: 'STORE_LOCKED' })
+    const { expiresInSeconds } = (refused as EngineError).details
+    expect(Number(expiresInSeconds)).toBeGreaterThan(0)
+    expect(Number(expiresInSeconds)).toBeLessThanOrEqual(60)
+    // Meanwhile the engine has its lease.
+    expect(await killed.commit(put('a', '1'))).toBe(true)
+  })
+
   test('gives the lease back when it is closed', async () => {
     const first = await open({ leaseSeconds: 3600 })
     await first.close()

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { CommitGraph } from '../../src/adapters/git-server/fetch-plan.js'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import {
@@ -203,6 +203,30 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     })
     await session.files.write({ path: '/a', content: 'three' })
     expect(await read(await b.sessions.open(session.id), '/a')).toBe('three')
+  })
+
+  test('the lease of a killed engine ends after its duration if the clock of the server has gone back', async () => {
+    const schema = freshSchema()
+    const server = await sharedPostgres()
+    await engineOn(schema, { leaseSeconds: 1 })
+    const kill = async (): Promise<void> => {
+      await server.sql(
+        `INSERT INTO ${schema}.leases (name, owner, host, pid, since, token, seconds, expires_at)
+          SELECT 'engine:' || id, id, 'host', 1, now(), 1, 60, now() + interval '1 day' FROM gen_random_uuid() id`,
+      )
+    }
+    const late = async (): Promise<unknown> =>
+      (
+        await server.sql(
+          `SELECT FROM ${schema}.leases WHERE expires_at > clock_timestamp() + interval '60 s'`,
+        )
+      ).length
+    await kill()
+    // An engine that has the schema open shortens it when it renews its own lease.
+    await vi.waitUntil(async () => (await late()) === 0, { timeout: 20_000 })
+    await kill()
+    await engineOn(schema)
+    expect(await late()).toBe(0)
   })
 
   test('refuses what only an engine with a store of its own can do', async () => {

@@ -199,6 +199,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await server.sql(`SELECT version FROM ${schema}.migrations`)).toEqual([
       { version: 1 },
       { version: 2 },
+      { version: 3 },
     ])
   })
 
@@ -208,9 +209,19 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const before = await server.sql(`SELECT * FROM ${schema}.leases`)
     expect(await failureOf(open())).toMatchObject({
       reason: 'STORE_FORMAT',
-      details: { format: '99', supported: '2' },
+      details: { format: '99', supported: '3' },
     })
     expect(await server.sql(`SELECT * FROM ${schema}.leases`)).toEqual(before)
+  })
+
+  test('brings the tables of an earlier version to its own, beside an engine of that version', async () => {
+    const old = await open()
+    await server.sql(`ALTER TABLE ${schema}.leases DROP COLUMN seconds`)
+    await server.sql(`DELETE FROM ${schema}.migrations WHERE version = 3`)
+    expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+    expect(await old.commit({ put: [['a', '1']] })).toBe(true)
+    await old.close()
+    expect(await (await open()).get('a')).toBe('1')
   })
 
   test.each(['events', 'migrations'])('refuses a schema with a foreign table named %s', async (table) => {

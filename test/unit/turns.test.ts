@@ -11,6 +11,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { repairStore } from '../../src/engine/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { turnsOf } from '../support/turns.js'
 
@@ -106,6 +107,33 @@ test('a collection yields to the event loop between sessions', async () => {
   await engine.close()
 })
 
+test.each([false, true])(
+  'a collection yields to the event loop while it passes over sessions and sources (durable: %s)',
+  async (durable) => {
+    const engine = await openEngine({ storage: memoryStorage({ durable }), environment: slowEnvironment() })
+    for (let i = 0; i < 480; i++) {
+      await engine.sessions.create()
+      if (durable) await engine.sources.create({ displayName: `${i}`, uploadedSnapshot: {} })
+    }
+    // Sessions are scanned before the first progress, and again after the last one.
+    let turns = 0
+    const reports: number[] = []
+    let isOver = false
+    const turn = (): void => {
+      turns++
+      if (!isOver) setImmediate(turn)
+    }
+    setImmediate(turn)
+    await engine.collect({ onProgress: () => reports.push(turns) })
+    isOver = true
+    // In memory there is no progress to report.
+    const [before = turns / 2] = reports
+    expect(before).toBeGreaterThanOrEqual(480)
+    expect(turns - before).toBeGreaterThanOrEqual(480)
+    await engine.close()
+  },
+)
+
 test('a fork waits for a turn of the event loop only while a collection runs', async () => {
   const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
   const base = await engine.sessions.create()
@@ -200,3 +228,29 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   for await (const item of items) found.push(item)
   return found
 }
+
+test('the count of stored contents for a budget yields to the event loop', async () => {
+  const storage = memoryStorage({ durable: true })
+  const first = await openEngine({ storage })
+  const session = await first.sessions.create()
+  for (let i = 0; i < 800; i++) await session.files.write({ path: '/a', content: `${i}` })
+  await first.close()
+  const write = async (): Promise<void> => {
+    const budgets = { storeBytes: 2 ** 30 }
+    await using engine = await openEngine({ storage, environment: slowEnvironment(), budgets })
+    await (await engine.sessions.open(session.id)).files.write({ path: '/a', content: 'new' })
+  }
+  // A record of the ledger has the contents of a few commits.
+  expect(await turnsOf(write)).toBeGreaterThanOrEqual(800 / limits.blobsPerSharedRecord)
+})
+
+test('a repair yields to the event loop while it looks for sessions without a record', async () => {
+  const from = await memoryStorage({ durable: true }).open()
+  const to = await memoryStorage({ durable: true }).open()
+  const repair = async (): Promise<void> => {
+    const sessionsWithEvents = Array.from({ length: 480 }, (_, index) => `${index}`)
+    const { dropped } = await repairStore(from, to, slowEnvironment(), { sessionsWithEvents })
+    expect(dropped.length).toBe(480)
+  }
+  expect(await turnsOf(repair)).toBeGreaterThanOrEqual(480)
+})

@@ -217,6 +217,8 @@ describe('changes', () => {
     ['MKCOL of a path that exists', 'MKCOL', '/src', {}, 405],
     ['MKCOL without a parent', 'MKCOL', '/none/a', {}, 409],
     ['DELETE of nothing', 'DELETE', '/none', {}, 404],
+    ['DELETE of a file that must not exist', 'DELETE', '/a.txt', { 'if-none-match': '*' }, 412],
+    ['DELETE of a file whose lock is missing', 'DELETE', '/a.txt', { if: '(<urn:uuid:none>)' }, 412],
     ['DELETE of the root', 'DELETE', '/', {}, 403],
     ['DELETE of a directory alone', 'DELETE', '/src', { depth: '0' }, 400],
     ['MOVE of the root', 'MOVE', '/', { destination: '/x' }, 403],
@@ -236,6 +238,10 @@ describe('changes', () => {
     const body = method === 'PUT' ? { body: 'x' } : {}
     expect(await status(method, path, { headers, ...body })).toBe(code)
     expect(await world.events()).toEqual([])
+  })
+
+  test('take a condition that a lock is missing', async () => {
+    expect(await status('DELETE', '/a.txt', { headers: { if: '(Not <urn:uuid:none>)' } })).toBe(204)
   })
 
   test('replace directories by files, and files by directories', async () => {

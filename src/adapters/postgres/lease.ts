@@ -68,15 +68,17 @@ export class Lease {
    * @throws {EngineError} STORE_LOCKED when another engine has it, or the other kind of lease.
    */
   async take(client: PostgresClient): Promise<void> {
+    // Outside of the transaction, which is rolled back if the lease is not free yet.
+    await this.#shorten(client)
     await this.#inTransaction(client, async () => {
       await (this.#isShared ? this.#endWriter(client) : this.#endShared(client))
       const [taken] = await this.#perform(
         client,
-        `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, expires_at)
+        `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, seconds, expires_at)
           VALUES ($1, $2, $3, $4, clock_timestamp(), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-            clock_timestamp() + make_interval(secs => $5))
+            $5::integer, clock_timestamp() + make_interval(secs => $5))
           ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
-            since = excluded.since, token = l.token + 1, expires_at = excluded.expires_at
+            since = excluded.since, token = l.token + 1, seconds = excluded.seconds, expires_at = excluded.expires_at
           WHERE l.expires_at <= clock_timestamp() OR l.owner = excluded.owner
           RETURNING token`,
         [this.#key, this.#owner, hostname(), pid, this.#seconds],
@@ -85,6 +87,20 @@ export class Lease {
       this.#token = String(taken[0])
       await this.#forgetKilled(client)
     })
+  }
+
+  /**
+   * Ends leases at the latest after their duration from now on. If the clock of the server went back, the lease of an
+   * engine that was killed before would last for as long as the clock went back. A living engine renews its own in time.
+   */
+  async #shorten(client: PostgresClient): Promise<void> {
+    await this.#perform(
+      client,
+      `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => seconds)
+        WHERE name IN (
+          SELECT name FROM ${this.#schema}.leases
+            WHERE expires_at > clock_timestamp() + make_interval(secs => seconds) FOR UPDATE SKIP LOCKED)`,
+    )
   }
 
   /**
@@ -285,6 +301,8 @@ export class Lease {
     try {
       const renewed = await this.#connections.write(async (client) => {
         if (this.#endsAlone) await this.endAlone(client)
+        // Jobs of a killed engine wait for the end of its lease.
+        if (this.#isShared) await this.#shorten(client)
         return this.#perform(
           client,
           `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)

@@ -26,6 +26,9 @@ const migrations: readonly ((schema: string) => readonly string[])[] = [
   (schema) => [
     `CREATE TABLE ${schema}.heads (session_id bytea PRIMARY KEY, head text NOT NULL) WITH (fillfactor = 50)`,
   ],
+  // Version 3. A lease has its duration, so that others know how long it can last if the clock goes back. A lease that
+  // an engine of an earlier version took has none.
+  (schema) => [`ALTER TABLE ${schema}.leases ADD COLUMN seconds integer`],
 ]
 
 /** The version of the tables that this code reads and writes. */

@@ -8,7 +8,7 @@ import { planCreateSymlink, planLink } from '../session/edits/links.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findNode } from '../session/reads/lookup.js'
 import type { Plan } from '../session/edits/plan.js'
-import { notFound, resolve } from '../session/reads/resolve.js'
+import { notADirectory, notFound, resolve } from '../session/reads/resolve.js'
 import { planResize } from '../session/edits/writes.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { codedError } from './argument-errors.js'
@@ -35,7 +35,7 @@ export const mkdir: Define<string | undefined> = ({ core, form }, path, options)
   return changeWith(
     { syscall: 'mkdir', path: given },
     (live) => {
-      const name = locate(live, given)
+      const name = recursive ? locate(live, given) : plainPath(given)
       if (recursive) refuseDangling(live, name, form)
       const plan = planCreateDirectory(core, live, { path: name, mode }, recursive)
       first = plan === undefined || !recursive ? undefined : ancestor(given, plan.redo.length - 1)
@@ -84,9 +84,19 @@ export const rm: Define<void> = ({ core, form }, path, options) => {
 export const rename: Define<void> = ({ core }, oldPath, newPath) => {
   const path = givenPath(oldPath, 'oldPath')
   const dest = givenPath(newPath, 'newPath')
-  return change({ syscall: 'rename', path, dest }, (live) =>
-    planRename(core, live, { sourcePath: locate(live, path), destinationPath: locate(live, dest) }),
-  )
+  return change({ syscall: 'rename', path, dest }, (live) => {
+    const sourcePath = locate(live, path)
+    const destinationPath = locate(live, dest)
+    if (slashed(path) || slashed(dest)) refuseSlash(live, sourcePath, destinationPath)
+    return planRename(core, live, { sourcePath, destinationPath })
+  })
+}
+
+/** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
+function refuseSlash(live: LiveSession, from: string, to: string): void {
+  const { node } = resolve(live.tree, from, false)
+  const { node: parent } = resolve(live.tree, joinPath(parsePath(to).slice(0, -1)), true)
+  if (node !== undefined && !(node instanceof Dir) && parent instanceof Dir) throw notADirectory(from)
 }
 
 export const link: Define<void> = (_context, existingPath, newPath) => {
@@ -94,7 +104,7 @@ export const link: Define<void> = (_context, existingPath, newPath) => {
   const dest = givenPath(newPath, 'newPath')
   return change({ syscall: 'link', path, dest }, (live) => {
     const srcPath = locate(live, path)
-    const dstPath = locate(live, dest)
+    const dstPath = freeName(live, dest)
     return planLink(live, { srcPath, dstPath })
   })
 }
@@ -109,8 +119,15 @@ export const symlink: Define<void> = ({ core }, target, path, type) => {
   }
   return change({ syscall: 'symlink', path: text, dest: given }, (live) => {
     if (text === '') throw notFound('')
-    return planCreateSymlink(core, live, { linkPath: locate(live, given), target: text })
+    return planCreateSymlink(core, live, { linkPath: freeName(live, given), target: text })
   })
+}
+
+/** Converts the path of a new link. With a trailing slash it would be a directory, so it fails as on Linux. */
+function freeName(live: LiveSession, given: string): string {
+  const path = plainPath(given)
+  if (slashed(given) && resolve(live.tree, path, false).node === undefined) throw notFound(path)
+  return path
 }
 
 export const chmod: Define<void> = (_context, path, mode) => {
@@ -234,9 +251,16 @@ function refuseDangling(live: LiveSession, path: string, form: Form): void {
   }
 }
 
-/** Removes the last `levels` names from the path, which keeps the caller's spelling. */
+/** Removes the last `levels` names from the path, which keeps the caller's spelling. It ends with a name then. */
 function ancestor(path: string, levels: number): string {
-  let end = path
-  for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
-  return end
+  const parts = path.split('/')
+  let left = levels
+  for (let name = parts.at(-1); parts.length > 1; name = parts.at(-1)) {
+    if (name === '..') left++
+    else if (name === '' && left === 0) break
+    else if (name !== '.' && name !== '') left--
+    if (left < 0) break
+    parts.pop()
+  }
+  return parts.join('/')
 }

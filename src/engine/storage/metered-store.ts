@@ -1,4 +1,5 @@
 import { present } from '../base/present.js'
+import { TimeSlice } from '../base/cooperative.js'
 import { isCount, isListOf, isNumber, isText, isTupleOf, isWith } from '../base/checks.js'
 import { EngineError } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
@@ -77,10 +78,12 @@ export function meteredStores(
   let counted: Promise<void> | undefined
   const counting = (): Promise<void> => {
     if (counted !== undefined) return counted
-    const count = countLedgers(store, present(budgets, 'the budget of the store')).catch((error: unknown) => {
-      if (counted === count) counted = undefined
-      throw error
-    })
+    const count = countLedgers(store, environment, present(budgets, 'the budget of the store')).catch(
+      (error: unknown) => {
+        if (counted === count) counted = undefined
+        throw error
+      },
+    )
     return (counted = count)
   }
   return (tenantKey) => {
@@ -102,7 +105,7 @@ export function meteredStores(
           await budgets.recount(async (next) => {
             // After this commit, the ledgers include every earlier commit that only the old counts contain.
             await store.commit({})
-            await countLedgers(store, next)
+            await countLedgers(store, environment, next)
           })
         }
       }
@@ -113,13 +116,15 @@ export function meteredStores(
 }
 
 /** Counts the contents of all tenants that are still stored. */
-export async function countLedgers(store: Store, budgets: ByteBudgets): Promise<void> {
+async function countLedgers(store: Store, environment: Environment, budgets: ByteBudgets): Promise<void> {
   if (!store.capabilities.durable) return
+  const slice = new TimeSlice(environment)
   // Newest first, so that the scan does not reach commits made meanwhile. These are counted as they are made.
   for await (const page of scanAll({ store }, keys.everyWrittenBlobs(), { reverse: true })) {
     for (const [key, json] of page) {
       const blobs = amountsIn(json).kept.map(([, hash, length]) => ({ hash, length }))
       budgets.add(keys.tenantOfWrittenBlobs(key), blobs)
+      if (slice.over) await slice.next()
     }
   }
 }
@@ -294,6 +299,7 @@ class StoredLedger implements Ledger {
     const prefix = keys.allWrittenBlobs(this.#tenantKey)
     const lt = keys.writtenBlobs(this.#tenantKey, id.slice(0, idDigits))
     const now = this.#environment.wallClockMs()
+    const slice = new TimeSlice(this.#environment)
     let compaction = new Compaction()
     const flush = async (): Promise<void> => {
       const [first, ...others] = compaction.keys
@@ -309,6 +315,7 @@ class StoredLedger implements Ledger {
       for (const [key, json] of page) {
         compaction.add(key, amountsIn(json), isKept, now)
         if (compaction.size >= limits.blobsPerLedgerRecord || compaction.isLong) await flush()
+        if (slice.over) await slice.next()
       }
     }
     await flush()

@@ -370,6 +370,36 @@ describe.each([
     await same('readFile', (fs, at) => fs.readFile(`${at('/file')}/`))
     await same('lstat', async (fs, at) => describeStats(await fs.lstat(`${at('/dirlink')}/`)))
     await same('unlink', (fs, at) => fs.unlink(`${at('/file')}/`))
+    for (const to of [
+      '/none/',
+      '/none//',
+      '/none/x/',
+      '/file/',
+      '/dir/',
+      '/link/',
+      '/dirlink/',
+      '/dangling/',
+    ]) {
+      await same(`symlink ${to}`, (fs, at) => fs.symlink('target', at(to)))
+      await same(`link ${to}`, (fs, at) => fs.link(at('/file'), at(to)))
+      await same(`mkdir ${to}`, (fs, at) => (to.startsWith('/none') ? undefined : fs.mkdir(at(to))))
+      for (const from of ['/file', '/dirlink', '/dirlink/'])
+        await same(`rename ${from} to ${to}`, (fs, at) => fs.rename(at(from), at(to)))
+    }
+  })
+
+  test('a symlink to a directory is not renamed by a path with a trailing slash', () =>
+    same('rename', (fs, at) => fs.rename(`${at('/dirlink')}/`, at('/moved'))))
+
+  test('mkdir returns the first directory that it made, also for paths with dots', async () => {
+    for (const path of [
+      '/one/two/.',
+      '/three/./four/./',
+      '/five/six/../six',
+      '/dir/./seven/eight',
+      '/nine//ten/',
+    ])
+      await same(path, (fs, at) => fs.mkdir(at(path), { recursive: true }))
   })
 })
 

@@ -13,7 +13,7 @@ import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
-import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
@@ -232,9 +232,11 @@ async function collectRecords(run: Run): Promise<void> {
 }
 
 /** Deletes the scans of host directories whose sources are deleted. */
-async function deleteScans({ core, counts, signal }: Run): Promise<void> {
+async function deleteScans(run: Run): Promise<void> {
+  const { core, counts, signal } = run
   for await (const page of scanAll(core, keys.allSources())) {
     for (const [key, json] of page) {
+      await rest(run)
       const { sourceId, path, deletedAt } = sourceKind.parse(json, key)
       if (path === undefined || deletedAt === undefined) continue
       const seen = keys.hostEntries(keys.tenantOfSource(key), keys.scanPlace(sourceId), '')

@@ -28,16 +28,15 @@ type Pruned = SettledHistory & Pick<StoredSession, 'tenantKey'>
 
 /**
  * The sessions of every tenant with keys below `before`, in reverse order of keys. Sessions that are created meanwhile
- * are therefore not visited.
+ * are therefore not visited. It rests in between, because a caller may skip most sessions without any wait.
  */
-async function* storedSessions(
-  core: Pick<Core, 'store'>,
-  before?: string,
-): AsyncGenerator<StoredSession, void> {
+async function* storedSessions(run: Run, before?: string): AsyncGenerator<StoredSession, void> {
   const bounds = before === undefined ? {} : { before }
-  for await (const page of scanAll(core, keys.allSessions(), { reverse: true, ...bounds }))
-    for (const [key, json] of page)
+  for await (const page of scanAll(run.core, keys.allSessions(), { reverse: true, ...bounds }))
+    for (const [key, json] of page) {
+      if (run.slice.over) await rest(run)
       yield { key, tenantKey: keys.tenantOfSession(key), record: sessionKind.parse(json) }
+    }
 }
 
 /**
@@ -58,7 +57,7 @@ export async function settleSessions(run: Run): Promise<void> {
     const histories: Pruned[] = []
     let next: string | undefined
     const unprepared = async function* (): AsyncGenerator<StoredSession, void> {
-      for await (const session of storedSessions(core, from)) {
+      for await (const session of storedSessions(run, from)) {
         if (histories.length >= limits.sessionsPerPrune) next ??= session.key
         // The first round prepares all sessions, because each may be a fork of one that this round prunes.
         if (next !== undefined && !isFirst) return
@@ -66,7 +65,6 @@ export async function settleSessions(run: Run): Promise<void> {
       }
     }
     await inGroups(unprepared(), limits.collectedAtOnce, async ({ tenantKey, record }) => {
-      run.signal.throwIfAborted()
       if (isUnneeded(core, record)) return
       const history = await prepareHistory(asTenant(core, tenantKey), record, run)
       const { plan } = history
@@ -139,8 +137,7 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
       report('sessions', (done += chunk.length))
     }
   }
-  for await (const session of storedSessions(core)) {
-    signal.throwIfAborted()
+  for await (const session of storedSessions(run)) {
     if (!isUnneeded(core, session.record) || core.pins.isArriving(session.record.id)) continue
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
@@ -148,9 +145,9 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
 }
 
 /** Deletes sessions that were not used for longer than their time to live. */
-export async function deleteExpired({ core, signal }: Run): Promise<void> {
-  await inGroups(storedSessions(core), limits.collectedAtOnce, async ({ tenantKey, record }) => {
-    signal.throwIfAborted()
+export async function deleteExpired(run: Run): Promise<void> {
+  const { core } = run
+  await inGroups(storedSessions(run), limits.collectedAtOnce, async ({ tenantKey, record }) => {
     if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
     const tenant = asTenant(core, tenantKey)
     const [lastActivityAt] = await lastActivities(tenant, [record])

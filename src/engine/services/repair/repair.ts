@@ -128,8 +128,10 @@ class Repair {
     const isWhole = async (root: EncodedNode): Promise<boolean> =>
       (await mender.mend(roots.load(root))).lost.length === 0
     await this.#copyRecords(sessions, isWhole)
-    for (const sessionId of this.#options.sessionsWithEvents ?? [])
+    for (const sessionId of this.#options.sessionsWithEvents ?? []) {
       if (!sessions.knows(sessionId)) this.#orphans.add(sessionId)
+      await this.#rest(sessions.events)
+    }
     for (const sessionId of this.#orphans)
       this.#drop({
         object: `session ${sessionId}`,
