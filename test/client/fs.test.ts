@@ -202,9 +202,10 @@ describe('a call', () => {
   })
 
   const ends = ['/file', '/none', '/none/x', '/dir', '/empty', '/link', '/dirlink', '/broken', '/dir/same']
+  const slashedEnds = ['/file/', '/none/', '/dir/', '/dirlink/', '/link/']
   test.each(numbered(onTwoPaths))('%s does the same for any two paths', async (_name, call, at) => {
-    const calls = ends.flatMap((from, row) =>
-      sample(ends, at + row).map((to): [string, Call] => [
+    const calls = [...ends, ...slashedEnds].flatMap((from, row) =>
+      sample([...ends, ...slashedEnds], at + row).map((to): [string, Call] => [
         `from ${from} to ${to}`,
         (fs: RemoteFsPromises) => call(fs, from, to),
       ]),

@@ -14,7 +14,7 @@ import { Dir, Symlink } from '../tree/node.js'
 import { codedError } from './argument-errors.js'
 import { checkBoolean, toLength, toMode, toOwner, toRemoveOptions, toTime } from './values.js'
 import { encodeName, toOptions } from './arguments.js'
-import { givenPath, plainPath, slashed } from './resolve-path.js'
+import { ancestor, givenPath, plainPath, slashed } from './resolve-path.js'
 import { change, changeWith, locate, read, type Context, type Define, type Form } from './calls.js'
 import { codeOf, rmOfDirectory, systemError } from './errors.js'
 
@@ -249,18 +249,4 @@ function refuseDangling(live: LiveSession, path: string, form: Form): void {
     if (form === 'sync' || depth === names.length) throw notFound(path)
     throw systemError('ENOTDIR', { syscall: 'mkdir', path: part })
   }
-}
-
-/** Removes the last `levels` names from the path, which keeps the caller's spelling. It ends with a name then. */
-function ancestor(path: string, levels: number): string {
-  const parts = path.split('/')
-  let left = levels
-  for (let name = parts.at(-1); parts.length > 1; name = parts.at(-1)) {
-    if (name === '..') left++
-    else if (name === '' && left === 0) break
-    else if (name !== '.' && name !== '') left--
-    if (left < 0) break
-    parts.pop()
-  }
-  return parts.join('/')
 }

@@ -1,4 +1,5 @@
 import {
+  ancestor,
   checkBoolean,
   codedError,
   constants,
@@ -49,7 +50,7 @@ export function changesOf(files: RemoteFiles) {
       const given = givenPath(path)
       const mode = toMode(typeof givenMode === 'function' ? undefined : givenMode, 0o755)
       return asCall({ syscall: 'mkdir', path: given }, async () => {
-        const at = await locate(files, given)
+        const at = recursive ? await locate(files, given) : plainPath(given)
         const missing = recursive ? await missingLevels(files, at) : 1
         if (missing > 0) await files.createDirectory({ path: at, mode, recursive })
         return recursive && missing > 0 ? ancestor(given, missing - 1) : undefined
@@ -97,7 +98,9 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'rename', path, dest }, async () => {
         const sourcePath = await locate(files, path)
-        await files.rename({ sourcePath, destinationPath: await locate(files, dest) })
+        const destinationPath = await locate(files, dest)
+        if (slashed(path) || slashed(dest)) await refuseSlash(files, sourcePath, destinationPath)
+        await files.rename({ sourcePath, destinationPath })
       })
     },
     async link(existingPath: unknown, newPath: unknown): Promise<void> {
@@ -105,7 +108,7 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'link', path, dest }, async () => {
         const srcPath = await locate(files, path)
-        await files.link({ srcPath, dstPath: await locate(files, dest) })
+        await files.link({ srcPath, dstPath: await freeName(files, dest) })
       })
     },
     /** The target is stored unchanged. `type`, which matters only on Windows, is ignored. */
@@ -118,7 +121,7 @@ export function changesOf(files: RemoteFiles) {
       }
       await asCall({ syscall: 'symlink', path: text, dest: given }, async () => {
         if (text === '') throw new EngineError('PATH_NOT_FOUND', 'the target is empty', { path: '' })
-        await files.createSymlink({ linkPath: await locate(files, given), target: text })
+        await files.createSymlink({ linkPath: await freeName(files, given), target: text })
       })
     },
     async chmod(path: unknown, mode: unknown): Promise<void> {
@@ -164,6 +167,24 @@ export function changesOf(files: RemoteFiles) {
       })
     },
   }
+}
+
+/** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
+async function refuseSlash(files: RemoteFiles, from: string, to: string): Promise<void> {
+  const source = await files.stat({ path: from, followSymlinks: false }).catch(unless('PATH_NOT_FOUND'))
+  if (source === undefined || source.kind === 'directory') return
+  const parent = await files.stat({ path: resolvePath(to, '..') }).catch(unless('PATH_NOT_FOUND'))
+  if (parent?.kind === 'directory')
+    throw new EngineError('NOT_A_DIRECTORY', `${from} is not a directory`, { path: from })
+}
+
+/** The path of a new link. With a trailing slash it would be a directory, so it fails as on Linux. */
+async function freeName(files: RemoteFiles, given: string): Promise<string> {
+  const path = plainPath(given)
+  if (!slashed(given)) return path
+  const found = await files.stat({ path, followSymlinks: false }).catch(unless('PATH_NOT_FOUND'))
+  if (found === undefined) throw new EngineError('PATH_NOT_FOUND', `${path} does not exist`, { path })
+  return path
 }
 
 /**
@@ -213,11 +234,4 @@ const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 function randomLetters(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(6))
   return Array.from(bytes, (byte) => letters[byte % letters.length]).join('')
-}
-
-/** Returns the given path without its last `levels` names. */
-function ancestor(path: string, levels: number): string {
-  let end = path
-  for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
-  return end
 }
