@@ -2,7 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { limits, openEngine, type Engine, type Session } from '../../src/index.js'
+import { createHash } from 'node:crypto'
+import {
+  limits,
+  memoryStorage,
+  openEngine,
+  type Engine,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { randomBytes } from '../support/random-bytes.js'
 import { runs, seed } from '../support/seed.js'
@@ -11,14 +19,16 @@ import { storages } from '../support/storages.js'
 const kibibyte = 1024
 const mebibyte = 1024 * kibibyte
 
-describe.each(storages)('a file that is written again, on %s', (name, makeStorage) => {
+describe.each(storages)('a file that is written again, on %s', (name, makeStorage, lasting) => {
   let directory: string
+  let storage: Storage
   let engine: Engine
   let session: Session
 
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'shared-parts-'))
-    engine = await openEngine({ storage: makeStorage(directory) })
+    storage = makeStorage(directory)
+    engine = await openEngine({ storage })
     session = await engine.sessions.create()
   })
 
@@ -70,6 +80,22 @@ describe.each(storages)('a file that is written again, on %s', (name, makeStorag
     expect((await read()).equals(next)).toBe(true)
     await session.restore({ checkpointLabel: 'old' })
     expect((await read()).equals(old)).toBe(true)
+  })
+
+  test('can be written twice by one batch, with conditions', async () => {
+    const contents = [randomBytes(200 * kibibyte, 'first')]
+    for (let i = 0; i < 6; i++) {
+      const next = Buffer.from(contents.at(-1)!)
+      next.writeUInt8(next.readUInt8(i * 30_000) ^ 1, i * 30_000)
+      contents.push(next)
+    }
+    await write(contents[0]!)
+    await session.files.batch(
+      contents.slice(1).map((content, i) => ({
+        write: { path: '/a', content, expectedHash: contentHash(contents[i]!) },
+      })),
+    )
+    expect((await read()).equals(contents.at(-1)!)).toBe(true)
   })
 
   test('keeps no more than twice its size alive', async () => {
@@ -126,6 +152,21 @@ describe.each(storages)('a file that is written again, on %s', (name, makeStorag
     expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
+  test.runIf(shares && lasting)('stores little in each of 12 engines', async () => {
+    const content = randomBytes(mebibyte, 'note')
+    await write(content)
+    const before = await storedBytes()
+    for (let i = 0; i < 12; i++) {
+      await engine.close()
+      engine = await openEngine({ storage })
+      session = await engine.sessions.open(session.id)
+      content.writeUInt8(content.readUInt8(i * 70_000) ^ 1, i * 70_000)
+      await write(content)
+    }
+    expect((await storedBytes()) - before).toBe(12)
+    expect((await read()).equals(content)).toBe(true)
+  })
+
   /** Replaces, inserts or removes a random range, or repeats a part of the content. */
   function changed(content: Buffer, below: (count: number) => number): Buffer {
     const at = below(content.length + 1)
@@ -140,3 +181,57 @@ describe.each(storages)('a file that is written again, on %s', (name, makeStorag
     ])
   }
 })
+
+describe('a file whose old content', () => {
+  test('is lost can be written', async () => {
+    const memory = memoryStorage({ durable: true })
+    const lost = new Set<string>()
+    const storage: Storage = {
+      open: async () => {
+        const store = await memory.open()
+        const [read, readSync] = [store.blob.bind(store), store.blobSync!.bind(store)]
+        return Object.assign(store, {
+          blob: async (...[hash, range]: Parameters<typeof read>) =>
+            lost.has(hash) ? undefined : read(hash, range),
+          blobSync: (...[hash, range]: Parameters<typeof read>) =>
+            lost.has(hash) ? undefined : readSync(hash, range),
+        })
+      },
+    }
+    await using engine = await openEngine({ storage })
+    const { files } = await engine.sessions.create()
+    const content = randomBytes(mebibyte, 'lost')
+    await files.write({ path: '/a', content })
+    lost.add(contentHash(content).slice('sha256:'.length))
+    await expect(files.read({ path: '/a' })).rejects.toMatchObject({ reason: 'DATA_LOSS' })
+    content.writeUInt8(content.readUInt8(0) ^ 1, 0)
+    await files.write({ path: '/a', content })
+    expect(content.equals(await files.read({ path: '/a' }))).toBe(true)
+  })
+
+  test('the caller may not read is not compared, so that a budget tells nothing of it', async () => {
+    const secret = randomBytes(100 * kibibyte, 'secret')
+    const denied = { authorize: (_caller: unknown, action: string) => action !== 'readFile' }
+    for (const options of [{}, denied]) {
+      await using engine = await openEngine({
+        storage: memoryStorage({ durable: true }),
+        budgets: { sessionBytes: 150 * kibibyte },
+        ...options,
+      })
+      const session = await engine.sessions.create()
+      await session.files.write({ path: '/a', content: secret })
+      const guess = Buffer.from(secret)
+      guess.writeUInt8(guess.readUInt8(5) ^ 1, 5)
+      const write = { path: '/a', content: guess }
+      const writer = 'authorize' in options ? session : session.narrow({ without: ['files.read'] })
+      await expect(writer.files.write(write)).rejects.toMatchObject({ reason: 'BUDGET' })
+      await expect(writer.files.batch([{ write }])).rejects.toMatchObject({ reason: 'BUDGET' })
+      await expect(writer.fs.promises.writeFile('/a', guess)).rejects.toMatchObject({ code: 'EDQUOT' })
+      if (writer !== session) await session.files.write(write)
+    }
+  })
+})
+
+function contentHash(content: Uint8Array): string {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`
+}

@@ -88,6 +88,8 @@ export interface TenantScope extends Caller {
   readonly tenantKey: string
   /** What the events of the caller's handle have besides their own details. */
   readonly marks?: EventMarks
+  /** Whether the caller's handle on a session may read its files now. Absent: yes. */
+  readonly mayReadFiles?: () => boolean
   /** The store as the tenant uses it. */
   readonly store: MeteredStore
 }

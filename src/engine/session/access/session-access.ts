@@ -28,7 +28,7 @@ export class SessionAccess {
   readonly #permissions: Permissions | undefined
 
   constructor(core: Core, slot: SessionSlot, permissions?: Permissions) {
-    this.core = core
+    this.core = permissions === undefined ? core : { ...core, mayReadFiles: () => this.allows('readFile') }
     this.sessionId = slot.id
     this.#slot = slot
     this.#permissions = permissions

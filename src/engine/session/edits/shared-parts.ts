@@ -1,4 +1,5 @@
 import type { Buffer } from 'node:buffer'
+import { sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { itemAt, present } from '../../base/present.js'
 import { BlobRef, copyBytes } from '../../cas/blob.js'
@@ -14,17 +15,19 @@ import type { ContentStore } from '../../cas/content.js'
 import type { StagedContent } from '../../cas/staging.js'
 import type { FileNode } from '../../tree/node.js'
 import type { RedoPiece } from '../../records/event.js'
+import type { Core } from '../core.js'
 import type { Patch } from './compaction.js'
 
 /**
  * A new content of a file as a patch of the old one, if the old one has most of it. Saving a note of 1 MiB with one
  * changed character then stores a few bytes. The patch has the bytes between the common start and the common end.
  *
- * Undefined if the store is not durable, if little would be shared, if the old content must be loaded first, or if the file would have too many parts,
- * or keep blobs of more than twice its size.
+ * Undefined if the store is not durable, if little would be shared, if the old content must be loaded first or is lost, or
+ * if the file would have too many parts, or keep blobs of more than twice its size. Also if the caller may not read the
+ * file. The bytes that count for a budget would else tell how much of a guess is right.
  */
 export function sharedParts(
-  content: ContentStore,
+  { content, mayReadFiles }: Pick<Core, 'content' | 'mayReadFiles'>,
   file: FileNode,
   staged: Pick<StagedContent, 'size' | 'toCommit'>,
 ): Patch | undefined {
@@ -38,6 +41,7 @@ export function sharedParts(
   // Contents that are stored already have no bytes here.
   if (blobs.length !== Math.ceil(size / limits.blockBytes)) return undefined
   if (blobs.some(({ bytes }) => bytes === undefined)) return undefined
+  if (mayReadFiles?.() === false) return undefined
   const both: Contents = { content, body, oldSize: file.size, blobs, size }
   const start = commonStart(both)
   if (start === undefined) return undefined
@@ -90,7 +94,7 @@ function windowFrom(done: number): number {
   return done === 0 ? limits.firstComparedBytes : limits.comparedBytes - (done % limits.comparedBytes)
 }
 
-/** Bytes of the old content, copied only if they are not in one blob. */
+/** Bytes of the old content, copied only if they are not in one blob. Undefined if they cannot be read now. */
 function oldBytes(
   content: ContentStore,
   body: LoadedBody,
@@ -101,7 +105,12 @@ function oldBytes(
   const within = offset % limits.blockBytes
   if (block instanceof BlobRef && within + length <= block.length && block.bytes !== undefined)
     return block.bytes.subarray(within, within + length)
-  return content.readSync(body, offset, length)
+  try {
+    return content.readSync(body, offset, length)
+  } catch {
+    // A write does not need the old content, so it can replace one that is lost.
+    return undefined
+  }
 }
 
 /** Bytes of the new content within one block. */
@@ -141,14 +150,17 @@ function patchOf({ body, oldSize, blobs, size }: Contents, start: number, end: n
   ]
   // A hole that moves would need a piece of its own.
   if (kept.reduce((bytes, { length }) => bytes + length, 0) !== start + end) return undefined
-  const keptBlobs = new Map(kept.map(({ blob }) => [blob, blob.length]))
+  // Parts that were read from the store have handles of their own.
+  const keptBlobs = new Map(kept.map(({ blob }) => [blob.hash, blob.length]))
   const storedBytes = [...keptBlobs.values()].reduce((bytes, length) => bytes + length, size - start - end)
   if (storedBytes > 2 * size) return undefined
   const pieces: RedoPiece[] = []
   const changed: BlobRef[] = []
   for (let at = start; at < size - end;) {
     const length = Math.min(size - end - at, limits.blockBytes - (at % limits.blockBytes))
-    const blob = BlobRef.of(copyBytes(bytesAt(blobs, at, length)))
+    const bytes = copyBytes(bytesAt(blobs, at, length))
+    // If a batch runs again, the hash shows that the new handle has the same content.
+    const blob = new BlobRef(length, bytes, sha256(bytes))
     pieces.push([at, length, blob, 0])
     changed.push(blob)
     at += length

@@ -96,7 +96,7 @@ export function planWrite(
   const { path } = at
   const blobs = staged.blobs()
   const single = onlyItem(blobs) ?? 0
-  const shared = file === undefined ? undefined : sharedParts(core.content, file, staged)
+  const shared = file === undefined ? undefined : sharedParts(core, file, staged)
   let redo: Redo[]
   if (file === undefined) {
     const made = makeParents(core, at, request.path, options.parents)
