@@ -1,5 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { Readable } from 'node:stream'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createHash } from 'node:crypto'
@@ -96,6 +97,26 @@ describe.each(storages)('a file that is written again, on %s', (name, makeStorag
       })),
     )
     expect((await read()).equals(contents.at(-1)!)).toBe(true)
+  })
+
+  test('can be written as a stream, and in an engine that reads its many parts again', async () => {
+    const content = randomBytes(300 * kibibyte, 'parts')
+    await write(content)
+    for (let i = 0; i < 33; i++) {
+      content.writeUInt8(content.readUInt8(i * 9000) ^ 1, i * 9000)
+      await write(content)
+    }
+    if (lasting) {
+      await engine.close()
+      engine = await openEngine({ storage })
+      session = await engine.sessions.open(session.id)
+    }
+    content.writeUInt8(content.readUInt8(5) ^ 1, 5)
+    await write(content)
+    expect((await read()).equals(content)).toBe(true)
+    content.writeUInt8(content.readUInt8(6) ^ 1, 6)
+    await session.files.write({ path: '/a', content: Readable.from([content]) })
+    expect((await read()).equals(content)).toBe(true)
   })
 
   test('keeps no more than twice its size alive', async () => {
@@ -206,6 +227,28 @@ describe('a file whose old content', () => {
     await expect(files.read({ path: '/a' })).rejects.toMatchObject({ reason: 'DATA_LOSS' })
     content.writeUInt8(content.readUInt8(0) ^ 1, 0)
     await files.write({ path: '/a', content })
+    expect(content.equals(await files.read({ path: '/a' }))).toBe(true)
+  })
+
+  test('was written by the same batch is compared once, even if each write has a condition', async () => {
+    let compared = 0
+    const authorize = (_caller: unknown, action: string): boolean => {
+      if (action === 'readFile') compared++
+      return true
+    }
+    await using engine = await openEngine({ storage: memoryStorage({ durable: true }), authorize })
+    const { files } = await engine.sessions.create()
+    let content = randomBytes(limits.sharedFileBytes, 'note')
+    await files.write({ path: '/a', content })
+    const operations = []
+    for (let i = 0; i < 20; i++) {
+      const expectedHash = contentHash(content)
+      content = Buffer.from(content)
+      content.writeUInt8(content.readUInt8(i * 1000) ^ 1, i * 1000)
+      operations.push({ write: { path: '/a', content, expectedHash } })
+    }
+    await files.batch(operations)
+    expect(compared).toBe(20)
     expect(content.equals(await files.read({ path: '/a' }))).toBe(true)
   })
 

@@ -45,10 +45,19 @@ export class ContentIds {
     if (memo !== undefined) return (file.hash = memo)
     throw new Fault(async () => {
       file.hash = await this.#content.hash(body, file.size)
-      this.#hashes.set(signature, file.hash)
-      const [oldest] = this.#hashes.keys()
-      if (oldest !== undefined && this.#hashes.size > limits.rememberedHashes) this.#hashes.delete(oldest)
+      this.#remember(signature, file.hash)
     })
+  }
+
+  /** Remembers the hash of a content in memory, for files that are made with it. */
+  remember(file: FileNode, hash: string): void {
+    this.#remember(this.#signature(this.body(file), file.size), hash)
+  }
+
+  #remember(signature: string, hash: string): void {
+    this.#hashes.set(signature, hash)
+    const [oldest] = this.#hashes.keys()
+    if (oldest !== undefined && this.#hashes.size > limits.rememberedHashes) this.#hashes.delete(oldest)
   }
 
   /**

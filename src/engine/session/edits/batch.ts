@@ -30,7 +30,7 @@ import {
   withRollback,
   type NewEvent,
 } from '../mutation-queue.js'
-import { planWrite, writeShape, type WriteRequest } from './writes.js'
+import { planWrite, writeShape, type WriteOptions, type WriteRequest } from './writes.js'
 
 /** One step of `session.files.batch`: pass exactly one of the three fields. */
 export interface BatchOperation {
@@ -59,6 +59,8 @@ export interface PatchSegmentsRequest {
   /** The effect of an `expectedHash` that does not match: `ABORT_ON_CONFLICT` by default. */
   readonly conflictPolicy?: SegmentConflictPolicy
 }
+
+const stepOptions: WriteOptions = { parents: 'create', exclusive: false, isStep: true }
 
 const operationShape = new Shape<BatchOperation>({ write: true, delete: true, segmentWrite: true })
 
@@ -176,7 +178,7 @@ export class Batch {
         const staged = new StagedContent(copy.content, core, `${field}.write.content`)
         segments.staged.push(staged)
         copy.content = ''
-        this.#add(copy.path, (live) => planWrite(core, live, copy, staged))
+        this.#add(copy.path, (live) => planWrite(core, live, copy, staged, stepOptions))
       } else if (deletion !== undefined) {
         const copy = deleteShape.readPart(deletion, `${field}.delete`)
         this.#add(copy.path, (live) => planDelete(core, live, copy))

@@ -1,6 +1,8 @@
 import { onlyItem, present } from '../../base/present.js'
 import { parseFlag, parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
+import { sha256Stream } from '../../base/hash.js'
+import type { BlobRef } from '../../cas/blob.js'
 import { checkFileSize, type StagedContent } from '../../cas/staging.js'
 import { Dir, FileNode } from '../../tree/node.js'
 import { patched } from '../apply.js'
@@ -70,6 +72,11 @@ export interface WriteOptions {
   readonly parents?: Parents
   /** true: fails with ALREADY_EXISTS if the path exists. */
   readonly exclusive?: boolean
+  /**
+   * Whether the write is a step of a batch. A later step may have a condition on the content. If its hash were computed
+   * only then, all steps would run again for each condition.
+   */
+  readonly isStep?: boolean
 }
 
 /** A request's options for parents and for existing files. */
@@ -103,12 +110,25 @@ export function planWrite(
     const effect: Redo = ['w', path, parseMode(request.mode ?? 0o644), core.ids.newIno(), single]
     redo = made.length === 0 ? [effect] : [...made, effect]
   } else {
-    redo = [shared === undefined ? ['o', path, single] : ['p', path, shared.size, shared.pieces]]
+    if (shared === undefined) redo = [['o', path, single]]
+    else {
+      const effect = ['p', path, shared.size, shared.pieces] as const
+      if (options.isStep === true)
+        core.contentIds.remember(patched(file, effect, eventTime(core, live), core), hashOf(blobs))
+      redo = [effect]
+    }
     if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
       redo.push(['c', path, request.mode])
   }
   if (shared === undefined && blobs.length > 1) redo.push(['p', path, staged.size, piecesFrom(0, blobs)])
   return { type: eventTypes.writeFile, details: { path }, redo, blobs: shared?.blobs ?? staged.toCommit() }
+}
+
+/** The SHA-256 of a content in memory. */
+function hashOf(blobs: readonly BlobRef[]): string {
+  const hash = sha256Stream()
+  for (const { bytes } of blobs) hash.update(present(bytes, 'the new content'))
+  return hash.digest('hex')
 }
 
 export function planAppend(
