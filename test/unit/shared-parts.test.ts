@@ -230,6 +230,19 @@ describe('a file whose old content', () => {
     expect(content.equals(await files.read({ path: '/a' }))).toBe(true)
   })
 
+  test('is stored remotely is not compared, even while it is in memory', async () => {
+    await using engine = await openEngine({ storage: memoryStorage({ durable: true, syncReads: false }) })
+    const { files } = await engine.sessions.create()
+    const content = randomBytes(limits.sharedFileBytes, 'remote')
+    const saves: Promise<void>[] = []
+    for (let i = 0; i < 5; i++) {
+      content.writeUInt8(content.readUInt8(i) ^ 1, i)
+      saves.push(files.write({ path: '/a', content }))
+    }
+    await Promise.all(saves)
+    expect((await engine.usage.metrics()).logicalBytes).toBe(5 * content.length)
+  })
+
   test('was written by the same batch is compared once, even if each write has a condition', async () => {
     let compared = 0
     const authorize = (_caller: unknown, action: string): boolean => {

@@ -31,8 +31,6 @@ export class ContentStore {
   readonly #budgetBytes: number
   #cachedBytes = 0
   readonly #pins: ContentPins | undefined
-  /** Whether to store a new content of a file as a patch of the old one, if most of it is the same. */
-  readonly storesPatches: boolean = true
 
   /** `budgetBytes` is the memory for cached blobs. `pins` is absent if there are no collections. */
   constructor(store: Store, environment: Environment, budgetBytes: number, pins?: ContentPins) {
@@ -40,6 +38,14 @@ export class ContentStore {
     this.#pins = pins
     this.#budgetBytes = budgetBytes
     this.#environment = environment
+  }
+
+  /**
+   * Whether to store a new content of a file as a patch of the old one, if most of it is the same. A store without
+   * synchronous reads is a remote one, from which each part would be fetched by itself.
+   */
+  get storesPatches(): boolean {
+    return this.#store.capabilities.syncReads
   }
 
   /** Protects contents from collection during a read, even contents of deleted files. */

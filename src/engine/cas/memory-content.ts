@@ -7,7 +7,9 @@ import { ContentStore } from './content.js'
 /** The contents of a store that is not durable: their handles are the only copies. */
 export class MemoryContent extends ContentStore {
   /** Copying a whole content in memory takes less time than comparing it with the old one. */
-  override readonly storesPatches = false
+  override get storesPatches(): boolean {
+    return false
+  }
 
   override stored(): void {
     // The bytes stay with their handle.

@@ -255,8 +255,8 @@ export class SessionFiles {
   }
 
   /**
-   * `sha256:<hex>` of the whole content: the value for `expectedHash`. It is known at once for a file up to 1 MiB. A
-   * larger file is read once, in slices.
+   * `sha256:<hex>` of the whole content: the value for `expectedHash`. It is known at once for a file up to 1 MiB that was
+   * stored whole. Any other file is read once, in slices.
    *
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
