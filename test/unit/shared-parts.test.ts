@@ -97,6 +97,17 @@ describe.each(storages)('a file that is written again, on %s', (name, makeStorag
       })),
     )
     expect((await read()).equals(contents.at(-1)!)).toBe(true)
+
+    const [next, segment] = [Buffer.from(contents.at(-1)!), Buffer.from('segment')]
+    next.write('whole', 50_000)
+    const patched = Buffer.from(next)
+    segment.copy(patched, 1000)
+    await session.files.batch([
+      { write: { path: '/a', content: next } },
+      { segmentWrite: { path: '/a', segments: [{ data: { offset: 1000, content: segment } }] } },
+      { write: { path: '/a', content: next, expectedHash: contentHash(patched) } },
+    ])
+    expect((await read()).equals(next)).toBe(true)
   })
 
   test('can be written as a stream, and in an engine that reads its many parts again', async () => {
