@@ -19,7 +19,7 @@ export { toCopyOptions } from './fs/copy-options.js'
 export { CopyWalk, runWalk, type CopyQuestion, type CopyStep } from './fs/copy-walk.js'
 export { rmOfDirectory, systemError, toSystemError, type SystemCall } from './fs/errors.js'
 export { toFlags, type Flags } from './fs/flags.js'
-export { givenPath, plainPath, resolvePath, slashed } from './fs/resolve-path.js'
+export { ancestor, givenPath, plainPath, resolvePath, slashed } from './fs/resolve-path.js'
 export { BigIntStats, Dirent, newStats, Stats } from './fs/stats.js'
 export {
   checkBoolean,

@@ -10,6 +10,7 @@ const paths = [
   '/',
   '/file',
   '/file/',
+  '/broken/',
   '/file/x',
   '/none',
   '/none/',
@@ -201,7 +202,19 @@ describe('a call', () => {
     expect(await differences(calls)).toEqual([])
   })
 
-  const ends = ['/file', '/none', '/none/x', '/dir', '/empty', '/link', '/dirlink', '/broken', '/dir/same']
+  const ends = [
+    '/file',
+    '/none',
+    '/none/x',
+    '/dir',
+    '/empty',
+    '/link',
+    '/dirlink',
+    '/broken',
+    '/dir/same',
+    '/dirlink/',
+    '/none/',
+  ]
   test.each(numbered(onTwoPaths))('%s does the same for any two paths', async (_name, call, at) => {
     const calls = ends.flatMap((from, row) =>
       sample(ends, at + row).map((to): [string, Call] => [

@@ -14,7 +14,7 @@ import { Dir, Symlink } from '../tree/node.js'
 import { codedError } from './argument-errors.js'
 import { checkBoolean, toLength, toMode, toOwner, toRemoveOptions, toTime } from './values.js'
 import { encodeName, toOptions } from './arguments.js'
-import { givenPath, plainPath, slashed } from './resolve-path.js'
+import { ancestor, givenPath, plainPath, slashed } from './resolve-path.js'
 import { change, changeWith, locate, read, type Context, type Define, type Form } from './calls.js'
 import { codeOf, rmOfDirectory, systemError } from './errors.js'
 
@@ -61,20 +61,25 @@ export const rmdir: Define<void> = ({ form }, path, options) => {
 
 export const unlink: Define<void> = ({ core }, path) => {
   const given = givenPath(path)
-  return change({ syscall: 'unlink', path: given }, (live) =>
-    planDelete(core, live, { path: locate(live, given) }),
-  )
+  return change({ syscall: 'unlink', path: given }, (live) => {
+    const path = plainPath(given)
+    if (slashed(given) && !(findNode(live, path, false) instanceof Dir)) throw notADirectory(path)
+    return planDelete(core, live, { path })
+  })
 }
 
-/** As in Node, a missing path fails at `lstat`, and a directory needs `recursive`. */
+/** As in Node, a missing path fails at `lstat`, which follows a link with a trailing slash; a directory needs `recursive`. */
 export const rm: Define<void> = ({ core, form }, path, options) => {
   const given = givenPath(path)
   const { recursive, force } = toRemoveOptions(options)
   const syscall = form === 'sync' && recursive && force ? 'unlink' : 'lstat'
   return change({ syscall, path: given }, (live) => {
     const name = locate(live, given)
-    const { node } = resolve(live.tree, name, false)
-    if (node === undefined && force) return undefined
+    const { node } = resolve(live.tree, name, slashed(given))
+    if (node === undefined) {
+      if (force) return undefined
+      throw notFound(name)
+    }
     if (!(node instanceof Dir)) return planDelete(core, live, { path: name })
     if (recursive) return planRemoveDirectory(live, { path: name }, true)
     throw rmOfDirectory(given)
@@ -249,18 +254,4 @@ function refuseDangling(live: LiveSession, path: string, form: Form): void {
     if (form === 'sync' || depth === names.length) throw notFound(path)
     throw systemError('ENOTDIR', { syscall: 'mkdir', path: part })
   }
-}
-
-/** Removes the last `levels` names from the path, which keeps the caller's spelling. It ends with a name then. */
-function ancestor(path: string, levels: number): string {
-  const parts = path.split('/')
-  let left = levels
-  for (let name = parts.at(-1); parts.length > 1; name = parts.at(-1)) {
-    if (name === '..') left++
-    else if (name === '' && left === 0) break
-    else if (name !== '.' && name !== '') left--
-    if (left < 0) break
-    parts.pop()
-  }
-  return parts.join('/')
 }

@@ -36,6 +36,20 @@ export function slashed(path: string): boolean {
   return path.length > 1 && path.charCodeAt(path.length - 1) === 47
 }
 
+/** Removes the last `levels` names from the path, which keeps the caller's spelling. It ends with a name then. */
+export function ancestor(path: string, levels: number): string {
+  const parts = path.split('/')
+  let left = levels
+  for (let name = parts.at(-1); parts.length > 1; name = parts.at(-1)) {
+    if (name === '..') left++
+    else if (name === '' && left === 0) break
+    else if (name !== '.' && name !== '') left--
+    if (left < 0) break
+    parts.pop()
+  }
+  return parts.join('/')
+}
+
 function decodePath(path: PathLike, name: string): string {
   if (path instanceof Uint8Array) {
     try {

@@ -1,4 +1,5 @@
 import {
+  ancestor,
   checkBoolean,
   codedError,
   constants,
@@ -15,7 +16,7 @@ import {
   toTime,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
-import { asCall, hasReason, locate, unless } from './context.js'
+import { asCall, freeName, hasReason, locate, removable, unless } from './context.js'
 import { encodeName, toOptions } from './encodings.js'
 
 interface MkdirOptions {
@@ -49,7 +50,7 @@ export function changesOf(files: RemoteFiles) {
       const given = givenPath(path)
       const mode = toMode(typeof givenMode === 'function' ? undefined : givenMode, 0o755)
       return asCall({ syscall: 'mkdir', path: given }, async () => {
-        const at = await locate(files, given)
+        const at = recursive ? await locate(files, given) : plainPath(given)
         const missing = recursive ? await missingLevels(files, at) : 1
         if (missing > 0) await files.createDirectory({ path: at, mode, recursive })
         return recursive && missing > 0 ? ancestor(given, missing - 1) : undefined
@@ -77,6 +78,13 @@ export function changesOf(files: RemoteFiles) {
       await asCall({ syscall: 'lstat', path: given }, async () => {
         const at = await locate(files, given)
         try {
+          // With a trailing slash, this is a directory, or a symlink to one.
+          if (slashed(given)) {
+            await files.stat({ path: at })
+            if (!recursive) throw rmOfDirectory(given)
+            await files.removeDirectory({ path: at, recursive })
+            return
+          }
           await files.delete({ path: at })
         } catch (thrown) {
           if (force && hasReason(thrown, 'PATH_NOT_FOUND')) return
@@ -89,7 +97,7 @@ export function changesOf(files: RemoteFiles) {
     async unlink(path: unknown): Promise<void> {
       const given = givenPath(path)
       await asCall({ syscall: 'unlink', path: given }, async () =>
-        files.delete({ path: await locate(files, given) }),
+        files.delete({ path: await removable(files, given) }),
       )
     },
     async rename(oldPath: unknown, newPath: unknown): Promise<void> {
@@ -97,7 +105,9 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'rename', path, dest }, async () => {
         const sourcePath = await locate(files, path)
-        await files.rename({ sourcePath, destinationPath: await locate(files, dest) })
+        const destinationPath = await locate(files, dest)
+        if (slashed(path) || slashed(dest)) await refuseSlash(files, sourcePath, destinationPath)
+        await files.rename({ sourcePath, destinationPath })
       })
     },
     async link(existingPath: unknown, newPath: unknown): Promise<void> {
@@ -105,7 +115,7 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'link', path, dest }, async () => {
         const srcPath = await locate(files, path)
-        await files.link({ srcPath, dstPath: await locate(files, dest) })
+        await files.link({ srcPath, dstPath: await freeName(files, dest) })
       })
     },
     /** The target is stored unchanged. `type`, which matters only on Windows, is ignored. */
@@ -118,7 +128,7 @@ export function changesOf(files: RemoteFiles) {
       }
       await asCall({ syscall: 'symlink', path: text, dest: given }, async () => {
         if (text === '') throw new EngineError('PATH_NOT_FOUND', 'the target is empty', { path: '' })
-        await files.createSymlink({ linkPath: await locate(files, given), target: text })
+        await files.createSymlink({ linkPath: await freeName(files, given), target: text })
       })
     },
     async chmod(path: unknown, mode: unknown): Promise<void> {
@@ -180,6 +190,14 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
   } else if (exclusive) throw new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
 }
 
+/** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
+async function refuseSlash(files: RemoteFiles, from: string, to: string): Promise<void> {
+  const { kind } = await files.stat({ path: from, followSymlinks: false })
+  const parent = await files.stat({ path: resolvePath(to, '..') }).catch(unless('PATH_NOT_FOUND'))
+  if (kind !== 'directory' && parent?.kind === 'directory')
+    throw new EngineError('NOT_A_DIRECTORY', `${from} is not a directory`, { path: from })
+}
+
 /**
  * Returns the number of directories that a recursive mkdir must create. It creates nothing through a dangling
  * symlink.
@@ -213,11 +231,4 @@ const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 function randomLetters(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(6))
   return Array.from(bytes, (byte) => letters[byte % letters.length]).join('')
-}
-
-/** Returns the given path without its last `levels` names. */
-function ancestor(path: string, levels: number): string {
-  let end = path
-  for (let i = 0; i < levels; i++) end = end.replace(/\/+[^/]+\/*$/, '')
-  return end
 }
