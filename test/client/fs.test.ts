@@ -10,6 +10,7 @@ const paths = [
   '/',
   '/file',
   '/file/',
+  '/broken/',
   '/file/x',
   '/none',
   '/none/',

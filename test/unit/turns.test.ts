@@ -223,6 +223,56 @@ test('recursive listings and globs of session.fs yield to the event loop, and sh
   }
 })
 
+test('recursive listings and globs read each directory of a large tree once', async () => {
+  const count = 800
+  let reads = 0
+  const kept = memoryStorage({ durable: true, syncReads: false })
+  const open = async (): ReturnType<Storage['open']> => {
+    const store = await kept.open()
+    const get = store.get.bind(store)
+    return Object.assign(store, {
+      get: (key: string) => {
+        if (++reads > 2 * count) throw new Error('the same nodes were read over and over')
+        return get(key)
+      },
+    })
+  }
+  const first = await openEngine({ storage: kept })
+  const { id, files } = await first.sessions.create()
+  const name = 'n'.repeat(200)
+  await files.batch(
+    Array.from({ length: count }, (_, i) => ({ write: { path: `/d${i}/${name}`, content: '' } })),
+  )
+  await first.close()
+  const calls: ((fs: Session['fs']) => Promise<readonly unknown[]>)[] = [
+    (fs) => fs.promises.readdir('/', { recursive: true }),
+    async (fs) => all(await fs.promises.opendir('/', { recursive: true })),
+    (fs) => all(fs.promises.glob(['*', '*/*'])),
+  ]
+  for (const call of calls) {
+    // Half of this memory is for nodes, and the tree needs more.
+    const engine = await openEngine({
+      storage: { open },
+      memoryBudgetBytes: limits.memoryBudgetMinBytes,
+      environment: slowEnvironment(),
+    })
+    const { fs } = await engine.sessions.open(id)
+    reads = 0
+    expect((await call(fs)).length).toBe(2 * count)
+    reads = 0
+    await engine.close()
+  }
+})
+
+test('a glob of several patterns shows one state', async () => {
+  const { fs, files } = await slowSession()
+  await files.batch(Array.from({ length: 64 }, (_, i) => ({ write: { path: `/${i}/a`, content: '' } })))
+  const found = all(fs.promises.glob(['*/b', '*/a']))
+  setImmediate(() => fs.writeFileSync('/0/b', ''))
+  setImmediate(() => fs.renameSync('/63/a', '/63/b'))
+  expect((await found).length).toBe(64)
+})
+
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = []
   for await (const item of items) found.push(item)

@@ -56,6 +56,49 @@ export function runAtOnce<T>(work: Steps<T, undefined>): T {
   }
 }
 
+/** Steps that yield each fault. They go on once it is resolved. */
+export type LoadingSteps<T> = Generator<Fault | undefined, T, void>
+
+/** Runs steps like {@link runInSlices}. A fault repeats only the step that has it. */
+export async function runLoading<T>(work: LoadingSteps<T>, clock: Clock): Promise<T> {
+  const releases: (() => void)[] = []
+  const slice = new TimeSlice(clock)
+  try {
+    for (;;) {
+      const step = work.next()
+      if (step.done === true) return step.value
+      const fault = step.value
+      if (fault?.release !== undefined) releases.push(fault.release)
+      // The step needs what was loaded before the next turn, which may unload it again.
+      if (fault !== undefined) await fault.resolve()
+      else if (slice.over) await slice.next()
+    }
+  } finally {
+    for (const release of releases) release()
+  }
+}
+
+/** Runs steps without a pause. Throws the first fault. */
+export function runLoaded<T>(work: LoadingSteps<T>): T {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+    if (step.value !== undefined) throw step.value
+  }
+}
+
+/** Inside loading steps: runs `attempt` until it no longer faults. */
+export function* whenPresent<T>(attempt: () => T): LoadingSteps<T> {
+  for (;;) {
+    try {
+      return attempt()
+    } catch (thrown) {
+      if (!(thrown instanceof Fault)) throw thrown
+      yield thrown
+    }
+  }
+}
+
 /** Inside steps: runs `attempt` until it no longer faults. */
 export function* loaded<T>(attempt: () => T): Steps<T> {
   for (;;) {

@@ -1,5 +1,5 @@
 import type { Buffer } from 'node:buffer'
-import { runAtOnce, type Steps } from '../base/cooperative.js'
+import { runLoaded, type LoadingSteps } from '../base/cooperative.js'
 import { Fault } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import type { SessionAccess } from '../session/access/session-access.js'
@@ -37,8 +37,11 @@ export interface Call<T> {
   readonly names: SystemCall
   readonly plan: ((live: LiveSession) => Plan) | undefined
   readonly look: (live: LiveSession) => T
-  /** `look` in steps, between which the forms that may wait pause. The nodes that it finds first never change. */
-  readonly steps?: (live: LiveSession) => Steps<T, undefined>
+  /**
+   * `look` in steps, between which the forms that may wait pause. It finds the nodes to start from at once. They never
+   * change afterwards.
+   */
+  readonly steps?: (live: LiveSession) => LoadingSteps<T>
   /** Returns the result if the session is unreachable. Only calls that then still succeed have it. */
   readonly without?: () => T
   /** The permissions that the call needs. If absent: `fs.write` with a plan, `fs.read` without one. */
@@ -69,11 +72,8 @@ export function read<T>(names: SystemCall, look: (live: LiveSession) => T): Call
 }
 
 /** A read that may visit very many entries. */
-export function readInSteps<T>(
-  names: SystemCall,
-  steps: (live: LiveSession) => Steps<T, undefined>,
-): Call<T> {
-  return { names, plan: undefined, look: (live) => runAtOnce(steps(live)), steps }
+export function readInSteps<T>(names: SystemCall, steps: (live: LiveSession) => LoadingSteps<T>): Call<T> {
+  return { names, plan: undefined, look: (live) => runLoaded(steps(live)), steps }
 }
 
 export function change(names: SystemCall, plan: (live: LiveSession) => Plan): Call<void> {

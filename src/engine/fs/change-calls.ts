@@ -61,20 +61,25 @@ export const rmdir: Define<void> = ({ form }, path, options) => {
 
 export const unlink: Define<void> = ({ core }, path) => {
   const given = givenPath(path)
-  return change({ syscall: 'unlink', path: given }, (live) =>
-    planDelete(core, live, { path: locate(live, given) }),
-  )
+  return change({ syscall: 'unlink', path: given }, (live) => {
+    const path = plainPath(given)
+    if (slashed(given) && !(findNode(live, path, false) instanceof Dir)) throw notADirectory(path)
+    return planDelete(core, live, { path })
+  })
 }
 
-/** As in Node, a missing path fails at `lstat`, and a directory needs `recursive`. */
+/** As in Node, a missing path fails at `lstat`, which follows a link with a trailing slash; a directory needs `recursive`. */
 export const rm: Define<void> = ({ core, form }, path, options) => {
   const given = givenPath(path)
   const { recursive, force } = toRemoveOptions(options)
   const syscall = form === 'sync' && recursive && force ? 'unlink' : 'lstat'
   return change({ syscall, path: given }, (live) => {
     const name = locate(live, given)
-    const { node } = resolve(live.tree, name, false)
-    if (node === undefined && force) return undefined
+    const { node } = resolve(live.tree, name, slashed(given))
+    if (node === undefined) {
+      if (force) return undefined
+      throw notFound(name)
+    }
     if (!(node instanceof Dir)) return planDelete(core, live, { path: name })
     if (recursive) return planRemoveDirectory(live, { path: name }, true)
     throw rmOfDirectory(given)

@@ -1,4 +1,4 @@
-import { runInSlices } from '../base/cooperative.js'
+import { runLoading } from '../base/cooperative.js'
 import { observed } from '../base/diagnostics.js'
 import { EngineError } from '../base/errors.js'
 import { Fault, whenLoaded } from '../base/fault.js'
@@ -59,7 +59,6 @@ async function lookLater<T>(call: Call<T>, live: LiveSession | Promise<LiveSessi
   }
 }
 
-/** A fault runs all steps again. */
 async function lookInSteps<T>(
   { access, core }: Context,
   call: Call<T>,
@@ -68,15 +67,12 @@ async function lookInSteps<T>(
   try {
     const reading = access.reading(actionOf(call))
     const live = reading instanceof Promise ? await reading : reading
-    for (;;) {
-      using _ = core.pins.pin({ roots: [live.tree.freeze()] })
-      try {
-        return await runInSlices(steps(live), core.environment)
-      } catch (thrown) {
-        if (!(thrown instanceof Fault)) throw thrown
-        await thrown.resolve()
-      }
-    }
+    const { work, pin } = await whenLoaded(() => {
+      const root = live.tree.freeze()
+      return { work: steps(live), pin: core.pins.pin({ roots: [root] }) }
+    })
+    using _ = pin
+    return await runLoading(work, core.environment)
   } catch (thrown) {
     throw toSystemError(thrown, call.names)
   }

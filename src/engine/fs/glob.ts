@@ -1,4 +1,4 @@
-import type { Steps } from '../base/cooperative.js'
+import { whenPresent, type LoadingSteps } from '../base/cooperative.js'
 import { itemAt } from '../base/present.js'
 import { parseGlob, type Glob } from '../base/glob.js'
 import type { LiveSession } from '../session/table/live.js'
@@ -32,14 +32,15 @@ export const glob: Define<(string | Dirent)[]> = (_context, pattern, options) =>
   const start = resolvePath('/', givenPath(cwd, 'options.cwd'))
   const searches = Array.isArray(pattern) ? parseAll(pattern, start) : [parse(pattern, start)]
   const excluded = toExclude(exclude)
-  return readInSteps({ syscall: 'glob', path: start }, function* (live) {
+  return readInSteps({ syscall: 'glob', path: start }, (live) => {
     const found = new Map<string, string | Dirent>()
-    for (const search of searches) {
+    const visits = searches.map((search) => {
       const { node } = resolve(live.tree, search.start, true)
-      if (!(node instanceof Dir)) continue
-      yield* new Search(live, search, { withFileTypes, excluded, found }).visit(node, '')
-    }
-    return [...found.values()]
+      return node instanceof Dir
+        ? [new Search(live, search, { withFileTypes, excluded, found }).visit(node, '')]
+        : []
+    })
+    return visitAll(visits.flat(), found)
   })
 }
 
@@ -92,6 +93,14 @@ function toExclude(exclude: GlobOptions['exclude']): (withFileTypes: boolean) =>
   return () => (path) => globs.some((one) => one.matches(path, true))
 }
 
+function* visitAll<T>(
+  visits: readonly LoadingSteps<void>[],
+  found: ReadonlyMap<string, T>,
+): LoadingSteps<T[]> {
+  for (const visit of visits) yield* visit
+  return [...found.values()]
+}
+
 class Search {
   readonly #live: LiveSession
   readonly #parsed: Parsed
@@ -115,11 +124,11 @@ class Search {
     this.#found = options.found
   }
 
-  *visit(dir: Dir, at: string): Steps<void, undefined> {
+  *visit(dir: Dir, at: string): LoadingSteps<void> {
     const { glob, prefix } = this.#parsed
     const { loader } = this.#live.tree
-    for (const page of dir.pages ?? loader.loadDir(dir)) {
-      const names = page.names ?? loader.loadPage(page)
+    for (const page of yield* whenPresent(() => dir.pages ?? loader.loadDir(dir))) {
+      const names = yield* whenPresent(() => page.names ?? loader.loadPage(page))
       // During a pause, the page may be unloaded.
       const { nodes } = page
       for (const [index, name] of names.entries()) {

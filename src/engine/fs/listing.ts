@@ -1,5 +1,5 @@
 import { itemAt } from '../base/present.js'
-import { runAtOnce, type Steps } from '../base/cooperative.js'
+import { runLoaded, whenPresent, type LoadingSteps } from '../base/cooperative.js'
 import type { LiveSession } from '../session/table/live.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { encodeName, type Encoding } from './arguments.js'
@@ -19,7 +19,7 @@ export type Listed = string | Buffer | Dirent
  * path of the directory as the entries report it.
  */
 export function listDirectory(live: LiveSession, dir: Dir, given: string, options: ListOptions): Listed[] {
-  return runAtOnce(listInSteps(live, dir, given, options))
+  return runLoaded(listInSteps(live, dir, given, options))
 }
 
 /** Like {@link listDirectory}, with a pause after each page of a directory. */
@@ -28,14 +28,14 @@ export function* listInSteps(
   dir: Dir,
   given: string,
   options: ListOptions,
-): Steps<Listed[], undefined> {
+): LoadingSteps<Listed[]> {
   const { encoding, recursive = false, withFileTypes = false } = options
   const { loader } = live.tree
   const listed: Listed[] = []
   const pending: [parent: string, dir: Dir][] = [['', dir]]
   for (const [parent, current] of pending) {
-    for (const page of current.pages ?? loader.loadDir(current)) {
-      const names = page.names ?? loader.loadPage(page)
+    for (const page of yield* whenPresent(() => current.pages ?? loader.loadDir(current))) {
+      const names = yield* whenPresent(() => page.names ?? loader.loadPage(page))
       for (const [index, name] of names.entries()) {
         const node = itemAt(page.nodes, index)
         const kind = node instanceof Dir ? 'directory' : node instanceof Symlink ? 'symlink' : 'file'

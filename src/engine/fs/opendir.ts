@@ -1,3 +1,4 @@
+import type { LoadingSteps } from '../base/cooperative.js'
 import { findDirectory } from '../session/reads/lookup.js'
 import { argumentError, codedError, typeError } from './argument-errors.js'
 import { checkInteger } from './values.js'
@@ -5,7 +6,7 @@ import { givenPath } from './resolve-path.js'
 import { toOptions, type Options } from './arguments.js'
 import { locate, readInSteps, type Define } from './calls.js'
 import { deliver, type Callback } from './drivers.js'
-import { listInSteps } from './listing.js'
+import { listInSteps, type Listed } from './listing.js'
 import type { Dirent } from './stats.js'
 
 /** The shape of node:fs Dir. Its entries are those that existed when it was opened. */
@@ -97,9 +98,12 @@ export const opendir: Define<OpenDirectory> = ({ form }, path, options) => {
   const { encoding, recursive, bufferSize = 32 } = toOptions<OpendirOptions>(options, optionNames)
   checkInteger('options.bufferSize', bufferSize, 1, 2 ** 32 - 1)
   const names = { syscall: 'opendir', path: form === 'sync' ? undefined : given }
-  return readInSteps(names, function* (live) {
+  return readInSteps(names, (live) => {
     const dir = findDirectory(live, locate(live, given))
-    const entries = yield* listInSteps(live, dir, given, { encoding, recursive, withFileTypes: true })
-    return new OpenDirectory(given, entries as Dirent[])
+    return openWith(given, listInSteps(live, dir, given, { encoding, recursive, withFileTypes: true }))
   })
+}
+
+function* openWith(given: string, listing: LoadingSteps<Listed[]>): LoadingSteps<OpenDirectory> {
+  return new OpenDirectory(given, (yield* listing) as Dirent[])
 }

@@ -82,9 +82,11 @@ export const exists: Define<boolean> = (_context, path) => {
 export const readlink: Define<string | Buffer> = (_context, path, options) => {
   const { encoding } = toOptions(options)
   const given = givenPath(path, 'oldPath')
-  return read({ syscall: 'readlink', path: given }, (live) =>
-    encodeName(findSymlink(live, locate(live, given)).target, encoding),
-  )
+  return read({ syscall: 'readlink', path: given }, (live) => {
+    const name = locate(live, given)
+    const path = slashed(given) ? resolve(live.tree, name, true).path : name
+    return encodeName(findSymlink(live, path).target, encoding)
+  })
 }
 
 export const realpathNative: Define<string | Buffer> = (_context, path, options) => {

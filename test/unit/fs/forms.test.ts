@@ -391,6 +391,22 @@ describe.each([
   test('a symlink to a directory is not renamed by a path with a trailing slash', () =>
     same('rename', (fs, at) => fs.rename(`${at('/dirlink')}/`, at('/moved'))))
 
+  test('a symlink is neither removed nor read by a path with a trailing slash', async () => {
+    for (const name of ['/dirlink', '/dangling', '/link', '/dir', '/none']) {
+      const path = `${name}/`
+      await same(`unlink ${path}`, (fs, at) => fs.unlink(at(path)))
+      await same(`rm ${path}`, (fs, at) => fs.rm(at(path)))
+      await same(`readlink ${path}`, (fs, at) => fs.readlink(at(path)))
+      const isForced = name !== '/dirlink' && name !== '/link'
+      if (isForced) await same(`forced rm ${path}`, (fs, at) => fs.rm(at(path), { force: true }))
+      if (name !== '/none')
+        await same(`lstat ${name}`, async (fs, at) => describeStats(await fs.lstat(at(name))))
+    }
+    // In Node, the promise form empties the directory, and the others fail.
+    await expect(session.rm('/dirlink/', { recursive: true })).rejects.toMatchObject({ code: 'ENOTDIR' })
+    expect(await session.readlink('/dirlink')).toBe('dir')
+  })
+
   test('mkdir returns the first directory that it made, also for paths with dots', async () => {
     for (const path of [
       '/one/two/.',

@@ -16,7 +16,7 @@ import {
   toTime,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
-import { asCall, hasReason, locate, unless } from './context.js'
+import { asCall, freeName, hasReason, locate, removable, unless } from './context.js'
 import { encodeName, toOptions } from './encodings.js'
 
 interface MkdirOptions {
@@ -78,6 +78,13 @@ export function changesOf(files: RemoteFiles) {
       await asCall({ syscall: 'lstat', path: given }, async () => {
         const at = await locate(files, given)
         try {
+          // With a trailing slash, this is a directory, or a symlink to one.
+          if (slashed(given)) {
+            await files.stat({ path: at })
+            if (!recursive) throw rmOfDirectory(given)
+            await files.removeDirectory({ path: at, recursive })
+            return
+          }
           await files.delete({ path: at })
         } catch (thrown) {
           if (force && hasReason(thrown, 'PATH_NOT_FOUND')) return
@@ -90,7 +97,7 @@ export function changesOf(files: RemoteFiles) {
     async unlink(path: unknown): Promise<void> {
       const given = givenPath(path)
       await asCall({ syscall: 'unlink', path: given }, async () =>
-        files.delete({ path: await locate(files, given) }),
+        files.delete({ path: await removable(files, given) }),
       )
     },
     async rename(oldPath: unknown, newPath: unknown): Promise<void> {
@@ -169,24 +176,6 @@ export function changesOf(files: RemoteFiles) {
   }
 }
 
-/** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
-async function refuseSlash(files: RemoteFiles, from: string, to: string): Promise<void> {
-  const source = await files.stat({ path: from, followSymlinks: false }).catch(unless('PATH_NOT_FOUND'))
-  if (source === undefined || source.kind === 'directory') return
-  const parent = await files.stat({ path: resolvePath(to, '..') }).catch(unless('PATH_NOT_FOUND'))
-  if (parent?.kind === 'directory')
-    throw new EngineError('NOT_A_DIRECTORY', `${from} is not a directory`, { path: from })
-}
-
-/** The path of a new link. With a trailing slash it would be a directory, so it fails as on Linux. */
-async function freeName(files: RemoteFiles, given: string): Promise<string> {
-  const path = plainPath(given)
-  if (!slashed(given)) return path
-  const found = await files.stat({ path, followSymlinks: false }).catch(unless('PATH_NOT_FOUND'))
-  if (found === undefined) throw new EngineError('PATH_NOT_FOUND', `${path} does not exist`, { path })
-  return path
-}
-
 /**
  * As on a disk, the source is opened before its kind is checked. So errors of the destination take
  * precedence.
@@ -199,6 +188,14 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
     const parent = resolvePath(path, '..')
     await files.stat({ path: resolvePath(resolvePath(parent, link?.target ?? '.'), link ? '..' : '.') })
   } else if (exclusive) throw new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
+}
+
+/** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
+async function refuseSlash(files: RemoteFiles, from: string, to: string): Promise<void> {
+  const { kind } = await files.stat({ path: from, followSymlinks: false })
+  const parent = await files.stat({ path: resolvePath(to, '..') }).catch(unless('PATH_NOT_FOUND'))
+  if (kind !== 'directory' && parent?.kind === 'directory')
+    throw new EngineError('NOT_A_DIRECTORY', `${from} is not a directory`, { path: from })
 }
 
 /**

@@ -25,6 +25,21 @@ export async function locate(files: RemoteFiles, given: string): Promise<string>
   throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
 }
 
+/** The path of a new link. With a trailing slash it would be a directory, so it fails as on Linux. */
+export async function freeName(files: RemoteFiles, given: string): Promise<string> {
+  const path = plainPath(given)
+  if (slashed(given)) await files.stat({ path, followSymlinks: false })
+  return path
+}
+
+/** Refuses what is no directory, if the path of an entry to remove has a trailing slash. */
+export async function removable(files: RemoteFiles, given: string): Promise<string> {
+  const path = plainPath(given)
+  if (slashed(given) && (await files.stat({ path, followSymlinks: false })).kind !== 'directory')
+    throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
+  return path
+}
+
 /**
  * Creates a handler for `catch` that returns undefined for errors with this reason, and rethrows all others.
  */

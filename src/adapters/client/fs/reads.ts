@@ -65,7 +65,9 @@ export function readsOf(files: RemoteFiles) {
       const { encoding } = toOptions(options)
       const given = givenPath(path, 'oldPath')
       return asCall({ syscall: 'readlink', path: given }, async () => {
-        const { target } = await files.readSymlink(await locate(files, given))
+        const name = await locate(files, given)
+        const path = slashed(given) ? (await files.stat({ path: name })).path : name
+        const { target } = await files.readSymlink(path)
         return encodeName(target, encoding)
       })
     },

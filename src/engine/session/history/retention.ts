@@ -52,7 +52,7 @@ export function planHistory(
   // another session.
   const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
   const needsFirst = first > 0 || hasBase || stored.has(0)
-  const { reached, firsts } = walk([last, ...referenced], restores, first)
+  const { reached, firsts } = walk([last, ...referenced], { restores, snapshots, first })
   const wanted = new Set([
     ...(needsFirst ? [first] : []),
     ...(stored.has(pruneTo) ? [pruneTo] : []),
@@ -84,12 +84,17 @@ export function planHistory(
  * Follows replay back from the given states. `reached` contains these states and the targets of restores that
  * replay continues from. `firsts` contains, for each restore that leads back past `first`, the earliest
  * reached state after it.
+ *
+ * A restore may lead back over a second one. For example, a checkpoint is at 11, an undo at 12 leads to 9, and a collection
+ * stored state 13 instead of 12. Meanwhile an undo at 14 restored 12, and stored its own snapshot. State 12 can no longer be
+ * read then, so the restore at 14 counts as the one that leads back.
  */
 function walk(
   states: readonly number[],
-  restores: HistoryFacts['restores'],
-  first: number,
+  facts: Pick<HistoryFacts, 'restores' | 'snapshots'> & { readonly first: number },
 ): { readonly reached: readonly number[]; readonly firsts: readonly number[] } {
+  const { restores, first } = facts
+  const kept = [...facts.snapshots, ...states].sort((a, b) => a - b)
   const reached = new Set<number>()
   const firsts = new Map<number, number>()
   const unseen = states.filter((seq) => seq >= first)
@@ -99,10 +104,33 @@ function walk(
     const restore = restores[countUpTo(restores, state) - 1]
     if (restore === undefined || restore[0] <= first) continue
     const [seq, target] = restore
-    if (target >= first) unseen.push(target)
+    if (target >= first && !leadsBack(target, { restores, kept, first })) unseen.push(target)
     else firsts.set(seq, Math.min(firsts.get(seq) ?? state, state))
   }
   return { reached: [...reached].sort((a, b) => a - b), firsts: [...firsts.values()] }
+}
+
+/** Whether replay of a state goes back past `first`, with no snapshot or needed state in between. */
+function leadsBack(
+  state: number,
+  {
+    restores,
+    kept,
+    first,
+  }: {
+    readonly restores: HistoryFacts['restores']
+    readonly kept: readonly number[]
+    readonly first: number
+  },
+): boolean {
+  for (let at = state; ;) {
+    const restore = restores[countUpTo(restores, at) - 1]
+    if (restore === undefined || restore[0] <= first) return false
+    const [seq, target] = restore
+    if (someIn(kept, seq, at + 1)) return false
+    if (target < first) return true
+    at = target
+  }
 }
 
 /** The number of restores up to and including an event. */
