@@ -268,8 +268,9 @@ export const limits = {
   sharedFileBytes: 64 * 1024,
   /** A file that consists of more parts of blobs than this is stored whole by its next write. */
   sharedFileExtents: 64,
-  /** Bytes of an old and a new content that are compared first, and then in each step. A block is a multiple of both. */
+  /** Bytes of an old and a new content that are compared first. A block is a multiple of it. */
   firstComparedBytes: 4 * 1024,
+  /** Bytes of them that are compared in each later step. A block is a multiple of it. */
   comparedBytes: 64 * 1024,
   /** Bytes hashed in one turn of the event loop; a multiple of `blockBytes`. */
   hashedBytesPerTurn: 4 * 2 ** 20,
