@@ -41,6 +41,44 @@ describe('the plan of a history', () => {
     expect(planHistory(some, { keepRedo: true, spacing: 100 }).drop).toEqual([12])
   })
 
+  test('keeps the snapshot after a restore that leads to redo which an interrupted collection removed', () => {
+    const some = facts({
+      last: 20,
+      referenced: [2, 11, 13],
+      snapshots: [2, 11, 13, 20],
+      restores: [[12, 3]],
+      gaps: [[3, 11]],
+    })
+    expect(planHistory(some, { keepRedo: false, spacing: 100 }).drop).not.toContain(13)
+  })
+
+  test('keeps the snapshot after a restore that leads to redo before a snapshot which was left over', () => {
+    const some = facts({
+      last: 15,
+      referenced: [4, 12],
+      snapshots: [4, 9, 10, 11, 15],
+      prunedTo: 10,
+      restores: [[11, 9]],
+    })
+    const { write, drop } = planHistory(some, { keepRedo: true, spacing: 100 })
+    expect([...write, ...[4, 9, 10, 11, 15].filter((seq) => !drop.includes(seq))]).toContainEqual(12)
+  })
+
+  test('reads no state after a gap that a restore with its own snapshot leads to', () => {
+    const some = facts({
+      last: 22,
+      snapshots: [8, 10, 22],
+      referenced: [8, 22],
+      prunedTo: 8,
+      restores: [
+        [10, 4],
+        [16, 14],
+      ],
+      gaps: [[11, 13]],
+    })
+    expect(planHistory(some, { keepRedo: true, spacing: 100 }).write).toEqual([])
+  })
+
   test('needs no state that an earlier collection left out, if a restore of it has its own snapshot', () => {
     const earlier = facts({ last: 13, referenced: [11], restores: [[12, 9]] })
     const options = { keepRedo: false, spacing: 100 }

@@ -1,4 +1,4 @@
-import { firstAtLeast, firstWhere, someIn } from '../../base/ascending.js'
+import { firstWhere, someIn } from '../../base/ascending.js'
 
 /**
  * This module decides which states of a session keep a snapshot, and how far back its redo is kept. It
@@ -50,9 +50,9 @@ export function planHistory(
   const stored = new Set(snapshots)
   // Data before a snapshot may be missing, because an interrupted collection already deleted it from this or
   // another session.
-  const first = keepRedo ? (snapshots.findLast((seq) => seq <= oldest) ?? pruneTo) : pruneTo
+  const first = keepRedo ? Math.max(snapshots.findLast((seq) => seq <= oldest) ?? 0, pruneTo) : pruneTo
   const needsFirst = first > 0 || hasBase || stored.has(0)
-  const { reached, firsts } = walk([last, ...referenced], { restores, snapshots, first })
+  const { reached, firsts } = walk([last, ...referenced], { restores, gaps, snapshots, first })
   const wanted = new Set([
     ...(needsFirst ? [first] : []),
     ...(stored.has(pruneTo) ? [pruneTo] : []),
@@ -61,11 +61,6 @@ export function planHistory(
   const write = [...wanted].filter((seq) => !stored.has(seq)).sort((a, b) => a - b)
   const drop: number[] = []
   const all = [...new Set([...snapshots, ...write])].sort((a, b) => a - b)
-  const gapEnds = gaps.map(([, to]) => to)
-  const hasGap = (from: number, to: number): boolean => {
-    const gap = gaps[firstAtLeast(gapEnds, from)]
-    return gap !== undefined && gap[0] <= to
-  }
   let kept = 0
   for (const [index, seq] of all.entries()) {
     const next = all[index + 1] ?? Number.POSITIVE_INFINITY
@@ -73,7 +68,7 @@ export function planHistory(
       wanted.has(seq) ||
       (seq >= first &&
         someIn(reached, seq, next) &&
-        (hasGap(kept + 1, seq) || seq - kept >= spacing || index === all.length - 1))
+        (hasGap(gaps, kept + 1, seq) || seq - kept >= spacing || index === all.length - 1))
     if (isNeeded) kept = seq
     else drop.push(seq)
   }
@@ -82,18 +77,19 @@ export function planHistory(
 
 /**
  * Follows replay back from the given states. `reached` contains these states and the targets of restores that
- * replay continues from. `firsts` contains, for each restore that leads back past `first`, the earliest
- * reached state after it.
+ * replay continues from. `firsts` contains, for each restore that leads back past `first` or to a gap, the
+ * earliest reached state after it.
  *
  * A restore may lead back over a second one. For example, a checkpoint is at 11, an undo at 12 leads to 9, and a collection
  * stored state 13 instead of 12. Meanwhile an undo at 14 restored 12, and stored its own snapshot. State 12 can no longer be
- * read then, so the restore at 14 counts as the one that leads back.
+ * read then, so the restore at 14 counts as the one that leads back. A collection that was interrupted while it removed
+ * redo leaves a gap, which counts like the redo before `first`.
  */
 function walk(
   states: readonly number[],
-  facts: Pick<HistoryFacts, 'restores' | 'snapshots'> & { readonly first: number },
+  facts: Pick<HistoryFacts, 'restores' | 'gaps' | 'snapshots'> & { readonly first: number },
 ): { readonly reached: readonly number[]; readonly firsts: readonly number[] } {
-  const { restores, first } = facts
+  const { restores, gaps, first } = facts
   const kept = [...facts.snapshots, ...states].sort((a, b) => a - b)
   const reached = new Set<number>()
   const firsts = new Map<number, number>()
@@ -104,33 +100,35 @@ function walk(
     const restore = restores[countUpTo(restores, state) - 1]
     if (restore === undefined || restore[0] <= first) continue
     const [seq, target] = restore
-    if (target >= first && !leadsBack(target, { restores, kept, first })) unseen.push(target)
+    if (target >= first && !leadsBack(target, { restores, gaps, kept, first })) unseen.push(target)
     else firsts.set(seq, Math.min(firsts.get(seq) ?? state, state))
   }
   return { reached: [...reached].sort((a, b) => a - b), firsts: [...firsts.values()] }
 }
 
-/** Whether replay of a state goes back past `first`, with no snapshot or needed state in between. */
+/** Whether replay of a state meets a gap or goes back past `first`, with no snapshot or needed state in between. */
 function leadsBack(
   state: number,
-  {
-    restores,
-    kept,
-    first,
-  }: {
-    readonly restores: HistoryFacts['restores']
+  facts: Pick<HistoryFacts, 'restores' | 'gaps'> & {
     readonly kept: readonly number[]
     readonly first: number
   },
 ): boolean {
+  const { restores, gaps, kept, first } = facts
   for (let at = state; ;) {
-    const restore = restores[countUpTo(restores, at) - 1]
-    if (restore === undefined || restore[0] <= first) return false
-    const [seq, target] = restore
-    if (someIn(kept, seq, at + 1)) return false
+    const [seq, target] = restores[countUpTo(restores, at) - 1] ?? [first, first]
+    const nearest = kept[firstWhere(kept, (one) => one > at) - 1] ?? first
+    if (hasGap(gaps, Math.max(nearest, seq, first) + 1, at)) return true
+    if (nearest >= seq || seq <= first) return false
     if (target < first) return true
     at = target
   }
+}
+
+/** Whether a gap has any of these events. */
+function hasGap(gaps: HistoryFacts['gaps'], from: number, to: number): boolean {
+  const gap = gaps[firstWhere(gaps, ([, end]) => end >= from)]
+  return gap !== undefined && gap[0] <= to
 }
 
 /** The number of restores up to and including an event. */
