@@ -34,9 +34,9 @@ const paths = [
   `/${'n'.repeat(256)}`,
 ] as const
 
-/** Every item in `npm run test:long`, every second one in `npm test`: the even ones or the odd ones, as `at` is. */
+/** Every item in `npm run test:long`, every fourth one in `npm test`. `at` shifts which ones. */
 function sample<Item>(items: readonly Item[], at: number): Item[] {
-  const step = isLong ? 1 : 2
+  const step = isLong ? 1 : 4
   return items.filter((_, index) => (index + at) % step === 0)
 }
 

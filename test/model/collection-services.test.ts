@@ -36,7 +36,7 @@ async function collectUntil(
 }
 
 /** The size of one run. */
-const extent = size <= 1 ? { phases: 1, steps: 8 } : { phases: 3, steps: 50 }
+const extent = size > 1 ? { phases: 3, steps: 50 } : { phases: 1, steps: isLong ? 8 : 4 }
 
 interface Stress {
   readonly from: number
