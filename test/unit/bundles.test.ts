@@ -25,6 +25,7 @@ import { lowerBound } from '../support/lower-bound.js'
 import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 import { allStorages, storages } from '../support/storages.js'
+import { turnsOf } from '../support/turns.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
@@ -437,19 +438,12 @@ describe('a bundle', () => {
     const slow = await openEngine({ environment: fixedEnvironment({ stepMs: limits.sliceMs }) })
     const files = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`/${i % 7}/${i}`, `${i}`]))
     const large = await slow.sessions.create({ files })
-    let turns = 0
-    let working = true
-    const turn = (): void => {
-      turns++
-      if (working) setImmediate(turn)
-    }
-    setImmediate(turn)
-    const bundle = await bytesOf(large.exportBundle())
-    expect(turns).toBeGreaterThan(1000)
-    turns = 0
-    await slow.sessions.importBundle(bundle)
-    working = false
-    expect(turns).toBeGreaterThan(500)
+    let bundle: Uint8Array = new Uint8Array()
+    const exporting = await turnsOf(async () => {
+      bundle = await bytesOf(large.exportBundle())
+    })
+    expect(exporting).toBeGreaterThan(1000)
+    expect(await turnsOf(() => slow.sessions.importBundle(bundle))).toBeGreaterThan(500)
     await slow.close()
   })
 })

@@ -421,7 +421,7 @@ describe('another entry in the directory of the index', () => {
     'a link to nothing': (path, other) => symlink(`${other}-none`, path),
   }
 
-  test.each(Object.entries(makes))('%s is replaced, and what it leads to is not changed', async (_, make) => {
+  test.each(Object.entries(makes))('%s is replaced, and its target is not changed', async (_, make) => {
     await fillStore(data)
     const wanted = await contentsOf(data)
     const names = await readdir(join(data, 'index'))

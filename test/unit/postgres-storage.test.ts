@@ -214,7 +214,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     expect(await server.sql(`SELECT * FROM ${schema}.leases`)).toEqual(before)
   })
 
-  test('brings the tables of an earlier version to its own, beside an engine of that version', async () => {
+  test('migrates the tables of an earlier version while an engine of that version is open', async () => {
     const old = await open()
     await server.sql(`ALTER TABLE ${schema}.leases DROP COLUMN seconds`)
     await server.sql(`DELETE FROM ${schema}.migrations WHERE version = 3`)

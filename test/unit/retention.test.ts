@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import { planHistory, type HistoryFacts } from '../../src/engine/session/history/retention.js'
-import { randomNumbers } from '../support/pack-oracle.js'
 
 const facts = (some: Partial<HistoryFacts>): HistoryFacts => ({
   last: 0,
@@ -94,52 +93,5 @@ describe('the plan of a history', () => {
       ],
     })
     expect(planHistory(later, options)).toEqual({ write: [19], drop: [13, 14], pruneTo: 11 })
-  })
-
-  test('reads no state that cannot be read, whatever was restored before and during earlier collections', () => {
-    const random = randomNumbers(3)
-    const next = (below: number): number => Math.floor(random() * below)
-    for (let round = 0; round < 2000; round++) {
-      let known = facts({})
-      /** The states that can be read from the snapshots and the redo that is left. */
-      const isReadable = (seq: number): boolean => {
-        const restore = known.restores.findLast(([at]) => at <= seq)
-        const snapshot = known.snapshots.findLast((at) => at <= seq)
-        if (snapshot !== undefined && snapshot >= Math.max(restore?.[0] ?? 0, known.prunedTo)) return true
-        return restore === undefined || restore[0] <= known.prunedTo
-          ? seq >= known.prunedTo && known.prunedTo === 0
-          : isReadable(restore[1])
-      }
-      for (let step = 0; step < 4; step++) {
-        const before = known
-        const plan = planHistory(before, { keepRedo: next(4) === 0, spacing: 5 })
-        for (const seq of plan.write) expect(isReadable(seq)).toBe(true)
-        // Events that come before the plan takes effect restore what can still be read, and then store a snapshot.
-        const { last } = before
-        const count = next(8)
-        const restores = [...before.restores]
-        const snapshots = new Set([...before.snapshots, ...plan.write])
-        for (const seq of plan.drop) snapshots.delete(seq)
-        for (let seq = last + 1; seq <= last + count; seq++) {
-          const target = next(seq)
-          known = { ...before, restores, last: seq }
-          if (next(3) > 0 || !isReadable(target)) continue
-          restores.push([seq, target])
-          snapshots.add(seq)
-        }
-        known = {
-          ...before,
-          last: last + count,
-          prunedTo: plan.pruneTo,
-          restores: restores.filter(([seq]) => seq > plan.pruneTo),
-          snapshots: [...snapshots].sort((a, b) => a - b),
-        }
-        const readable = Array.from({ length: known.last + 1 }, (_, seq) => seq).filter(isReadable)
-        const kept = before.referenced.filter(() => next(3) > 0)
-        const added = readable.length > 0 && next(2) === 0 ? [readable[next(readable.length)] ?? 0] : []
-        known = { ...known, referenced: [...kept, ...added] }
-        for (const seq of [known.last, ...kept]) expect(isReadable(seq)).toBe(true)
-      }
-    }
   })
 })

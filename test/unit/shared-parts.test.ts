@@ -276,7 +276,7 @@ describe('a file whose old content', () => {
     expect(content.equals(await files.read({ path: '/a' }))).toBe(true)
   })
 
-  test('the caller may not read is not compared, so that a budget tells nothing of it', async () => {
+  test('the caller may not read is not compared, so a budget shows no part of a guess', async () => {
     const secret = randomBytes(100 * kibibyte, 'secret')
     const denied = { authorize: (_caller: unknown, action: string) => action !== 'readFile' }
     for (const options of [{}, denied]) {

@@ -81,7 +81,7 @@ test('a PUT to a symlink that leads to nothing does not create a file elsewhere'
 test.each([false, true])(
   'a write at the same time changes the ETag of a large file (durable: %s)',
   async (durable) => {
-    // The clock stands still, so all times are the same.
+    // The clock does not advance, so all times are equal.
     const engineOptions = {
       environment: fixedEnvironment({ stepMs: 0 }),
       storage: memoryStorage({ durable }),

@@ -69,7 +69,7 @@ export async function runLoading<T>(work: LoadingSteps<T>, clock: Clock): Promis
       if (step.done === true) return step.value
       const fault = step.value
       if (fault?.release !== undefined) releases.push(fault.release)
-      // The step needs what was loaded before the next turn, which may unload it again.
+      // The step runs again without a pause, because the next turn may unload the loaded nodes.
       if (fault !== undefined) await fault.resolve()
       else if (slice.over) await slice.next()
     }

@@ -32,7 +32,7 @@ export async function freeName(files: RemoteFiles, given: string): Promise<strin
   return path
 }
 
-/** Refuses what is no directory, if the path of an entry to remove has a trailing slash. */
+/** The path of an entry to remove. With a trailing slash, it must be a directory. */
 export async function removable(files: RemoteFiles, given: string): Promise<string> {
   const path = plainPath(given)
   if (slashed(given) && (await files.stat({ path, followSymlinks: false })).kind !== 'directory')

@@ -35,7 +35,7 @@ export async function receive<Name extends ReceivingRoute>(
   return job
 }
 
-/** What an import makes of the content of a route; undefined if the route imports nothing. */
+/** The kind of import that a route starts. Undefined for a route without an import. */
 function importedAs(name: ReceivingRoute): 'bundle' | 'archive' | undefined {
   if (name === 'writeContent') return undefined
   return name === 'uploadGitBundle' ? 'bundle' : 'archive'

@@ -11,7 +11,7 @@ const zipStarts = [Buffer.from('PK\x03\x04'), Buffer.from('PK\x05\x06')]
  */
 export class HeldUpload {
   readonly #budget: ConcurrencyLimit
-  /** The first bytes, until they show what the content is. Undefined afterwards. */
+  /** The first bytes, until they show the kind of the content. Undefined afterwards. */
   #start: Buffer | undefined
   #bytes = 0
   #isHeld = true

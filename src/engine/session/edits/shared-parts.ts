@@ -24,7 +24,7 @@ import type { Patch } from './compaction.js'
  *
  * Undefined if the store is not durable, if little would be shared, if the old content must be loaded first or is lost, or
  * if the file would have too many parts, or keep blobs of more than twice its size. Also if the caller may not read the
- * file. The bytes that count for a budget would else tell how much of a guess is right.
+ * file: otherwise a budget, which counts the stored bytes, would show how much of a guess is right.
  */
 export function sharedParts(
   { content, mayReadFiles }: Pick<Core, 'content' | 'mayReadFiles'>,
