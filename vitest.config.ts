@@ -26,7 +26,6 @@ const alone = [
   'test/compat/tools.test.ts',
   'test/http/{contents,large-bodies,slow-readers,streams}.test.ts',
   'test/unit/git-local-hostile.test.ts',
-  'test/unit/level-index-memory.test.ts',
 ]
 
 /**

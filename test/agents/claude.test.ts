@@ -20,6 +20,7 @@ import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { fewStores } from '../support/engines-of-both-stores.js'
 import { scriptedMessagesApi } from '../support/scripted-messages-api.js'
+import { isLong } from '../support/seed.js'
 
 let directory: string
 const engines: Engine[] = []
@@ -101,22 +102,25 @@ test('the options fit those of a query', () => {
   expectTypeOf<ClaudeQuerySettings>().toExtend<Options>()
 })
 
-test('the checkpoints of the newest 1,000 messages are kept, also of earlier processes', async () => {
-  const [engine] = engines
-  const session = await engine?.sessions.create({ files })
-  if (session === undefined) throw new Error('no engine')
-  await session.checkpoint({ checkpointLabel: 'of the program' })
-  const earlier = claudeWorkspace(session)
-  for (let at = 0; at < 500; at++) await submit(earlier, 'Go on.', { prompt_id: `prompt-${at}` })
-  // A later process has another object.
-  const workspace = claudeWorkspace(session)
-  for (let at = 500; at <= 1000; at++) await submit(workspace, 'Go on.', { prompt_id: `prompt-${at}` })
-  expect(workspace.turns).toHaveLength(501)
-  const { checkpoints } = await session.listCheckpoints({ pageSize: 1000 })
-  expect(checkpoints[0]).toMatchObject({ checkpointLabel: 'of the program' })
-  expect(await workspace.rewindFiles('prompt-0')).toMatchObject({ canRewind: false })
-  expect(await workspace.rewindFiles('prompt-1')).toMatchObject({ canRewind: true })
-})
+test.runIf(isLong)(
+  'the checkpoints of the newest 1,000 messages are kept, also of earlier processes',
+  async () => {
+    const [engine] = engines
+    const session = await engine?.sessions.create({ files })
+    if (session === undefined) throw new Error('no engine')
+    await session.checkpoint({ checkpointLabel: 'of the program' })
+    const earlier = claudeWorkspace(session)
+    for (let at = 0; at < 500; at++) await submit(earlier, 'Go on.', { prompt_id: `prompt-${at}` })
+    // A later process has another object.
+    const workspace = claudeWorkspace(session)
+    for (let at = 500; at <= 1000; at++) await submit(workspace, 'Go on.', { prompt_id: `prompt-${at}` })
+    expect(workspace.turns).toHaveLength(501)
+    const { checkpoints } = await session.listCheckpoints({ pageSize: 1000 })
+    expect(checkpoints[0]).toMatchObject({ checkpointLabel: 'of the program' })
+    expect(await workspace.rewindFiles('prompt-0')).toMatchObject({ canRewind: false })
+    expect(await workspace.rewindFiles('prompt-1')).toMatchObject({ canRewind: true })
+  },
+)
 
 describe.each(fewStores)('the adapter for the Claude Agent SDK on %s', (_, index) => {
   let engine: Engine

@@ -255,23 +255,32 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect((await run(['put', '.', `${session}:x`])).stderr).toMatch(/is a directory/)
     })
 
-    test('pass through pipes, also between commands on one store', async () => {
-      const big = randomBytes(3 * 2 ** 20)
-      const session = await sessionOf({ '/big': big })
-      const shell = (script: string): ReturnType<typeof spawnSync> =>
-        spawnSync('bash', ['--norc', '-o', 'pipefail', '-c', script], {
-          env: { PATH: process.env['PATH'], ...env, NODE: process.execPath, FILE: commandFile, ID: session },
-        })
-      const head = shell('"$NODE" "$FILE" cat $ID:big | head -c 10')
-      expect([head.status, head.stderr.toString(), head.stdout.length]).toEqual([0, '', 10])
-      const copied = shell('"$NODE" "$FILE" cat $ID:big | "$NODE" "$FILE" put - $ID:copy')
-      expect([copied.stderr.toString(), copied.stdout.toString()]).toEqual(['', ''])
-      expect((await run(['cat', `${session}:copy`])).bytes.equals(big)).toBe(true)
-      for (const verb of place === 'store' ? ['--help', 'log $ID --json'] : []) {
-        const closed = shell(`"$NODE" "$FILE" ${verb} | true`)
-        expect([closed.status, closed.stderr.toString()]).toEqual([0, ''])
-      }
-    })
+    test.runIf(place === 'store' || isLong)(
+      'pass through pipes, also between commands on one store',
+      async () => {
+        const big = randomBytes(3 * 2 ** 20)
+        const session = await sessionOf({ '/big': big })
+        const shell = (script: string): ReturnType<typeof spawnSync> =>
+          spawnSync('bash', ['--norc', '-o', 'pipefail', '-c', script], {
+            env: {
+              PATH: process.env['PATH'],
+              ...env,
+              NODE: process.execPath,
+              FILE: commandFile,
+              ID: session,
+            },
+          })
+        const head = shell('"$NODE" "$FILE" cat $ID:big | head -c 10')
+        expect([head.status, head.stderr.toString(), head.stdout.length]).toEqual([0, '', 10])
+        const copied = shell('"$NODE" "$FILE" cat $ID:big | "$NODE" "$FILE" put - $ID:copy')
+        expect([copied.stderr.toString(), copied.stdout.toString()]).toEqual(['', ''])
+        expect((await run(['cat', `${session}:copy`])).bytes.equals(big)).toBe(true)
+        for (const verb of place === 'store' ? ['--help', 'log $ID --json'] : []) {
+          const closed = shell(`"$NODE" "$FILE" ${verb} | true`)
+          expect([closed.status, closed.stderr.toString()]).toEqual([0, ''])
+        }
+      },
+    )
   })
 
   describe.skipIf(isSkipped('server'))('text', () => {

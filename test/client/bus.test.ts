@@ -8,7 +8,7 @@ import { createHttpHandler, staticTokens, toNodeHandler } from '../../src/adapte
 import { EngineError } from '../../src/index.js'
 import { CuttingProxy } from '../support/cutting-proxy.js'
 import { openRemote, type Remote } from '../support/remote.js'
-import { seed } from '../support/seed.js'
+import { isLong, seed } from '../support/seed.js'
 
 let state = seed
 const random = (below: number): number => {
@@ -128,7 +128,7 @@ describe('a subscription', () => {
     await expect(session.bus.subscribe().next()).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
   })
 
-  test('that is too slow fails with SLOW_CONSUMER', async () => {
+  test.runIf(isLong)('that is too slow fails with SLOW_CONSUMER', async () => {
     const session = await remote.client.sessions.create()
     const slow = session.bus.subscribe()
     await slow.opened

@@ -219,7 +219,7 @@ describe('a call', () => {
     expect(remotely).toEqual(locally)
   })
 
-  test('transfers large files and directories completely', async () => {
+  test.runIf(isLong)('transfers large files and directories completely', async () => {
     const content = Buffer.alloc(20 * 2 ** 20, 'forkspace ')
     await there.fs.promises.writeFile('/large', content)
     expect((await there.fs.promises.readFile('/large')).equals(content)).toBe(true)

@@ -199,7 +199,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await clone.head('origin/main')).toBe(await clone.head())
   })
 
-  test.skipIf(elsewhere)('takes symlinks, large files, and removals of directories', async () => {
+  test.runIf(isLong)('takes symlinks, large files, and removals of directories', async () => {
     const session = await create()
     const clone = await world.clone(session)
     // It does not compress, so git sends the push in pieces, after a first request without one.

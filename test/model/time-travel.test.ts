@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { runs, seed } from '../support/seed.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const path = fc.constantFrom('/a', '/b', '/dir/a', '/dir/b', '/dir/sub/c')
 const group = fc.constantFrom(undefined, 'one', 'two')
@@ -194,7 +194,7 @@ class World {
   }
 }
 
-test.each(storages)(
+test.each(fewStorages)(
   `every state reads as it was, and undo and redo agree with two stacks on %s (FORKSPACE_SEED=${seed})`,
   { timeout: 120_000 },
   async (_name, makeStorage, lasting) => {

@@ -21,7 +21,7 @@ import { memoryStorage } from '../../src/index.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
 import { compareBytes } from './model-tree.js'
 import { exoticNames, numberedNames, pageEnds, plainNames } from './names.js'
-import { runs, seed } from '../support/seed.js'
+import { isLong, runs, seed } from '../support/seed.js'
 import { canonicalPages, checkPages, checkTree } from './tree-checks.js'
 
 const environment = fixedEnvironment()
@@ -133,7 +133,7 @@ test.each([
 test('handles a directory in which every name ends a page', async () => {
   const stored = await storedTrees(true)
   const tree = stored.empty()
-  const names = numberedNames('e', 2000, true)
+  const names = numberedNames('e', isLong ? 2000 : 600, true)
   for (const name of shuffled(names, randomWords(seed))) tree.put([name], file(name), 2)
   expect(tree.root.pages!.map((page) => page.names)).toEqual(
     names.toSorted(compareBytes).map((name) => [name]),

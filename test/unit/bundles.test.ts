@@ -111,13 +111,13 @@ async function logOf(session: Session): Promise<unknown[]> {
 
 const byName = new Map(allStorages.map((storage) => [storage[0], storage]))
 const morePairs = [
+  ['level', 'level'],
   ['memory', 'memory'],
   ['memory', 'durable memory'],
   ['durable memory', 'memory'],
   ['durable memory without synchronous reads', 'memory'],
 ]
 const pairs = [
-  ['level', 'level'],
   ['durable memory', 'durable memory without synchronous reads'],
   ...(isLong ? morePairs : []),
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)

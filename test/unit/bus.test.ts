@@ -16,7 +16,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment, openTestEngine, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
-import { storages } from '../support/storages.js'
+import { fewStorages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 const mebibyte = 2 ** 20
@@ -35,7 +35,7 @@ async function take(subscription: BusSubscription, count: number): Promise<BusMe
   return taken
 }
 
-describe.each(storages)('the message bus on %s', (_name, makeStorage, lasting) => {
+describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: FailingStorage
   let store: Store

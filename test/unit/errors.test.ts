@@ -891,7 +891,7 @@ rows.push(
   {
     reason: 'LIMIT_EXCEEDED',
     when: 'an archive inflates to far more than its size',
-    provoke: ({ engine }) => uploading(engine, gzipSync(Buffer.alloc(2 ** 28))),
+    provoke: ({ engine }) => uploading(engine, gzipSync(Buffer.alloc(2 ** 26))),
     details: expect.objectContaining({ limit: anyText }) as Readonly<Record<string, unknown>>,
   },
   {

@@ -103,7 +103,7 @@ describe.each([
   })
 
   test('is removed cheaply in a batch and keeps its last state', async () => {
-    const paths = Array.from({ length: 4000 }, (_, i) => `/many/${i}`)
+    const paths = Array.from({ length: isLong ? 4000 : 1000 }, (_, i) => `/many/${i}`)
     await session.files.batch(paths.map((path) => ({ write: { path, content: '' } })))
     for (const [i, path] of paths.entries())
       await session.posixLocks.set({ path, kind, range, owner: { ownerId: `${i}` } })

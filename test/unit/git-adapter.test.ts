@@ -31,6 +31,7 @@ import {
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import { basic, type GitServerOptions } from '../support/git-server.js'
 import { MemoryObjects } from '../support/git-sinks.js'
+import { isLong } from '../support/seed.js'
 
 const { root, newRepository, sampleRepository, serve, importUrl, importAndPush } = useGit()
 
@@ -90,17 +91,20 @@ describe.runIf(hasGit)('import', () => {
       repository.git(['tag', 'both', 'main'])
     })
 
-    test.each([0, 1, 2] as const)('resolves each form of a ref (protocol %i)', async (protocol) => {
-      const server = await serve({ protocol })
-      const remote = { remoteUrl: `${server.url}/${repository.name}` }
-      const forms = ['HEAD', 'main', 'refs/heads/main', 'heads/main', 'light', 'v1', 'nested', 'tags/v1']
-      forms.push('refs/tags/nested', 'deep/er/name', 'refs/pull/1/head', 'pull/1/head', repository.first)
-      forms.push(repository.first.toUpperCase())
-      for (const form of forms) {
-        const { commitId } = await importFrom(remote, form)
-        expect([form, commitId]).toEqual([form, repository.first])
-      }
-    })
+    test.each(isLong ? ([0, 1, 2] as const) : ([2] as const))(
+      'resolves each form of a ref (protocol %i)',
+      async (protocol) => {
+        const server = await serve({ protocol })
+        const remote = { remoteUrl: `${server.url}/${repository.name}` }
+        const forms = ['HEAD', 'main', 'refs/heads/main', 'heads/main', 'light', 'v1', 'nested', 'tags/v1']
+        forms.push('refs/tags/nested', 'deep/er/name', 'refs/pull/1/head', 'pull/1/head', repository.first)
+        forms.push(repository.first.toUpperCase())
+        for (const form of forms) {
+          const { commitId } = await importFrom(remote, form)
+          expect([form, commitId]).toEqual([form, repository.first])
+        }
+      },
+    )
 
     test('prefers a branch to a tag of the same name', async () => {
       expect((await importUrl(repository, 'both')).commitId).toBe(repository.tip('refs/heads/both'))

@@ -10,6 +10,7 @@ import { memoryBytes } from '../../src/adapters/git/pack/random-bytes.js'
 import { TimeSlice, type GitObject } from '../../src/engine/ports.js'
 import { chunksOf, readAll } from '../support/pack-oracle.js'
 import { idDelta, idOf, makeDelta, offsetDelta, plainEntry, rawPack } from '../support/raw-pack.js'
+import { isLong } from '../support/seed.js'
 
 const tooLarge = expect.objectContaining({ reason: 'GIT_TOO_LARGE' }) as unknown
 
@@ -77,15 +78,19 @@ describe('a chain of deltas', () => {
     return entries
   }
 
-  test.each([
+  const chains: [string, (deltas: number) => Buffer[]][] = [
+    ['by id, each before its base', (deltas) => byId(deltas).toReversed()],
     ['by offset', byOffset],
     ['by id', byId],
-    ['by id, each before its base', (deltas: number) => byId(deltas).toReversed()],
-  ])('in a stream is read up to the limit: %s', async (_, chain) => {
-    const { objects } = await readAll(chunksOf(rawPack(chain(deltaDepth))))
-    expect(objects.size).toBe(deltaDepth + 1)
-    await expect(readAll(chunksOf(rawPack(chain(deltaDepth + 1))))).rejects.toEqual(tooLarge)
-  })
+  ]
+  test.each(isLong ? chains : chains.slice(0, 1))(
+    'in a stream is read up to the limit: %s',
+    async (_, chain) => {
+      const { objects } = await readAll(chunksOf(rawPack(chain(deltaDepth))))
+      expect(objects.size).toBe(deltaDepth + 1)
+      await expect(readAll(chunksOf(rawPack(chain(deltaDepth + 1))))).rejects.toEqual(tooLarge)
+    },
+  )
 
   test('in a stream counts depth across a base that was evicted from memory', async () => {
     const entries = byOffset(deltaDepth)

@@ -33,6 +33,7 @@ import type {
 import { EngineError } from '../../src/index.js'
 import { hostFiles } from '../support/host-files.js'
 import { lowerBound } from '../support/lower-bound.js'
+import { stepOf } from '../support/seed.js'
 
 let scratch: string
 let root: string
@@ -233,7 +234,7 @@ describe('scans', () => {
       ...first.map((text) => [further.slice(0, -3), text] as const),
       ...['{', '{}', '[["a","f"]]', '[["a","f",1]]'].map((text) => [further, text] as const),
     ]
-    for (const [key, text] of wrong) {
+    for (const [key, text] of wrong.filter((_, index) => index % stepOf(3) === 0)) {
       index.texts.clear()
       for (const [one, before] of texts) index.texts.set(one, before)
       index.set(key, text)

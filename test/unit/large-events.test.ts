@@ -7,6 +7,7 @@ import { parseEventText } from '../../src/engine/storage/event-text.js'
 import type { Store } from '../../src/engine/ports.js'
 import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { limits, memoryStorage, openEngine, type Session, type Storage } from '../../src/index.js'
+import { isLong } from '../support/seed.js'
 import { turnsOf } from '../support/turns.js'
 
 let directory: string
@@ -82,7 +83,7 @@ test('the links of a large event and of many events are verified in many turns',
   await engine.close()
 })
 
-test('a page of stored events has a bounded size', async () => {
+test.runIf(isLong)('a page of stored events has a bounded size', async () => {
   const { storage, pages } = watched(levelStorage(join(directory, 'pages')))
   const engine = await openEngine({ storage })
   const session = await engine.sessions.create()

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { segmentHeaderBytes } from '../../src/adapters/level/log/segment-format.js'
 import { randomWords } from '../../src/testing.js'
-import { seed, size } from '../support/seed.js'
+import { seed, size, stepOf } from '../support/seed.js'
 import { PlainStore, blobOf, openSmall, readContents, reasonOf, sessionId } from '../support/level-world.js'
 import type { StoredContents } from '../support/level-world.js'
 
@@ -114,8 +114,8 @@ describe('a missing file', () => {
   test('is rejected or rebuilt', { timeout: 120_000 }, async () => {
     const table: Record<string, string> = {}
     for (const [state, image] of Object.entries(images)) {
-      const names = await readdir(image, { recursive: true })
-      for (const name of names) {
+      const names = (await readdir(image, { recursive: true })).sort()
+      for (const name of names.filter((_, index) => index % stepOf(2) === 0)) {
         const data = join(directory, 'missing')
         await cp(image, data, { recursive: true })
         await rm(join(data, name), { recursive: true })

@@ -110,30 +110,33 @@ test('a flush stores its pages in batches of about 1 MiB', async () => {
   expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([1000]))
 })
 
-test('a flush interrupted between batches keeps the old index intact, and the next one removes its pages', async () => {
-  for (const batches of isLong ? [1, 2] : [2]) {
-    const db = new CountedDatabase()
-    await storedIndex(db, 100)
-    const before = expectedKeys(PageIndex.load(db)!)
-    const cut = new LiveIndex(PageIndex.load(db)!, place)
-    apply(cut, 1000)
-    db.left = batches
-    await expect(flush(cut)).rejects.toThrow('the process ended')
-    db.left = Number.POSITIVE_INFINITY
-    expect(db.keys.size).toBeGreaterThan(before.length + 200 * batches)
+test.runIf(isLong)(
+  'a flush interrupted between batches keeps the old index intact, and the next one removes its pages',
+  async () => {
+    for (const batches of isLong ? [1, 2] : [2]) {
+      const db = new CountedDatabase()
+      await storedIndex(db, 100)
+      const before = expectedKeys(PageIndex.load(db)!)
+      const cut = new LiveIndex(PageIndex.load(db)!, place)
+      apply(cut, 1000)
+      db.left = batches
+      await expect(flush(cut)).rejects.toThrow('the process ended')
+      db.left = Number.POSITIVE_INFINITY
+      expect(db.keys.size).toBeGreaterThan(before.length + 200 * batches)
 
-    const next = new LiveIndex(PageIndex.load(db)!, place)
-    expect(offsets(next)).toEqual(new Set([100]))
-    const key = keys[0]!
-    next.apply([{ kind: entryKind.blob, key, at: 0, length: 100 }], { ...place, offset: 2100 }, 2000)
-    await flush(next)
-    expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
-    apply(next, 3000)
-    await flush(next)
-    expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([3000]))
-    expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
-  }
-})
+      const next = new LiveIndex(PageIndex.load(db)!, place)
+      expect(offsets(next)).toEqual(new Set([100]))
+      const key = keys[0]!
+      next.apply([{ kind: entryKind.blob, key, at: 0, length: 100 }], { ...place, offset: 2100 }, 2000)
+      await flush(next)
+      expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
+      apply(next, 3000)
+      await flush(next)
+      expect(offsets(new LiveIndex(PageIndex.load(db)!, place))).toEqual(new Set([3000]))
+      expect([...db.keys].sort()).toEqual(expectedKeys(next.pages))
+    }
+  },
+)
 
 test('small flushes go to the pages once 32 of them have been stored', async () => {
   const db = memoryIndex()

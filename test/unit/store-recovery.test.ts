@@ -14,7 +14,7 @@ import {
   type Session,
 } from '../../src/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
-import { seed } from '../support/seed.js'
+import { isLong, seed } from '../support/seed.js'
 import { FailingStorage } from '../support/failing-storage.js'
 
 const opened: Engine[] = []
@@ -449,6 +449,6 @@ test(`acknowledged changes survive failed commits at any point (FORKSPACE_SEED=$
         await engine.close().catch(() => undefined)
       }
     }),
-    { seed, numRuns: 100 },
+    { seed, numRuns: isLong ? 100 : 40 },
   )
 }, 60_000)

@@ -13,6 +13,7 @@ import {
 } from '../../src/index.js'
 import { repairStore } from '../../src/engine/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { isLong } from '../support/seed.js'
 import { turnsOf } from '../support/turns.js'
 
 const mebibyte = 2 ** 20
@@ -79,7 +80,7 @@ test('the cache yields to the event loop between changes in a loop', async () =>
   expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })
 
-test('a collection yields to the event loop between sessions', async () => {
+test.runIf(isLong)('a collection yields to the event loop between sessions', async () => {
   const storage = memoryStorage({ durable: true })
   const engine = await openEngine({ storage, environment: slowEnvironment() })
   const base = await engine.sessions.create()
