@@ -7,7 +7,14 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { repositoryOf } from '../../src/engine/facade/session.js'
 import type { Environment } from '../../src/engine/base/environment.js'
-import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
+import {
+  ImportJobState,
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type ImportJob,
+  type Session,
+} from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
@@ -53,6 +60,20 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   const write = (session: Session, path: string, content: string): Promise<void> =>
     session.fs.promises.writeFile(path, content)
   const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
+
+  /** An archive whose first byte arrives when the test releases it. */
+  async function heldContent(
+    engine: Engine,
+  ): Promise<{ content: AsyncGenerator<Uint8Array>; release: () => void }> {
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    let release = (): void => undefined
+    const released = new Promise<void>((resolve) => (release = resolve))
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      await released
+      yield* session.exportTar()
+    }
+    return { content: content(), release }
+  }
 
   test('calls end although each look at the store takes longer than the bound', async () => {
     const server = await sharedPostgres()
@@ -214,18 +235,77 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await held.reached
     const engine = await engineOn(await storageOn(schema))
     const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
-    let end = (): void => undefined
-    const ended = new Promise<void>((resolve) => (end = resolve))
-    const session = await engine.sessions.create({ files: { '/a': 'a' } })
-    const content = async function* (): AsyncGenerator<Uint8Array> {
-      await ended
-      yield* session.exportTar()
-    }
-    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    const { content, release } = await heldContent(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
     held.release()
     await opening
-    end()
+    release()
     expect(await engine.sources.waitForJob(job)).toMatchObject({ errorCode: '' })
+  })
+
+  test('a job whose engine is closed right after it succeeded is not failed by another engine', async () => {
+    const schema = freshSchema()
+    const engine = await engineOn(await storageOn(schema))
+    const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const { content, release } = await heldContent(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+    const steps = await storageOn(schema)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('i'), 'after')
+    const opening = engineOn(steps)
+    await held.reached
+    release()
+    await engine.sources.waitForJob(job)
+    await engine.close()
+    held.release()
+    const other = await opening
+    expect(await other.sources.getJob(job)).toMatchObject({ state: ImportJobState.SUCCEEDED, errorCode: '' })
+  })
+
+  test('a job that another engine runs can be aborted: it stores nothing, and its engine stops', async () => {
+    const schema = freshSchema()
+    const [engine, other] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const { content } = await heldContent(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+    const failed = {
+      state: ImportJobState.FAILED,
+      errorCode: 'INTERRUPTED',
+      errorMessage: 'the job was aborted',
+    }
+    const following = engine.sources.waitForJob(job)
+    expect(await other.sources.abortJob(job)).toMatchObject(failed)
+    await expect(other.sources.waitForJob(job)).rejects.toMatchObject({ reason: 'IMPORT_FAILED' })
+    // The content never ends, so this shows that the engine stopped reading it.
+    await expect(following).rejects.toMatchObject({
+      reason: 'IMPORT_FAILED',
+      details: { errorCode: 'INTERRUPTED' },
+    })
+    expect(await engine.sources.getJob(job)).toMatchObject(failed)
+    expect(await engine.sources.get(sourceId)).toMatchObject({ latestRevisionId: '' })
+    // A job that has ended stays as it is.
+    expect(await other.sources.abortJob(job)).toMatchObject(failed)
+    const unknown = { ...job, jobId: sourceId }
+    await expect(other.sources.abortJob(unknown)).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' })
+  })
+
+  test('a job that was aborted just before its result is stored stores nothing', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const engine = await engineOn(steps)
+    const other = await engineOn(await storageOn(schema))
+    const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const { content, release } = await heldContent(engine)
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
+    const held = steps.hold('commit', ({ put = [] }) =>
+      put.some(([, value]) => (value as Partial<ImportJob>).state === ImportJobState.SUCCEEDED),
+    )
+    release()
+    await held.reached
+    await other.sources.abortJob(job)
+    held.release()
+    await expect(engine.sources.waitForJob(job)).rejects.toMatchObject({ reason: 'IMPORT_FAILED' })
+    expect(await engine.sources.getJob(job)).toMatchObject({ state: ImportJobState.FAILED })
+    expect(await other.sources.get(sourceId)).toMatchObject({ latestRevisionId: '' })
   })
 
   test('a list of checkpoints that was read before a change of another engine is not kept', async () => {

@@ -175,7 +175,7 @@ export const limits = {
    * the limit by two.
    */
   heldLocks: 10_000,
-  /** How often an engine looks for jobs of engines that have ended, in milliseconds. */
+  /** How often an engine looks for jobs of engines that have ended, and for its jobs that others aborted, in milliseconds. */
   sharedSweepMs: 5000,
   /** How often an engine reads a job that another engine runs, in milliseconds. */
   sharedJobPollMs: 200,

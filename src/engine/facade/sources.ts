@@ -273,7 +273,9 @@ export class Sources {
   }
 
   /**
-   * Aborts a job of any caller, also a shared one, and resolves to it. A job that has ended stays as it is.
+   * Aborts a job of any caller, also a shared one, and resolves to it. A job that has ended stays as it is. A job of
+   * another engine on the same storage can be aborted too: it stores no result, and its work stops within
+   * `limits.sharedSweepMs`.
    *
    * @throws {EngineError} JOB_NOT_FOUND when the source has no job with this id.
    *

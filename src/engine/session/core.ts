@@ -27,6 +27,8 @@ export interface StoreSharing {
   readonly engineId: string
   /** A head that no commit has had. */
   nextHead(): string
+  /** Whether a head that is not '' was made by this engine. */
+  isOwn(head: string): boolean
   /** Makes a session in memory shared. `head` was read before its state. */
   enter(live: LiveSession, head: string, readAt: number): void
   /** The head of a session that is not in memory. */

@@ -40,14 +40,30 @@ export class InterruptedJobs {
       for (const [unfinishedKey, value] of found) {
         gte = `${unfinishedKey}\0`
         const { jobKey, engineId } = runOf(value)
-        if (engineId === undefined || live?.has(engineId) !== true)
-          await this.#failAbandoned(core, unfinishedKey, jobKey)
+        if (engineId !== undefined && live?.has(engineId) === true) continue
+        const tenantKey = keys.tenantOfUnfinishedJob(unfinishedKey)
+        await this.#fail(core, [jobKey, unfinishedKey], tenantKey, 'the process that ran the job ended')
       }
       if (found.length < limits.pageSizeDefault) return
     }
   }
 
-  async #failAbandoned(core: Core, unfinishedKey: string, jobKey: string): Promise<void> {
+  /**
+   * Fails a job that another engine runs. That engine can store no result any more, and stops the work when it looks for
+   * jobs that were ended.
+   */
+  async abort(core: Core, reference: JobReference): Promise<void> {
+    // Each attempt fails only after a step of the job, or another change of its source, was stored.
+    while (!(await this.#fail(core, keysOf(core, reference), core.tenantKey, 'the job was aborted')));
+  }
+
+  /** Fails a job that has not ended. False: another engine was first, so that nothing was stored. */
+  async #fail(
+    core: Core,
+    [jobKey, unfinishedKey]: readonly [string, string],
+    tenantKey: string,
+    message: string,
+  ): Promise<boolean> {
     // The head is read first, so nothing is stored if another engine is first.
     const head = await headOf(core, keys.jobIdOf(jobKey))
     const json = await core.store.get(jobKey)
@@ -55,14 +71,17 @@ export class InterruptedJobs {
     const heads = head === undefined ? [] : [head.next()]
     if (json !== undefined) {
       const job = importJobKind.parse(json)
-      put.push([jobKey, failed(core, job, 'INTERRUPTED', 'the process that ran the job ended')])
-      const failure = await this.#recordsOf(keys.tenantOfUnfinishedJob(unfinishedKey), job)
+      // Its engine stored the end, and was closed, before this engine read which engines are open.
+      if (hasEnded(job)) return true
+      put.push([jobKey, failed(core, job, 'INTERRUPTED', message)])
+      const failure = await this.#recordsOf(tenantKey, job)
       put.push(...failure.put)
       heads.push(...(failure.heads ?? []))
     }
     const commit = { put, del: [unfinishedKey] }
     const isStored = await core.store.commit(heads.length === 0 ? commit : { ...commit, heads })
-    if (isStored) core.log('warn', 'a job of an earlier process was interrupted')
+    if (isStored) core.log('warn', 'a job of another process was ended', { message })
+    return isStored
   }
 
   /** A job whose end is not stored yet. */

@@ -1,5 +1,5 @@
 import { pause } from '../../base/abort.js'
-import { engineClosed, EngineError, messageOf, sharedStore } from '../../base/errors.js'
+import { engineClosed, EngineError, messageOf } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { limits } from '../../base/limits.js'
 import { Transfer, type TransferLimits } from '../../base/transfer.js'
@@ -9,7 +9,7 @@ import { encodeRun } from '../../records/unfinished-job.js'
 import type { Core } from '../../session/core.js'
 import { Head } from '../../session/sharing/head.js'
 import { Overtaken } from '../../session/sharing/shared-session.js'
-import { readHead } from '../../storage/heads.js'
+import { readHead, readHeads } from '../../storage/heads.js'
 import { keys } from '../../storage/keys.js'
 import { InterruptedJobs } from './interrupted-jobs.js'
 import { listJobs, type JobListRequest, type JobPage } from './job-listing.js'
@@ -258,11 +258,19 @@ export class Jobs {
     if (running !== undefined) {
       running.abort.abort(new EngineError('IMPORT_FAILED', 'the job was aborted'))
       await running.done
+    } else if (core.sharing !== undefined && !hasEnded(await this.get(core, reference))) {
+      await this.interrupted.abort(core, reference)
     }
-    const job = await this.get(core, reference)
-    if (core.sharing !== undefined && !hasEnded(job))
-      throw sharedStore('the abort of a job that another engine runs', 'Abort it in that engine')
-    return job
+    return this.get(core, reference)
+  }
+
+  /** Stops the work of jobs that another engine has ended. */
+  async stopEnded(core: Core): Promise<void> {
+    const { sharing } = core
+    if (sharing === undefined || this.#running.size === 0) return
+    const heads = await readHeads(core.store, [...this.#running.keys()])
+    for (const [jobId, head] of heads)
+      if (!sharing.isOwn(head)) this.#running.get(jobId)?.abort.abort(takenOver())
   }
 
   /** The later states of a job that another engine runs, on a shared store. */

@@ -110,9 +110,10 @@ export class SourceService {
     )
   }
 
-  /** Fails the jobs of engines that no longer have the store open. */
-  takeOver(core: Core): Promise<void> {
-    return this.jobs.interrupted.failAbandoned(core)
+  /** Fails the jobs of engines that no longer have the store open, and stops jobs that other engines have ended. */
+  async takeOver(core: Core): Promise<void> {
+    await this.jobs.stopEnded(core)
+    await this.jobs.interrupted.failAbandoned(core)
   }
 
   async create(core: Core, { displayName, kind, labels }: ParsedCreate): Promise<Source> {

@@ -78,6 +78,10 @@ export class Sharing implements StoreSharing {
     return `${this.#prefix}${(++this.#heads).toString(36)}`
   }
 
+  isOwn(head: string): boolean {
+    return head.startsWith(this.#prefix)
+  }
+
   headOf({ store }: Core, sessionId: string): Promise<string> {
     return readHead(store, sessionId)
   }
@@ -125,7 +129,7 @@ export class Sharing implements StoreSharing {
     for (const [live, shared] of looked) {
       if (live.discarded !== undefined || shared.catchingUp !== undefined) continue
       const head = heads.get(live.id) ?? ''
-      if (head === shared.seen || head.startsWith(this.#prefix)) {
+      if (head === shared.seen || this.isOwn(head)) {
         shared.readAt = Math.max(shared.readAt, startedAt)
         continue
       }
