@@ -439,10 +439,10 @@ const rows: Row[] = [
   },
   {
     reason: 'SHARED_STORE',
-    when: 'an engine that shares its storage rotates the master key',
+    when: 'an engine that shares its storage has a budget',
     provoke: async ({ open }) => {
       const { storage } = await freshPostgres({ shared: true })
-      await (await open({ storage })).rotateSecrets()
+      await open({ storage, budgets: { sessionBytes: 1 } })
     },
     details: {},
     needs: 'postgres',

@@ -308,6 +308,116 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await other.sources.get(sourceId)).toMatchObject({ latestRevisionId: '' })
   })
 
+  test('a rotation of keys keeps what other engines do to secrets meanwhile', async () => {
+    const schema = freshSchema()
+    const [oldKey, newKey] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)]
+    const first = await engineOn(await storageOn(schema), { secrets: { masterKey: oldKey } })
+    const put = (session: Session, secretName: string, secretValue: string): Promise<unknown> =>
+      session.secrets.put({ secretName, secretValue })
+    const created: Session[] = []
+    for (const tenant of ['one', 'one', 'two']) {
+      const session = await first.as({ tenant }).sessions.create()
+      for (const name of ['A', 'B']) await put(session, name, `old ${name}`)
+      created.push(session)
+    }
+    await first.close()
+    const both: EngineOptions = { secrets: { masterKey: newKey, previousKeys: [oldKey] } }
+    const steps = await storageOn(schema)
+    const [rotating, other] = [await engineOn(steps, both), await engineOn(await storageOn(schema), both)]
+    const opened = (engine: Engine, at: number): Promise<Session> =>
+      engine.as({ tenant: at === 2 ? 'two' : 'one' }).sessions.open(created[at]!.id)
+    // The first one is in memory of the engine that rotates.
+    await (await opened(rotating, 0)).secrets.list()
+    const others = await Promise.all([0, 1, 2].map((at) => opened(other, at)))
+    const isOf =
+      (at: number) =>
+      ({
+        put: records = [],
+      }: {
+        readonly put?: readonly (readonly [string, unknown])[] | undefined
+      }): boolean =>
+        records.some(([key]) => key.startsWith(`x${created[at]!.id}`))
+    const held = [0, 1].map((at) => steps.hold('commit', isOf(at)))
+    const scan = steps.hold('scan', ({ gte, limit }) => gte === `x${created[2]!.id}` && limit > 1, 'after')
+    const rotation = rotating.rotateSecrets()
+    for (const at of [0, 1]) {
+      await held[at]!.reached
+      await put(others[at]!, 'A', 'new A')
+      await others[at]!.secrets.delete({ secretName: 'B' })
+      await put(others[at]!, 'C', 'new C')
+      held[at]!.release()
+    }
+    await scan.reached
+    await others[2]!.delete()
+    scan.release()
+    expect(await rotation).toEqual({ rewrapped: 0 })
+    for (const engine of [rotating, other]) await engine.close()
+
+    const last = await engineOn(await storageOn(schema), { secrets: { masterKey: newKey } })
+    for (const at of [0, 1]) {
+      const { secrets } = await opened(last, at)
+      expect((await secrets.list()).secrets.map(({ secretName }) => secretName)).toEqual(['A', 'C'])
+      for (const name of ['A', 'C'])
+        expect((await secrets.get({ secretName: name })).secretValue.reveal()).toBe(`new ${name}`)
+    }
+    const server = await sharedPostgres()
+    expect(
+      await server.sql(`SELECT FROM ${schema}.records WHERE key LIKE 'x%' AND key > 'x${created[2]!.id}'`),
+    ).toEqual([])
+  })
+
+  test('a rotation of keys keeps no secret of a session that another engine deletes', async () => {
+    const schema = freshSchema()
+    const [oldKey, newKey] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)]
+    const steps = await storageOn(schema)
+    const deleting = await engineOn(steps, { secrets: { masterKey: oldKey } })
+    const session = await deleting.sessions.create()
+    await session.secrets.put({ secretName: 'A', secretValue: 'a' })
+    const rotating = await engineOn(await storageOn(schema), {
+      secrets: { masterKey: newKey, previousKeys: [oldKey] },
+    })
+    // The session is deleted, its secret is not yet.
+    const held = steps.hold('commit', ({ del = [] }) => del.some((key) => key.startsWith('x')))
+    const deleted = session.delete()
+    await held.reached
+    expect(await rotating.rotateSecrets()).toEqual({ rewrapped: 0 })
+    held.release()
+    await deleted
+    const server = await sharedPostgres()
+    expect(await server.sql(`SELECT key FROM ${schema}.records WHERE key LIKE 'x%'`)).toEqual([])
+  })
+
+  test('a rotation of keys wraps secrets again that are in memory, or not, in any engine', async () => {
+    const schema = freshSchema()
+    const [oldKey, newKey] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)]
+    const first = await engineOn(await storageOn(schema), { secrets: { masterKey: oldKey } })
+    const ids: string[] = []
+    for (let at = 0; at < 4; at++) {
+      const session = await first.sessions.create()
+      for (let name = 0; name < 5; name++)
+        await session.secrets.put({ secretName: `${name}`, secretValue: `${at} ${name}` })
+      ids.push(session.id)
+    }
+    await first.close()
+    const both: EngineOptions = { secrets: { masterKey: newKey, previousKeys: [oldKey] } }
+    const engines = [
+      await engineOn(await storageOn(schema), both),
+      await engineOn(await storageOn(schema), both),
+    ]
+    const inMemory = await Promise.all(engines.map((engine, at) => engine.sessions.open(ids[at]!)))
+    for (const { secrets } of inMemory) await secrets.list()
+    const counts = await Promise.all(engines.map((engine) => engine.rotateSecrets()))
+    expect(counts.reduce((sum, { rewrapped }) => sum + rewrapped, 0)).toBe(20)
+    for (const { secrets } of inMemory) expect((await secrets.list()).secrets).toHaveLength(5)
+    for (const engine of engines) await engine.close()
+    const last = await engineOn(await storageOn(schema), { secrets: { masterKey: newKey } })
+    for (const [at, id] of ids.entries()) {
+      const { secrets } = await last.sessions.open(id)
+      for (let name = 0; name < 5; name++)
+        expect((await secrets.get({ secretName: `${name}` })).secretValue.reveal()).toBe(`${at} ${name}`)
+    }
+  })
+
   test('a list of checkpoints that was read before a change of another engine is not kept', async () => {
     const { b, engines, schema } = await both({ '/a': 'one' })
     const steps = await storageOn(schema)

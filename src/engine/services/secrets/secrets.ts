@@ -1,4 +1,4 @@
-import { EngineError, invalid, sharedStore } from '../../base/errors.js'
+import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { idLength } from '../../base/ids.js'
 import { given, parseText, shown } from '../../base/input.js'
@@ -7,12 +7,16 @@ import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
 import { nextTurn } from '../../base/cooperative.js'
+import { present } from '../../base/present.js'
 import type { Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { RecordChanges } from '../../session/journal/journal.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
+import { findSession } from '../../session/history/replay.js'
+import { headOf } from '../../session/sharing/head.js'
+import { Overtaken } from '../../session/sharing/shared-session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { checkQuota } from '../quota.js'
 import { Secret } from './secret.js'
@@ -159,8 +163,6 @@ export class Secrets {
    * @throws {EngineError} DATA_LOSS when a stored secret is damaged
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
-    if (core.sharing !== undefined)
-      throw sharedStore('a rotation of keys', 'Rotate with an engine that does not share it')
     this.#ring.current()
     const problems: EngineError[] = []
     let rewrapped = 0
@@ -180,19 +182,33 @@ export class Secrets {
   async #rewrapSession(core: Core, sessionId: string, problems: EngineError[]): Promise<number> {
     const gte = keys.secrets(sessionId)
     let rewrapped = 0
+    let lost = 0
     for (let next = gte; ;) {
+      if (lost === limits.sharedChangeRuns) throw new Overtaken(sessionId)
       const live = core.table.live.get(sessionId)
       if (live !== undefined) return rewrapped + (await this.#rewrapLive(core, live, problems))
       await core.table.draining.get(sessionId)
       const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
       const done = await this.#stored.run(sessionId, async () => {
+        // The head is read first, so nothing is stored if another engine changes the session meanwhile.
+        const head = await headOf(core, sessionId)
         const found = await core.store.scan(range)
         // If the session was opened meanwhile, memory may be newer than the records that were read.
         if (core.table.live.has(sessionId) || core.table.draining.has(sessionId)) return false
         const stored: SecretIndex = new Map()
         for (const [key, json] of found) addStored(stored, json, key)
         const changed = this.#rewrap(core, sessionId, stored, problems)
-        if (changed.length > 0) await core.store.commit({ put: recordsOf(sessionId, changed) })
+        if (changed.length > 0) {
+          const put = recordsOf(sessionId, changed)
+          if (head === undefined) await core.store.commit({ put })
+          // The engine that deletes a session deletes its secrets afterwards.
+          else if (!(await isKept(core, sessionId, changed))) return true
+          else if (!(await core.store.commit({ put, heads: [head.next()] }))) {
+            lost++
+            return false
+          }
+        }
+        lost = 0
         rewrapped += changed.length
         next = `${found.at(-1)?.[0] ?? next}\0`
         return found.length < range.limit
@@ -209,7 +225,8 @@ export class Secrets {
   async #rewrapLive(core: Core, live: LiveSession, problems: EngineError[]): Promise<number> {
     const tried = new Set<string>()
     let rewrapped = 0
-    const rewrapSome = (): Promise<boolean> => {
+    // On a shared store, this runs again if another engine was first.
+    const rewrapSome = (): Promise<{ readonly names: readonly string[]; readonly count: number }> => {
       const index = this.#indexes.get(core, live)
       const { print } = this.#ring.current()
       const some: SecretIndex = new Map()
@@ -217,18 +234,23 @@ export class Secrets {
         if (some.size === limits.secretsPerCommit) break
         if (!tried.has(name) && sealed?.keyPrint !== print) some.set(name, sealed)
       }
-      for (const name of some.keys()) tried.add(name)
       const changed = this.#rewrap(core, live.id, some, problems)
       for (const sealed of changed) index.set(sealed.secretName, sealed)
-      rewrapped += changed.length
       const committed =
         changed.length === 0
           ? live.acknowledged
           : commitRecords(core, live, { put: recordsOf(live.id, changed) })
-      return committed.then(() => some.size > 0)
+      return committed.then(() => ({ names: [...some.keys()], count: changed.length }))
     }
     try {
-      while (await mutate(core, live, rewrapSome)) await nextTurn()
+      await core.sharing?.freshen(core, live)
+      for (;;) {
+        const { names, count } = await mutate(core, live, rewrapSome)
+        if (names.length === 0) break
+        for (const name of names) tried.add(name)
+        rewrapped += count
+        await nextTurn()
+      }
     } catch (error) {
       if (live.discarded !== 'deleted') throw error
     }
@@ -266,6 +288,13 @@ const nameStart = keys.secrets('0'.repeat(idLength)).length
 function addStored(index: SecretIndex, json: string, key: string): void {
   const name = key.slice(nameStart)
   index.set(name, parseSecretRecord(json, name))
+}
+
+/** Whether the session of some secrets exists. */
+async function isKept(core: Core, sessionId: string, [secret]: readonly SecretRecord[]): Promise<boolean> {
+  const { tenantKey } = present(secret, 'a secret of the session')
+  const record = await findSession({ ...core, tenantKey }, sessionId)
+  return record !== undefined && record.deletedAt === undefined
 }
 
 function recordsOf(
