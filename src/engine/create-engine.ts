@@ -54,6 +54,7 @@ import { SessionTable } from './session/table/session-table.js'
 import { MemoryJournal } from './session/journal/memory-journal.js'
 import { StoredJournal } from './session/journal/stored-journal.js'
 import { countSessionBytes } from './session/usage/count-session-bytes.js'
+import { SharedRecounts } from './session/usage/shared-recounts.js'
 import { ByteBudgets, parseBudgets, type Budgets } from './storage/byte-budgets.js'
 import { meteredStores } from './storage/metered-store.js'
 import { Fence, fenced } from './storage/fence.js'
@@ -138,7 +139,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const opened = await parts.storage.open()
   const clock = opened.shared && new StoreClock(own, opened.shared)
   try {
-    checkShared(opened, { budgets, automaticOptions })
+    checkShared(opened, { automaticOptions })
     await clock?.adjust()
   } catch (error) {
     await opened.close()
@@ -268,17 +269,20 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     secrets: new Secrets(keyRing.usable || durable ? keyRing : randomKeyRing(environment)),
   }
   automatic?.start(core)
-  sharing?.start(core, () => sources.takeOver(core))
+  const recounts = new SharedRecounts(core)
+  sharing?.start(core, () => {
+    recounts.start(core)
+    return sources.takeOver(core)
+  })
   return new Engine(core, services)
 }
 
 /** Refuses options that would need to know what other engines store. */
 function checkShared(
   { capabilities }: Store,
-  { budgets, automaticOptions }: { readonly budgets: Budgets; readonly automaticOptions: object | undefined },
+  { automaticOptions }: { readonly automaticOptions: object | undefined },
 ): void {
   if (capabilities.shared === undefined) return
-  if (Object.keys(budgets).length > 0) throw sharedStore('the option budgets', 'Leave it out')
   if (automaticOptions !== undefined) throw sharedStore('the option automaticCollection', 'Leave it out')
 }
 

@@ -439,10 +439,10 @@ const rows: Row[] = [
   },
   {
     reason: 'SHARED_STORE',
-    when: 'an engine that shares its storage has a budget',
+    when: 'an engine that shares its storage would collect automatically',
     provoke: async ({ open }) => {
       const { storage } = await freshPostgres({ shared: true })
-      await open({ storage, budgets: { sessionBytes: 1 } })
+      await open({ storage, automaticCollection: true })
     },
     details: {},
     needs: 'postgres',

@@ -237,7 +237,6 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     ).rejects.toMatchObject(refused)
     const { connectionString } = await sharedPostgres()
     const storage = postgresStorage({ connectionString, schema: freshSchema(), shared: true })
-    await expect(openEngine({ storage, budgets: { sessionBytes: 1 } })).rejects.toMatchObject(refused)
     await expect(openEngine({ storage, automaticCollection: true })).rejects.toMatchObject(refused)
   })
 

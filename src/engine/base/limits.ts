@@ -177,6 +177,12 @@ export const limits = {
   heldLocks: 10_000,
   /** How often an engine looks for jobs of engines that have ended, and for its jobs that others aborted, in milliseconds. */
   sharedSweepMs: 5000,
+  /** The shortest pause between counts of what other engines have stored, for budgets, in milliseconds. */
+  sharedRecountMs: 10_000,
+  /** Such a pause is at least this many times as long as the last count took. */
+  sharedRecountPauses: 20,
+  /** The share of `budgets.sessionBytes` from which on a session is counted again too. */
+  sharedRecountShare: 0.75,
   /** How often an engine reads a job that another engine runs, in milliseconds. */
   sharedJobPollMs: 200,
   /** How often a change runs while other engines change the same session. */

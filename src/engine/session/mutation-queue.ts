@@ -21,7 +21,7 @@ import { catchUp, changeShared } from './sharing/shared-changes.js'
 import { Overtaken, type StoredState } from './sharing/shared-session.js'
 import type { LiveSession } from './table/live.js'
 import type { SessionRecord } from '../records/session.js'
-import { admitChange, countChange } from './usage/session-bytes.js'
+import { admitChange, bytesWritten, countChange } from './usage/session-bytes.js'
 import { writeSnapshot } from './history/snapshot.js'
 
 /**
@@ -257,7 +257,13 @@ export function commitEvent(
   }
   const { shared } = live
   if (shared !== undefined) commit.heads = [shared.move(), ...(event.heads ?? [])]
-  const after = shared && { root: live.tree.freeze(), seq, at, chain: live.chain }
+  const after = shared && {
+    root: live.tree.freeze(),
+    seq,
+    at,
+    chain: live.chain,
+    bytesWritten: bytesWritten(live),
+  }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs, after)
   if (live.followers !== undefined) {
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }

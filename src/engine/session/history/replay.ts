@@ -62,9 +62,9 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
     ...state,
     readAt: await storedRead(core, sessionId),
   })
-  core.sharing?.enter(live, head, readAt)
   await core.store.counted?.()
   await core.onOpen?.(core, live)
+  core.sharing?.enter(live, head, readAt)
   const dropped = core.table.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOverReferences(live, dropped))
   return live

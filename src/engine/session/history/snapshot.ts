@@ -46,6 +46,6 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   live.snapshotSize = size
 }
 
-function newestOf(live: LiveSession): StoredState {
+function newestOf(live: LiveSession): Omit<StoredState, 'bytesWritten'> {
   return { root: live.tree.freeze(), seq: live.seq, at: live.lastEventAt, chain: live.chain }
 }

@@ -11,6 +11,7 @@ import type { Core } from '../core.js'
 import type { CommittedEvent } from '../history/feed.js'
 import { findSession, storedStateAt } from '../history/replay.js'
 import type { LiveSession } from '../table/live.js'
+import { bytesOf } from '../usage/session-bytes.js'
 import type { StoredState } from './shared-session.js'
 
 /** The state of a session in the store, and how it came from an earlier state. */
@@ -36,7 +37,7 @@ export async function readNewerState(
   if (record === undefined || record.deletedAt !== undefined) return undefined
   const tree = new Tree(from.root, core.loader)
   const events: CommittedEvent[] = []
-  let { seq, at, chain } = from
+  let { seq, at, chain, bytesWritten } = from
   for await (const page of core.store.events(live.id, { from: seq + 1, to: Number.POSITIVE_INFINITY })) {
     for (const event of page) {
       if (event.seq !== seq + 1) throw eventMissing(live.id, seq + 1)
@@ -45,9 +46,10 @@ export async function readNewerState(
       seq = event.seq
       at = body[0]
       chain = present(body[4], 'the link of a stored event')
+      if (core.sessionBytes !== undefined && typeof body[5] === 'object') bytesWritten += bytesOf(body[5])
     }
   }
-  return { head, record, stored: { root: tree.freeze(), seq, at, chain }, events }
+  return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events }
 }
 
 /** Applies a stored event to a tree. */

@@ -8,6 +8,7 @@ import { takeOverReferences } from '../file-references.js'
 import { notifyFollowers } from '../history/feed.js'
 import { evictWhenDue } from '../table/eviction.js'
 import type { LiveSession } from '../table/live.js'
+import { setBytesWritten } from '../usage/session-bytes.js'
 import { readNewerState, type NewerState } from './newer-state.js'
 import { Change, Overtaken, type SharedSession } from './shared-session.js'
 
@@ -127,6 +128,7 @@ function adopt(core: Core, live: LiveSession, shared: SharedSession, newer: Newe
   live.chain = stored.chain
   live.lastEventAt = stored.at
   live.lastActivityAt = Math.max(live.lastActivityAt, stored.at)
+  setBytesWritten(live, stored.bytesWritten)
   // Cached records of services are read again.
   live.epoch = {}
   live.checkpoints = undefined

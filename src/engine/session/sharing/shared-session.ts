@@ -9,6 +9,8 @@ export interface StoredState {
   /** The time and the link of event `seq`. */
   readonly at: number
   readonly chain: string
+  /** The bytes that the changes up to event `seq` wrote, if the engine counts them. */
+  readonly bytesWritten: number
 }
 
 /** The error of a commit that was not stored because another engine had changed the session. */
@@ -108,6 +110,11 @@ export class SharedSession {
   /** Calls a listener after each change of another engine. Each key has one listener. */
   onRestart(key: object, listener: () => void): void {
     this.#listeners.set(key, listener)
+  }
+
+  /** Corrects the count of the bytes that the stored changes wrote. */
+  recount(correction: number): void {
+    this.stored = { ...this.stored, bytesWritten: this.stored.bytesWritten + correction }
   }
 
   /** Notes a state that is stored now. */

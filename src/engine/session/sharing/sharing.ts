@@ -4,6 +4,7 @@ import { inBackground, type Core, type StoreSharing } from '../core.js'
 import { readHead, readHeads } from '../../storage/heads.js'
 import type { SharedCapability, SharedStore } from '../../storage/store.js'
 import type { LiveSession } from '../table/live.js'
+import { bytesWritten } from '../usage/session-bytes.js'
 import { catchUp } from './shared-changes.js'
 import { SharedSession, type StoredState } from './shared-session.js'
 import type { StoreClock } from './store-clock.js'
@@ -70,6 +71,7 @@ export class Sharing implements StoreSharing {
       seq: live.seq,
       at: live.lastEventAt,
       chain: live.chain,
+      bytesWritten: bytesWritten(live),
     }
     live.shared = new SharedSession(live.id, { head, stored, readAt, nextHead: () => this.nextHead() })
   }

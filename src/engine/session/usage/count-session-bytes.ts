@@ -14,7 +14,8 @@ import { treeChanges } from '../tree-changes.js'
  */
 export async function countSessionBytes(core: Core, live: LiveSession): Promise<void> {
   if (core.sessionBytes === undefined) return
-  const [before, to] = [bytesWritten(live), live.seq]
+  const { shared } = live
+  const [before, to, restarts] = [bytesWritten(live), live.seq, shared?.restarts]
   await live.acknowledged.catch(() => undefined)
   const pruned = prunedTo(await snapshotsOf(core, live.id))
   let bytes = 0
@@ -28,6 +29,9 @@ export async function countSessionBytes(core: Core, live: LiveSession): Promise<
   }
   for await (const page of redoAfter(core, live.id, pruned, to))
     for (const { body } of page) if (typeof body[5] === 'object') bytes += bytesOf(body[5])
-  // Adds bytes that were written during the count.
-  setBytesWritten(live, bytes + bytesWritten(live) - before)
+  // Another engine changed the session meanwhile. The next count is exact.
+  if (shared?.restarts !== restarts) return
+  // Bytes that were written during the count stay counted.
+  setBytesWritten(live, bytesWritten(live) + bytes - before)
+  shared?.recount(bytes - before)
 }
