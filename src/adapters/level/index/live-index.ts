@@ -1,4 +1,4 @@
-import { itemAt } from '../../../engine/ports.js'
+import { itemAt, nextTurn } from '../../../engine/ports.js'
 import type { FrameEntry } from '../log/frame.js'
 import { flushIndex } from './index-flush.js'
 import type { IndexPlace } from './index-root.js'
@@ -170,9 +170,13 @@ export class LiveIndex {
     const merged = options.sync || !pages.hasRoot || isDue
     if (!merged) await pages.storeDelta(entries, place)
     // Now the deltas have these entries too, so reads find no difference.
-    pages.deltas.add(entries)
+    if (pages.deltas.size === 0) pages.deltas = entries
+    else pages.deltas.add(entries)
     this.#older = undefined
-    if (merged) await flushIndex(pages, pages.deltas, place, options)
+    if (!merged) return
+    // After many commits, this and the next step each take milliseconds.
+    await nextTurn()
+    await flushIndex(pages, pages.deltas, place, options)
   }
 }
 
