@@ -37,7 +37,7 @@ async function recount(core: Core): Promise<void> {
   const { sessionBytes } = core
   if (sessionBytes === undefined) return
   for (const live of Array.from(core.table.live.values())) {
-    // The count of a session is only too high: after another engine has collected its history.
+    // Another engine may have collected a part of the history, so the count may be too high, but not too low.
     if (bytesWritten(live) < limits.sharedRecountShare * sessionBytes) continue
     const { tenantKey } = live
     await countSessionBytes({ ...core, tenantKey, store: core.storeOf(tenantKey) }, live)
