@@ -25,7 +25,7 @@ import {
   wrongValues,
 } from '../support/contract-fields.js'
 import { everythingOf, narrowBytes, openWorld, type Tenant, type World } from '../support/http-world.js'
-import { isLong } from '../support/seed.js'
+import { isLong, stepOf } from '../support/seed.js'
 
 interface Sent {
   readonly tenant?: Tenant
@@ -421,7 +421,7 @@ describe('a value of a wrong type is rejected with its field name by', () => {
   test.each(named(withBody))('%s', async (_label, route) => {
     const sample = sampleBody(route)
     for (const { path, schema, required } of positionsOf(route.operation)) {
-      for (const value of wrongValues(schema)) {
+      for (const value of wrongValues(schema).filter((_, index) => index % stepOf(3) === 0)) {
         const body = replaced(compatible(sample, path), path, value)
         const refusal = await refusedAsDocumented(route, { body })
         expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${fieldName(path)}`)
@@ -437,7 +437,7 @@ describe('a value of a wrong type is rejected with its field name by', () => {
   test.each(named(withQuery))('%s', async (_label, route) => {
     const query = parametersOf(route, 'query')
     for (const { name, schema } of query) {
-      for (const value of wrongTexts(schema)) {
+      for (const value of wrongTexts(schema).filter((_, index) => index % stepOf(3) === 0)) {
         const refusal = await refusedAsDocumented(route, { parameters: { path: '/file', [name]: value } })
         expect(summaryOf(refusal)).toBe(`400 INVALID_ARGUMENT ${name}`)
       }

@@ -191,7 +191,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await sees('No differences')
   })
 
-  test('lists events with principal and paths, and goes to their states', async () => {
+  test.runIf(isLong)('lists events with principal and paths, and goes to their states', async () => {
     await open(`/session/${fork.id}?tab=timeline`)
     await sees('4 events')
     await row('/src/new.ts').click()
@@ -241,21 +241,24 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await remove(session, extra)
   })
 
-  test('says that the session that it shows was deleted, and shows its newest status', async () => {
-    const session = await main.fork({ newTags: { name: 'first' } })
-    await open(`/session/${session.id}`)
-    await row('empty').waitFor()
-    const attempt = await session.fork()
-    await session.files.write({ path: '/empty', content: 'ours' })
-    await attempt.files.write({ path: '/empty', content: 'theirs' })
-    await session.merge(attempt)
-    await page.locator('header .badge.warn').waitFor()
-    await attempt.delete()
-    await session.delete()
-    await page.getByRole('alert').filter({ hasText: 'SESSION_NOT_FOUND' }).first().waitFor()
-    expect(problems.every((problem) => problem.includes('404'))).toBe(true)
-    problems.length = 0
-  })
+  test.runIf(isLong)(
+    'says that the session that it shows was deleted, and shows its newest status',
+    async () => {
+      const session = await main.fork({ newTags: { name: 'first' } })
+      await open(`/session/${session.id}`)
+      await row('empty').waitFor()
+      const attempt = await session.fork()
+      await session.files.write({ path: '/empty', content: 'ours' })
+      await attempt.files.write({ path: '/empty', content: 'theirs' })
+      await session.merge(attempt)
+      await page.locator('header .badge.warn').waitFor()
+      await attempt.delete()
+      await session.delete()
+      await page.getByRole('alert').filter({ hasText: 'SESSION_NOT_FOUND' }).first().waitFor()
+      expect(problems.every((problem) => problem.includes('404'))).toBe(true)
+      problems.length = 0
+    },
+  )
 
   test.runIf(isLong)('leaves keys to lists of choices, and searches in every view', async () => {
     await open(`/session/${fork.id}?tab=changes`)
@@ -277,7 +280,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     problems.length = 0
   })
 
-  test('shows the sessions of the caller of a new token', async () => {
+  test.runIf(isLong)('shows the sessions of the caller of a new token', async () => {
     await open()
     await sees('2 sessions')
     await page.evaluate(`location.hash = 'token=wrong&/'`)
@@ -414,7 +417,7 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await writable.close()
   })
 
-  test('carries out the previewed change once, and no other', async () => {
+  test.runIf(isLong)('carries out the previewed change once, and no other', async () => {
     const writable = await inspected(engine, { write: true })
     const session = await engine.sessions.create({ files: { '/a.txt': '0' } })
     for (const content of ['1', '2', '3', '4']) await session.files.write({ path: '/a.txt', content })

@@ -10,7 +10,7 @@ import { isLong } from '../support/seed.js'
 const directory = resolve(import.meta.dirname, '../fixtures/node-fs')
 const files = readdirSync(join(directory, 'parallel'))
 /** Every file in `npm run test:long`, every third one in `npm test`. */
-const chosen = files.filter((_, index) => index % (isLong ? 1 : 3) === 0)
+const chosen = files.filter((_, index) => index % (isLong ? 1 : 5) === 0)
 /** A generous limit: a file that takes longer waits for something that never happens. */
 const fileMs = 15_000
 const flags = ['--experimental-vm-modules', '--no-warnings', '--expose-gc', '--expose-internals']
