@@ -115,7 +115,18 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'link', path, dest }, async () => {
         const srcPath = await locate(files, path)
-        await files.link({ srcPath, dstPath: await freeName(files, dest) })
+        const dstPath = await freeName(files, dest)
+        // The server does not follow a symlink, so it would give this one a second name.
+        if (
+          slashed(path) &&
+          (await files.stat({ path: srcPath, followSymlinks: false })).kind === 'symlink'
+        ) {
+          const taken = await files
+            .stat({ path: dstPath, followSymlinks: false })
+            .catch(unless('PATH_NOT_FOUND'))
+          if (taken === undefined) throw systemError('EPERM', { syscall: 'link', path, dest })
+        }
+        await files.link({ srcPath, dstPath })
       })
     },
     /** The target is stored unchanged. `type`, which matters only on Windows, is ignored. */
