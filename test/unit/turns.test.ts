@@ -79,6 +79,17 @@ test('the cache yields to the event loop between changes in a loop', async () =>
   expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })
 
+test('a loop of batches yields to the event loop as often as a loop of as many changes', async () => {
+  const session = await slowSession()
+  const operations = Array.from({ length: limits.acknowledgementsPerTurn }, (_, i) => ({
+    write: { path: `/${i}`, content: '' },
+  }))
+  const change = async (): Promise<void> => {
+    for (let i = 0; i < 10; i++) await session.files.batch(operations)
+  }
+  expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
+})
+
 test('a collection yields to the event loop between sessions', async () => {
   const storage = memoryStorage({ durable: true })
   const engine = await openEngine({ storage, environment: slowEnvironment() })

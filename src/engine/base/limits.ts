@@ -585,7 +585,7 @@ export const limits = {
   diffSimilarBytes: 32 * 2 ** 20,
   /** Contents that one page of changed files compares. The page ends with the file that exceeds it. */
   diffPageBytes: 4 * 2 ** 20,
-  /** Commits that a memory store acknowledges between two turns of the event loop. */
+  /** Effects of commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
   /** Sessions whose ancestry a merge reads. Beyond them, only their base is known. */
   mergeSessions: 10_000,
