@@ -107,8 +107,7 @@ test.each([
     // The others keep the records so far apart that each one is a small read of its own.
     const gap = JSON.stringify('x'.repeat(levelLimits.gapBytes))
     const put = Array.from({ length: 3000 }, (_, i): [string, string] => [`k${1e6 + i}`, '{}'])
-    for (const record of put) void store.commit({ put: [record, [`other${record[0]}`, gap]] })
-    await store.commit({})
+    await Promise.all(put.map((record) => store.commit({ put: [record, [`other${record[0]}`, gap]] })))
     const scan = async (): Promise<void> => {
       let found = 0
       for await (const page of scanAll({ store }, 'k')) found += page.length
