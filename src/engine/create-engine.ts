@@ -45,6 +45,7 @@ import { Secrets } from './services/secrets/secrets.js'
 import { parseImportOptions, type ImportOptions } from './services/sources/job-limits.js'
 import { SourceService } from './services/sources/sources.js'
 import { TreeExports } from './services/sources/tree-exports.js'
+import { ClockSpans } from './session/table/clock-spans.js'
 import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
 import { coreFor, type SharedCore } from './session/core.js'
@@ -170,13 +171,15 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const nodes = new NodeCache(budget / 2)
   const loader = new StoreLoader(store, nodes, pins)
   const byteBudgets = Object.keys(budgets).length === 0 ? undefined : new ByteBudgets(budgets, durable)
+  const openedAt = { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() }
   const shared: SharedCore = {
     storeOf: meteredStores(store, environment, ids, byteBudgets),
     journal: durable ? new StoredJournal() : new MemoryJournal({ historyBytes: memoryHistoryBytes }),
     sharing,
     fence,
     environment,
-    opened: { wallMs: environment.wallClockMs(), monotonicMs: environment.monotonicMs() },
+    opened: openedAt,
+    clockSpans: new ClockSpans(openedAt),
     log,
     ids,
     content,

@@ -15,6 +15,8 @@ const paths = [
   '/none',
   '/none/',
   '/none/x',
+  '/none/x/',
+  '/loop/',
   '/dir',
   '/dir/',
   '/dir/file',
@@ -64,6 +66,14 @@ const onOnePath: Readonly<Record<string, (fs: RemoteFsPromises, path: string) =>
   'readFile with a+': (fs, path) => fs.readFile(path, { flag: 'a+', encoding: 'base64' }),
   'readFile with w+': (fs, path) => fs.readFile(path, { flag: 'w+' }),
   'readFile with r+': (fs, path) => fs.readFile(path, { flag: 'r+' }),
+  'readFile without following': (fs, path) =>
+    fs.readFile(path, { flag: fs.constants.O_NOFOLLOW as unknown as string }),
+  'readFile of a directory': (fs, path) =>
+    fs.readFile(path, { flag: fs.constants.O_DIRECTORY as unknown as string }),
+  'writeFile without following': (fs, path) =>
+    fs.writeFile(path, 'wr', {
+      flag: (fs.constants.O_WRONLY | fs.constants.O_NOFOLLOW) as unknown as string,
+    }),
   'readFile with w': (fs, path) => fs.readFile(path, { flag: 'w' }),
   writeFile: (fs, path) => fs.writeFile(path, 'written'),
   'writeFile in hex': (fs, path) => fs.writeFile(path, '00ff', 'hex'),
@@ -203,7 +213,7 @@ describe('a call', () => {
   })
 
   const ends = ['/file', '/none', '/none/x', '/dir', '/empty', '/link', '/dirlink', '/broken', '/dir/same']
-  const slashedEnds = ['/file/', '/none/', '/dir/', '/dirlink/', '/link/']
+  const slashedEnds = ['/file/', '/none/', '/file/x/', '/dir/', '/dirlink/', '/link/']
   test.each(numbered(onTwoPaths))('%s does the same for any two paths', async (_name, call, at) => {
     const calls = [...ends, ...slashedEnds].flatMap((from, row) =>
       sample([...ends, ...slashedEnds], at + row).map((to): [string, Call] => [

@@ -101,6 +101,20 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
+    test.runIf(!lasting)('if many others were used too while the clock was slow', async () => {
+      pass(limits.expirySecondLookMs)
+      wall -= year
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      await write(session, 'b')
+      for (let i = 0; i <= limits.unsureUses; i++)
+        await write(await engine.sessions.create({ ttlSeconds: 3600 }), 'other')
+      pass(59 * minute)
+      wall += year
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('b')
+      pass(60 * minute)
+      await expect(session.get()).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+    })
+
     test.runIf(lasting)('if it is opened by a clock that is ahead and soon corrected', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       pass(minute)

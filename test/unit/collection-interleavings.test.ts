@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -483,4 +484,26 @@ test('does not restore a collected state because an abort restored it before', a
   await crash()
   expect(await textOf(await engine.sessions.open(session.id), '/a')).toBe('last'.repeat(100))
   await expectWhole()
+})
+
+test('exports a bundle whose directories are stored meanwhile', async () => {
+  const environment = fixedEnvironment({ stepMs: limits.sliceMs })
+  for (let turns = 0; turns < 12; turns++) {
+    const other = await openEngine({ storage: memoryStorage({ durable: true }), environment })
+    const session = await other.sessions.create()
+    await session.files.batch(
+      Array.from({ length: 30 }, (_, i) => ({
+        write: { path: `/d${i % 5}/e${i % 3}/f${i}`, content: `${i}` },
+      })),
+    )
+    const exporting = (async () => {
+      let bytes = 0
+      for await (const chunk of session.exportBundle()) bytes += chunk.length
+      return bytes
+    })()
+    for (let i = 0; i < turns; i++) await nextTurn()
+    await Promise.all([session.fork(), other.collect()])
+    expect(await exporting).toBeGreaterThan(0)
+    await other.close()
+  }
 })

@@ -7,6 +7,7 @@ import { callOperation } from '../../src/engine/contract.js'
 import { openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { limits } from '../../src/engine/base/limits.js'
 import { keys, prefixEnd } from '../../src/engine/storage/keys.js'
+import { letGo } from '../support/garbage.js'
 import { storages } from '../support/storages.js'
 
 const lasting = storages.filter(([, , isLasting]) => isLasting)
@@ -14,16 +15,18 @@ const lasting = storages.filter(([, , isLasting]) => isLasting)
 /** Data that an operation used can be collected right after it, without waiting for JavaScript's garbage collector. */
 describe.each(lasting)('a collection right after an operation, on %s,', (_name, makeStorage) => {
   let directory: string
+  let storage: Storage
   let store: Store
   let engine: Engine
   let session: Session
+  let lastEventId: string
   /** Blocks reads of the store while it is set. */
   let gate: Promise<void> | undefined
 
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'releases-'))
     const made = makeStorage(join(directory, 's'))
-    const storage: Storage = {
+    storage = {
       open: async () => {
         store = await made.open()
         const blob = store.blob.bind(store)
@@ -98,6 +101,39 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
     const kept = await imported.files.getXattr({ path: '/d', name: 'user.a' })
     expect(value.equals(kept.value)).toBe(true)
     expect(content.equals(await imported.files.read({ path: '/two' }))).toBe(true)
+  })
+
+  test.each<[name: string, call: (session: Session) => Promise<unknown>]>([
+    ['an undo', (reopened) => reopened.undo()],
+    ['a dry run of an undo', (reopened) => reopened.undo({ dryRun: true })],
+    ['a restore', (reopened) => reopened.restore({ from: { eventId: lastEventId } })],
+    [
+      'a dry run of a restore',
+      (reopened) => reopened.restore({ from: { eventId: lastEventId }, dryRun: true }),
+    ],
+  ])('frees the state of %s that was read from its snapshot', async (_call, call) => {
+    lastEventId = (await session.events.list()).events.at(-1)!.eventId
+    await engine.close()
+    engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
+    session = await engine.sessions.open(session.id)
+    await session.files.write({ path: '/b', content: 'later' })
+    await call(session)
+    await session.delete()
+    expect(await blobsAfterCollection()).toBe(0)
+  })
+
+  test.each<[name: string, use: (session: Session) => Promise<unknown>]>([
+    ['diff', (reopened) => reopened.diff({ eventId: lastEventId }).paths()],
+    ['tar', (reopened) => reopened.exportTar()[Symbol.asyncIterator]().next()],
+  ])('frees the stored states of a %s that was dropped', async (_name, use) => {
+    lastEventId = (await session.events.list()).events.at(-1)!.eventId
+    await engine.close()
+    engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
+    session = await engine.sessions.open(session.id)
+    await use(session)
+    await session.delete()
+    for (let i = 0; i < 3; i++) await letGo()
+    expect(await blobsAfterCollection()).toBe(0)
   })
 
   test('frees the data of an aborted commit', async () => {

@@ -33,6 +33,17 @@ describe('a pin whose owner was garbage collected', () => {
     expect(owner).toEqual({})
   })
 
+  test('pins no tree that something else keeps in memory, if all readers held it', async () => {
+    const pins = durable()
+    const root = { last: undefined }
+    pins.pin({ roots: [root], heldBy: {} })
+    pins.pin({ roots: [root], owner: {} })
+    expect([...pins.roots()]).toEqual([root, root])
+    await letGo()
+    // Something that reads the tree may keep it, but not the owner.
+    expect([...pins.roots()]).toEqual([root])
+  })
+
   test('is removed when there are many pins', async () => {
     const pins = durable()
     const pin = (): unknown => pins.pin({ contents: [undefined], owner: {} })

@@ -9,13 +9,16 @@ import { repositoryOf } from '../../src/engine/facade/session.js'
 import type { Environment } from '../../src/engine/base/environment.js'
 import {
   ImportJobState,
+  limits,
   openEngine,
   type Engine,
   type EngineOptions,
   type ImportJob,
   type Session,
+  type Storage,
 } from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
+import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 describe.skipIf(!hasPostgres)('engines on one schema', () => {
@@ -464,6 +467,37 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(times).toEqual(times.toSorted((x, y) => x - y))
     expect(Math.abs((times.at(-1) ?? 0) - Date.now())).toBeLessThan(600_000)
   })
+
+  test.runIf(isLong)(
+    'an engine keeps a session that was used while the clock of the server was slow',
+    async () => {
+      const [of, own] = [clocks(0), clocks(0)]
+      let slowMs = 0
+      const slow = (storage: Storage): Storage => ({
+        open: async () => {
+          const store = await storage.open()
+          const now = store.shared?.now.bind(store.shared)
+          return Object.assign(store, {
+            shared: Object.assign(store.shared ?? {}, { now: async () => ((await now?.()) ?? 0) - slowMs }),
+          })
+        },
+      })
+      const schema = freshSchema()
+      const [ofA, ofB] = [await storageOn(schema), await storageOn(schema)]
+      const a = await openEngine({ storage: slow(ofA), environment: of.environment })
+      const b = await openEngine({ storage: slow(ofB), environment: own.environment })
+      open.push(a, b)
+      const swept = (): Promise<void> => sleep(2 * limits.sharedSweepMs)
+      of.shift(limits.expirySecondLookMs)
+      slowMs = 86_400_000
+      await swept()
+      const { id } = await b.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+      slowMs = 0
+      await swept()
+      expect(await read(await a.sessions.open(id), '/a')).toBe('kept')
+    },
+    60_000,
+  )
 
   test('commits of both engines at the same moment build on each other', async () => {
     const { a, b, schema } = await both({ '/start': 'start' })

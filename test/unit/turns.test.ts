@@ -1,5 +1,10 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import { TimeSlice } from '../../src/engine/base/cooperative.js'
 import { sortedInSlices } from '../../src/engine/base/sorted.js'
 import {
@@ -12,6 +17,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { repairStore } from '../../src/engine/index.js'
+import { scanAll } from '../../src/engine/storage/scan-all.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { isLong } from '../support/seed.js'
 import { turnsOf } from '../support/turns.js'
@@ -79,6 +85,40 @@ test('the cache yields to the event loop between changes in a loop', async () =>
   }
   expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
 })
+
+test('a loop of batches yields to the event loop as often as a loop of as many changes', async () => {
+  const session = await slowSession()
+  const operations = Array.from({ length: limits.acknowledgementsPerTurn }, (_, i) => ({
+    write: { path: `/${i}`, content: '' },
+  }))
+  const change = async (): Promise<void> => {
+    for (let i = 0; i < 10; i++) await session.files.batch(operations)
+  }
+  expect(await turnsOf(change)).toBeGreaterThanOrEqual(10)
+})
+
+test.each([
+  ['memory', () => memoryStorage({ durable: true })],
+  ['LevelDB', (directory: string) => levelStorage(directory, { durability: 'relaxed' })],
+])(
+  'a long scan of a store that answers at once yields to the event loop, on %s',
+  async (_name, storageIn) => {
+    const directory = await mkdtemp(join(tmpdir(), 'turns-'))
+    const store = await storageIn(join(directory, 'store')).open()
+    // The others keep the records so far apart that each one is a small read of its own.
+    const gap = JSON.stringify('x'.repeat(levelLimits.gapBytes))
+    const put = Array.from({ length: 3000 }, (_, i): [string, string] => [`k${1e6 + i}`, '{}'])
+    await Promise.all(put.map((record) => store.commit({ put: [record, [`other${record[0]}`, gap]] })))
+    const scan = async (): Promise<void> => {
+      let found = 0
+      for await (const page of scanAll({ store }, 'k')) found += page.length
+      expect(found).toBe(put.length)
+    }
+    expect(await turnsOf(scan)).toBeGreaterThanOrEqual(3)
+    await store.close()
+    await rm(directory, { recursive: true })
+  },
+)
 
 test.runIf(isLong)('a collection yields to the event loop between sessions', async () => {
   const storage = memoryStorage({ durable: true })

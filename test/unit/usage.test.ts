@@ -190,6 +190,12 @@ describe.each(storages)('usage on %s', (name, makeStorage, lasting) => {
     }
   })
 
+  test('is refused by a closed engine', async () => {
+    await engine.close()
+    await expect(acme.usage.metrics()).rejects.toEqual(refused('STORE_CLOSED'))
+    await open()
+  })
+
   test('counts a content once for each tenant', async () => {
     const content = Buffer.alloc(1000, 'x')
     expect(await acme.usage.metrics()).toEqual({

@@ -361,6 +361,8 @@ export const limits = {
   expirySecondLookMs: 600_000,
   /** Sessions remembered in memory because they were used while the wall clock had jumped. */
   unsureUses: 10_000,
+  /** Jumps of the wall clock that are remembered in memory. */
+  clockSpans: 100,
   /** Events between two snapshots of a session on a durable store, if its snapshots are small. */
   eventsPerSnapshot: 2000,
   /**
@@ -589,7 +591,7 @@ export const limits = {
   diffSimilarBytes: 32 * 2 ** 20,
   /** Contents that one page of changed files compares. The page ends with the file that exceeds it. */
   diffPageBytes: 4 * 2 ** 20,
-  /** Commits that a memory store acknowledges between two turns of the event loop. */
+  /** Effects of commits that a memory store acknowledges between two turns of the event loop. */
   acknowledgementsPerTurn: 64,
   /** Sessions whose ancestry a merge reads. Beyond them, only their base is known. */
   mergeSessions: 10_000,

@@ -51,7 +51,7 @@ export const rmdir: Define<void> = ({ form }, path, options) => {
   const syscall = recursive ? (form === 'promise' ? 'stat' : 'lstat') : 'rmdir'
   return change({ syscall, path: given }, (live) => {
     if (plainPath(given) === '/') throw systemError('EBUSY', { syscall: 'rmdir', path: given })
-    const name = locate(live, given)
+    const name = plainPath(given)
     if (/(?:^|\/)\.\/*$/.test(given)) throw systemError('EINVAL', { syscall: 'rmdir', path: given })
     if (recursive && !(findNode(live, name, false) instanceof Dir))
       throw systemError('ENOTDIR', { syscall: 'rmdir', path: given })
@@ -90,8 +90,8 @@ export const rename: Define<void> = ({ core }, oldPath, newPath) => {
   const path = givenPath(oldPath, 'oldPath')
   const dest = givenPath(newPath, 'newPath')
   return change({ syscall: 'rename', path, dest }, (live) => {
-    const sourcePath = locate(live, path)
-    const destinationPath = locate(live, dest)
+    const sourcePath = plainPath(path)
+    const destinationPath = plainPath(dest)
     if (slashed(path) || slashed(dest)) refuseSlash(live, sourcePath, destinationPath)
     return planRename(core, live, { sourcePath, destinationPath })
   })
@@ -100,15 +100,17 @@ export const rename: Define<void> = ({ core }, oldPath, newPath) => {
 /** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
 function refuseSlash(live: LiveSession, from: string, to: string): void {
   const { node } = resolve(live.tree, from, false)
+  if (node === undefined || node instanceof Dir) return
   const { node: parent } = resolve(live.tree, joinPath(parsePath(to).slice(0, -1)), true)
-  if (node !== undefined && !(node instanceof Dir) && parent instanceof Dir) throw notADirectory(from)
+  if (parent instanceof Dir) throw notADirectory(from)
 }
 
 export const link: Define<void> = (_context, existingPath, newPath) => {
   const path = givenPath(existingPath, 'existingPath')
   const dest = givenPath(newPath, 'newPath')
   return change({ syscall: 'link', path, dest }, (live) => {
-    const srcPath = locate(live, path)
+    const name = locate(live, path)
+    const srcPath = slashed(path) ? resolve(live.tree, name, true).path : name
     const dstPath = freeName(live, dest)
     return planLink(live, { srcPath, dstPath })
   })

@@ -7,6 +7,7 @@ import { givenPath, plainPath, slashed } from './resolve-path.js'
 import { toModeBits } from './values.js'
 import { change, locate, readsAndWrites, type Define } from './calls.js'
 import { constants } from './constants.js'
+import { refuseFileName } from './open-calls.js'
 
 /** A copy shares the content of its source, so it stores only a new entry. */
 export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
@@ -17,13 +18,14 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
     const sourcePath = locate(live, path)
     const destinationPath = plainPath(target)
     const source = findNode(live, sourcePath, true)
-    const to = resolve(live.tree, destinationPath, !exclusive)
-    if (source instanceof Dir || slashed(target)) {
+    if (slashed(target)) refuseFileName(live, destinationPath)
+    if (source instanceof Dir) {
       // As on a disk, the source is opened before its type is checked. So errors of the destination come
       // first.
-      if (exclusive && to.node !== undefined && !slashed(target)) throw alreadyExists(destinationPath)
+      const to = resolve(live.tree, destinationPath, !exclusive)
+      if (exclusive && to.node !== undefined) throw alreadyExists(destinationPath)
       requireParents(to, destinationPath)
-      throw isADirectory(slashed(target) ? destinationPath : sourcePath)
+      throw isADirectory(sourcePath)
     }
     return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
   })

@@ -1,13 +1,13 @@
 import { StagedContent } from '../cas/staging.js'
 import type { LiveSession } from '../session/table/live.js'
 import type { Plan } from '../session/edits/plan.js'
-import { isADirectory, resolve } from '../session/reads/resolve.js'
+import { resolve } from '../session/reads/resolve.js'
 import { planAppend, planWrite, planWriteAt, type WriteOptions } from '../session/edits/writes.js'
 import { FileNode } from '../tree/node.js'
 import { throwIfAborted } from './argument-errors.js'
 import { checkBoolean, toMode } from './values.js'
 import { decodeBytes, toBytes, toNumber, toOptions, type Options } from './arguments.js'
-import { givenPath, slashed } from './resolve-path.js'
+import { givenPath, plainPath, slashed } from './resolve-path.js'
 import {
   changeWith,
   checkReadable,
@@ -22,7 +22,7 @@ import {
 import { readRest, writeHere } from './descriptor-calls.js'
 import { systemError } from './errors.js'
 import { toFlags, type Flags } from './flags.js'
-import { openedAt, planOpen, usesOf } from './open-calls.js'
+import { openedAt, planOpen, refuseFileName, usesOf } from './open-calls.js'
 
 interface ReadOptions extends Options {
   readonly flag?: string | number
@@ -159,12 +159,18 @@ function planWhole(
     return planOver(context, live, given, { flags, mode, staged })
   }
   const { core } = context
-  const name = locate(live, given)
-  if (slashed(given)) throw isADirectory(name)
+  const name = plainPath(given)
+  if (slashed(given)) refuseFileName(live, name)
   // As for open(2), the mode applies only to a new file.
-  const creates = mode !== undefined && resolve(live.tree, name, true).node === undefined
+  const looks = !flags.exclusive && (mode !== undefined || flags.append)
+  const existing = looks ? resolve(live.tree, name, true).node : undefined
+  const creates = mode !== undefined && existing === undefined
   const request = creates ? { path: name, content: '', mode } : { path: name, content: '' }
-  if (flags.append && !flags.exclusive) return planAppend(core, live, request, staged, required)
+  if (flags.append && !flags.exclusive && !flags.truncate) {
+    // As on Linux, writing no bytes is no change.
+    if (staged.size === 0 && existing instanceof FileNode) return undefined
+    return planAppend(core, live, request, staged, required)
+  }
   return planWrite(core, live, request, staged, flags.exclusive ? requiredNew : required)
 }
 

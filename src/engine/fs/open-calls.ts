@@ -3,6 +3,7 @@ import { StagedContent } from '../cas/staging.js'
 import type { Plan } from '../session/edits/plan.js'
 import type { LiveSession } from '../session/table/live.js'
 import { isADirectory, notADirectory, notFound, resolve, type Location } from '../session/reads/resolve.js'
+import { requireParents } from '../session/edits/parents.js'
 import { planWrite } from '../session/edits/writes.js'
 import { Dir, Symlink } from '../tree/node.js'
 import { givenPath, plainPath, slashed } from './resolve-path.js'
@@ -63,7 +64,7 @@ export const open: Define<number> = (context, path, flags, mode) => {
  */
 export function openedAt(live: LiveSession, given: string, flags: Flags): Location {
   const path = plainPath(given)
-  if (slashed(given) && flags.create) throw isADirectory(path)
+  if (slashed(given) && flags.create) refuseFileName(live, path)
   const followLast = !flags.exclusive && !flags.noFollow
   const at = resolve(live.tree, path, followLast || slashed(given))
   if (at.node === undefined) {
@@ -71,11 +72,20 @@ export function openedAt(live: LiveSession, given: string, flags: Flags): Locati
     return at
   }
   if (flags.exclusive) throw new EngineError('ALREADY_EXISTS', `${path} already exists`, { path })
-  if (at.node instanceof Symlink) throw new EngineError('SYMLINK_LOOP', `${path} is a symlink`, { path })
+  if (at.node instanceof Symlink) {
+    if (flags.directory) throw notADirectory(path)
+    throw new EngineError('SYMLINK_LOOP', `${path} is a symlink`, { path })
+  }
   if (!(at.node instanceof Dir)) {
     if (flags.directory || slashed(given)) throw notADirectory(path)
   } else if (flags.write || flags.create || flags.truncate) throw isADirectory(path)
   return at
+}
+
+/** A call that may create a file takes no name with a slash at the end. As on Linux, errors of its directory come first. */
+export function refuseFileName(live: LiveSession, path: string): never {
+  requireParents(resolve(live.tree, path, false), path)
+  throw isADirectory(path)
 }
 
 /** Creates or truncates the file if the flags require it. */

@@ -109,6 +109,8 @@ export class UsageMeter {
   }
 
   async metrics(core: Core): Promise<CasMetrics> {
+    // The amounts of a store in memory are not in the store, so only this read fails if it is closed.
+    await core.store.get(keys.session(core.tenantKey, ''))
     let [objectCount, storedBytes, logicalBytes] = [0, 0, 0]
     const slice = new TimeSlice(core.environment)
     for await (const { until, bytes, count, writtenBytes } of core.store.amounts()) {

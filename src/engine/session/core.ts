@@ -19,6 +19,7 @@ import type { Journal } from './journal/journal.js'
 import type { GrepCache } from './search/grep-cache.js'
 import { finalState } from './sharing/when-stored.js'
 import type { LiveSession } from './table/live.js'
+import type { ClockSpans } from './table/clock-spans.js'
 import type { SessionTable } from './table/session-table.js'
 
 /** The part of a shared store that sessions need; see `sharing/sharing.ts`. */
@@ -53,6 +54,8 @@ export interface EngineContext {
   readonly environment: Environment
   /** The times of the clocks when the engine was opened. */
   readonly opened: { readonly wallMs: number; readonly monotonicMs: number }
+  /** The jumps of the wall clock since then. */
+  readonly clockSpans: ClockSpans
   readonly log: Log
   readonly ids: IdSource
   readonly content: ContentStore

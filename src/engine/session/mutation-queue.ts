@@ -251,6 +251,7 @@ export function commitEvent(
     : undefined
   if (read !== undefined) commit.put = [...(commit.put ?? []), read]
   if (del !== undefined) commit.del = del
+  if (redo.length > 1) commit.effects = redo.length
   if (blobs !== undefined) {
     const stored = core.journal.blobs(core.store, blobs)
     if (stored !== undefined) commit.blobs = stored

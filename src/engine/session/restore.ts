@@ -7,6 +7,7 @@ import { Shape } from '../base/shape.js'
 import { eventTypes, type Redo } from '../records/event.js'
 import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
+import { ReplacedPin } from '../tree/pins.js'
 import { checkpointFields, restoreCheckpoint, type CheckpointReference } from './checkpoints.js'
 import { reading, type Core } from './core.js'
 import { restoredChanges, restoredEffects } from './edits/restored.js'
@@ -110,11 +111,12 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
     return noPreview()
   }
   using _ = core.pins.pin({ writesSince: 'now' })
+  using pinned = new ReplacedPin()
   let found: Found | undefined
   return await mutate(core, live, () => {
     if (found?.version !== live.version)
       throw new Fault(async () => {
-        found = await findRestore(core, live, request)
+        found = await findRestore(core, live, request, pinned)
       })
     const { after, redo, stateId, preview } = found
     if (dryRun || redo.length === 0) return live.acknowledged.then(() => preview)
@@ -135,14 +137,19 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
   })
 }
 
-async function findRestore(core: Core, live: LiveSession, request: ParsedRestore): Promise<Found> {
+async function findRestore(
+  core: Core,
+  live: LiveSession,
+  request: ParsedRestore,
+  pinned: ReplacedPin,
+): Promise<Found> {
   const { from, paths } = request
   const before = live.tree.freeze()
   const { version } = live
   const state = await positionedState(core, live, from)
   const after = state.root
   // Contents of the earlier state may not be referenced otherwise until the event is stored.
-  core.pins.pin({ roots: [after], owner: after })
+  pinned.hold(core.pins.pin({ roots: [after] }))
   const position = state.seq ?? (live.record.base === undefined ? 0 : undefined)
   const stateId = stateIdOf(live, state)
   const restored = { before, after, paths }

@@ -55,7 +55,9 @@ async function findState(core: Core, reference: StateReference | Dir): Promise<P
 }
 
 function pinned(core: Core, root: Dir): PinnedRoot {
-  return { root, pin: core.pins.pin({ roots: [root], owner: root }) }
+  // The diff keeps this object.
+  const state = { root }
+  return Object.assign(state, { pin: core.pins.pin({ roots: [root], heldBy: state }) })
 }
 
 /** A state of a session; without a reference, that of the call. */

@@ -7,6 +7,7 @@ import { Shape } from '../base/shape.js'
 import { eventTypes } from '../records/event.js'
 import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
+import { ReplacedPin } from '../tree/pins.js'
 import type { Core } from './core.js'
 import { eventIdOf } from './history/event-ids.js'
 import { EventWalk } from './history/event-walk.js'
@@ -76,12 +77,13 @@ export async function undoOrRedo(
   request: Required<UndoRequest>,
 ): Promise<UndoResult> {
   using _ = core.pins.pin({ writesSince: 'now' })
+  using pinned = new ReplacedPin()
   let found: Step | undefined
   return await mutate(core, live, () => {
     checkNoConflicts(live)
     if (found?.version !== live.version)
       throw new Fault(async () => {
-        found = await findStep(core, live, direction, request)
+        found = await findStep(core, live, { direction, request, pinned })
       })
     const { details, root, preview } = found
     const { count, position } = details
@@ -100,11 +102,17 @@ export async function undoOrRedo(
   })
 }
 
+interface Search {
+  readonly direction: Direction
+  readonly request: Required<UndoRequest>
+  /** Protects the state until its event is stored. */
+  readonly pinned: ReplacedPin
+}
+
 async function findStep(
   core: Core,
   live: LiveSession,
-  direction: Direction,
-  request: Required<UndoRequest>,
+  { direction, request, pinned }: Search,
 ): Promise<Step> {
   // Queued events are read from the store.
   await live.acknowledged
@@ -115,7 +123,7 @@ async function findStep(
   const before = live.tree.freeze()
   if (details.count === 0) return { version, details, root: before, preview: noPreview() }
   const root = await namedRoot(core, live, details.position)
-  core.pins.pin({ roots: [root], owner: root })
+  pinned.hold(core.pins.pin({ roots: [root] }))
   const isListed = request.dryRun || request.listChanges
   return { version, details, root, preview: isListed ? await previewOf(core, before, root) : noPreview() }
 }

@@ -108,7 +108,11 @@ class MemoryStore implements Store {
     if (blobs !== undefined) for (const blob of blobs) this.#data.blobs.set(blob.hash, blob.bytes)
     if (deleteEvents !== undefined) for (const sessionId of deleteEvents) this.#data.events.delete(sessionId)
     // A loop that only awaits resolved promises would never let timers and sockets run.
-    if (++this.#acknowledged % limits.acknowledgementsPerTurn === 0) return (this.#delayed = nextTurn())
+    this.#acknowledged += commit.effects ?? 1
+    if (this.#acknowledged >= limits.acknowledgementsPerTurn) {
+      this.#acknowledged = 0
+      return (this.#delayed = nextTurn())
+    }
     return this.capabilities.durable ? stored : storedAtOnce
   }
 

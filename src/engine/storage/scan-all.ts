@@ -1,4 +1,5 @@
 import { itemAt } from '../base/present.js'
+import { nextTurn } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { prefixEnd } from './keys.js'
 import type { Store } from './store.js'
@@ -29,6 +30,8 @@ export async function* scanAll(
     if (reverse) lt = last
     else gte = `${last}\0`
     limit = nextPage(found)
+    // A store may answer at once, so the pages of a long scan would block the event loop.
+    await nextTurn()
   }
 }
 

@@ -199,6 +199,8 @@ export interface StoreCommit {
   readonly replaceEvents?: readonly NewStoredEvent[]
   /** Ids of sessions whose events are all deleted. No later commit adds events to these sessions. */
   readonly deleteEvents?: readonly string[]
+  /** The number of effects of the events, if there are several. A store may use it to share the event loop fairly. */
+  readonly effects?: number
 }
 
 /**

@@ -33,6 +33,11 @@ export interface PinRequest {
    * `roots` are then protected only as long as they are in memory.
    */
   readonly owner?: object
+  /**
+   * Like `owner`, for an object that every reader of the `roots` refers to. So the pin ends with it even if the roots stay in
+   * memory, as in the cache of nodes.
+   */
+  readonly heldBy?: object
 }
 
 interface Pin {
@@ -40,6 +45,8 @@ interface Pin {
   readonly contents: readonly Body[]
   readonly states: PinnedStates | undefined
   readonly owner: WeakRef<object> | undefined
+  /** Whether the pin ends with its owner in any case. */
+  readonly endsWithOwner: boolean
 }
 
 const none: Disposable = { [Symbol.dispose]: () => undefined }
@@ -125,7 +132,7 @@ export class Pins {
   /** The trees and files in memory: the frozen trees of sessions, and pinned nodes. */
   *roots(): Generator<PinnedNode> {
     yield* this.#sessionTrees()
-    for (const { roots } of this.#pins) {
+    for (const { roots } of this.#current()) {
       for (const root of roots) {
         const node = root instanceof WeakRef ? root.deref() : root
         if (node !== undefined) yield node
@@ -134,7 +141,15 @@ export class Pins {
   }
 
   *contents(): Generator<Body> {
-    for (const { contents } of this.#pins) yield* contents
+    for (const { contents } of this.#current()) yield* contents
+  }
+
+  /** Without the pins that ended with an object that all their readers held. */
+  *#current(): Generator<Pin> {
+    for (const pin of this.#pins) {
+      if (pin.endsWithOwner && isOver(pin)) this.#release(pin)
+      else yield pin
+    }
   }
 
   /** The pinned states of a session; undefined if there are none. */
@@ -158,7 +173,7 @@ export class Pins {
     if (this.#reads.size > 0) await Promise.all(this.#reads)
   }
 
-  #add({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
+  #add({ roots = [], contents = [], states, heldBy, owner = heldBy }: PinRequest): (() => void) | undefined {
     // Without a durable store, objects in memory need no pin.
     if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
     const pin: Pin = {
@@ -166,6 +181,7 @@ export class Pins {
       contents,
       states,
       owner: owner && new WeakRef(owner),
+      endsWithOwner: heldBy !== undefined,
     }
     if (owner !== undefined && this.#pins.size >= this.#sweepAt) {
       for (const one of this.#pins) if (isOver(one)) this.#release(one)
@@ -199,6 +215,23 @@ export class Pins {
     return () => {
       this.#forks = undefined
     }
+  }
+}
+
+/** The pin of an operation that may find its state several times. Each pin replaces the one before. */
+export class ReplacedPin implements Disposable {
+  #pin: Disposable | undefined
+  #isOver = false
+
+  hold(pin: Disposable): void {
+    this.#pin?.[Symbol.dispose]()
+    this.#pin = pin
+    if (this.#isOver) pin[Symbol.dispose]()
+  }
+
+  [Symbol.dispose](): void {
+    this.#isOver = true
+    this.#pin?.[Symbol.dispose]()
   }
 }
 

@@ -1,4 +1,6 @@
 // oxlint-disable vitest/expect-expect -- `same` does.
+import * as disk from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { describeStats, inForm, Sides, type Form, type Promises as Fs } from '../../support/fs-sides.js'
@@ -78,6 +80,9 @@ describe.each([
 
   /** Different spellings of paths that resolve alike on both sides. */
   const spellings = ['/dir/', '/dir/./a', '/dir//a', '/dir/../file', '/dir/../none', '//file'] as const
+
+  /** Names with a slash at the end, of which only directories may have one. */
+  const slashed = ['/file/', '/link/', '/loop/', '/none/', '/none/x/', '/file/x/', '/loop/x/'] as const
 
   describe('the same on a session and on disk:', () => {
     for (const path of [...places, ...spellings]) {
@@ -386,6 +391,56 @@ describe.each([
       for (const from of ['/file', '/dirlink', '/dirlink/'])
         await same(`rename ${from} to ${to}`, (fs, at) => fs.rename(at(from), at(to)))
     }
+  })
+
+  test.each(slashed)(
+    'a call that may create a file refuses %s with the error of its directory first',
+    async (path) => {
+      for (const flag of ['w', 'wx', 'a', 'ax', 'w+'])
+        await same(`writeFile ${flag}`, (fs, at) => fs.writeFile(at(path), 'new', { flag }))
+      await same('appendFile', (fs, at) => fs.appendFile(at(path), 'new'))
+      await same('readFile', (fs, at) => fs.readFile(at(path), { flag: 'a+' }))
+      await same('copyFile', (fs, at) => fs.copyFile(at('/file'), at(path)))
+    },
+  )
+
+  test.each(slashed)('removes, renames and links %s only if that is a directory', async (path) => {
+    await same('rmdir', (fs, at) => fs.rmdir(at(path)))
+    await same('rename to it', (fs, at) => fs.rename(at('/dir'), at(path)))
+    await same('rename from it', (fs, at) => fs.rename(at(path), at('/file/x')))
+    await same('rename of what is missing', (fs, at) => fs.rename(at('/none/x'), at(path)))
+    await same('link to a directory', (fs, at) => fs.link(at('/dirlink/'), at('/second')))
+  })
+
+  test('a flag that truncates empties the file, also if writes go to the end', async () => {
+    const { O_RDWR, O_CREAT, O_TRUNC, O_APPEND } = disk.constants
+    await same('writeFile', (fs, at) =>
+      fs.writeFile(at('/file'), 'new', {
+        flag: (O_RDWR | O_CREAT | O_TRUNC | O_APPEND) as unknown as string,
+      }),
+    )
+    await same('content', (fs, at) => fs.readFile(at('/file'), 'utf8'))
+  })
+
+  test('an append of nothing changes no times', async () => {
+    const unchanged = async (fs: Fs, path: string): Promise<boolean> => {
+      const before = await fs.stat(path)
+      await setTimeout(20)
+      await fs.appendFile(path, '')
+      const after = await fs.stat(path)
+      return after.mtimeMs === before.mtimeMs && after.ctimeMs === before.ctimeMs
+    }
+    await same('times', (fs, at) => unchanged(fs, at('/file')))
+    expect(await unchanged(session, '/file')).toBe(true)
+  })
+
+  test('a symlink is no directory for a call that does not follow it', async () => {
+    const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = disk.constants
+    for (const path of ['/link', '/dirlink', '/dirlink/', '/dir', '/file'])
+      for (const flags of [O_RDONLY | O_DIRECTORY | O_NOFOLLOW, O_RDONLY | O_NOFOLLOW])
+        await same(`readFile ${path}`, (fs, at) =>
+          fs.readFile(at(path), { flag: flags as unknown as string }),
+        )
   })
 
   test('a symlink to a directory is not renamed by a path with a trailing slash', () =>

@@ -16,7 +16,7 @@ import {
   toTime,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
-import { asCall, freeName, hasReason, locate, removable, unless } from './context.js'
+import { asCall, freeName, hasReason, locate, refuseFileName, removable, unless } from './context.js'
 import { encodeName, toOptions } from './encodings.js'
 
 interface MkdirOptions {
@@ -62,7 +62,7 @@ export function changesOf(files: RemoteFiles) {
       await asCall({ syscall: recursive ? 'stat' : 'rmdir', path: given }, async () => {
         const names = { syscall: 'rmdir', path: given }
         if (plainPath(given) === '/') throw systemError('EBUSY', names)
-        const at = await locate(files, given)
+        const at = plainPath(given)
         if (/(?:^|\/)\.\/*$/.test(given)) throw systemError('EINVAL', names)
         try {
           await files.removeDirectory({ path: at, recursive })
@@ -104,8 +104,8 @@ export function changesOf(files: RemoteFiles) {
       const path = givenPath(oldPath, 'oldPath')
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'rename', path, dest }, async () => {
-        const sourcePath = await locate(files, path)
-        const destinationPath = await locate(files, dest)
+        const sourcePath = plainPath(path)
+        const destinationPath = plainPath(dest)
         if (slashed(path) || slashed(dest)) await refuseSlash(files, sourcePath, destinationPath)
         await files.rename({ sourcePath, destinationPath })
       })
@@ -115,7 +115,18 @@ export function changesOf(files: RemoteFiles) {
       const dest = givenPath(newPath, 'newPath')
       await asCall({ syscall: 'link', path, dest }, async () => {
         const srcPath = await locate(files, path)
-        await files.link({ srcPath, dstPath: await freeName(files, dest) })
+        const dstPath = await freeName(files, dest)
+        // The server does not follow a symlink, so it would give this one a second name.
+        if (
+          slashed(path) &&
+          (await files.stat({ path: srcPath, followSymlinks: false })).kind === 'symlink'
+        ) {
+          const taken = await files
+            .stat({ path: dstPath, followSymlinks: false })
+            .catch(unless('PATH_NOT_FOUND'))
+          if (taken === undefined) throw systemError('EPERM', { syscall: 'link', path, dest })
+        }
+        await files.link({ srcPath, dstPath })
       })
     },
     /** The target is stored unchanged. `type`, which matters only on Windows, is ignored. */
@@ -148,7 +159,7 @@ export function changesOf(files: RemoteFiles) {
         const destinationPath = plainPath(target)
         if (slashed(target)) {
           await files.stat({ path: sourcePath })
-          throw new EngineError('IS_A_DIRECTORY', `${destinationPath} is a directory`)
+          await refuseFileName(files, destinationPath)
         }
         try {
           await files.copy({ sourcePath, destinationPath, exclusive })
@@ -192,9 +203,10 @@ async function checkDestination(files: RemoteFiles, path: string, exclusive: boo
 
 /** Only a directory can be renamed from, or to, a path with a trailing slash. Missing paths fail before that. */
 async function refuseSlash(files: RemoteFiles, from: string, to: string): Promise<void> {
-  const { kind } = await files.stat({ path: from, followSymlinks: false })
+  const source = await files.stat({ path: from, followSymlinks: false }).catch(unless('PATH_NOT_FOUND'))
+  if (source === undefined || source.kind === 'directory') return
   const parent = await files.stat({ path: resolvePath(to, '..') }).catch(unless('PATH_NOT_FOUND'))
-  if (kind !== 'directory' && parent?.kind === 'directory')
+  if (parent?.kind === 'directory')
     throw new EngineError('NOT_A_DIRECTORY', `${from} is not a directory`, { path: from })
 }
 

@@ -15,7 +15,7 @@ import {
   type Flags,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
-import { asCall, hasReason, locate } from './context.js'
+import { asCall, hasReason, locate, refuseFileName } from './context.js'
 import { decodeBytes, toData, toOptions, type Options } from './encodings.js'
 
 interface ReadOptions extends Options {
@@ -119,8 +119,8 @@ function replaces({ write, create, truncate, append, directory, noFollow }: Flag
 
 /** Returns the path for writing a whole file. The write itself reports most errors. */
 async function wholeAt(files: RemoteFiles, given: string): Promise<string> {
-  const path = await locate(files, given)
-  if (slashed(given)) throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+  const path = plainPath(given)
+  if (slashed(given)) await refuseFileName(files, path)
   return path
 }
 
@@ -128,13 +128,15 @@ async function wholeAt(files: RemoteFiles, given: string): Promise<string> {
 async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promise<string> {
   const path = plainPath(given)
   if (flags.create) {
-    if (slashed(given)) throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+    if (slashed(given)) await refuseFileName(files, path)
     return path
   }
-  const { kind } = await files.stat({ path })
+  const { kind } = await files.stat({ path, followSymlinks: !flags.noFollow || slashed(given) })
+  if (kind === 'symlink' && !flags.directory)
+    throw new EngineError('SYMLINK_LOOP', `${path} is a symlink`, { path })
   if (kind === 'directory' && (flags.write || flags.truncate))
     throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
-  if (kind !== 'directory' && slashed(given))
+  if (kind !== 'directory' && (flags.directory || slashed(given)))
     throw new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
   return path
 }

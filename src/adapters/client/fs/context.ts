@@ -1,6 +1,7 @@
 import {
   EngineError,
   plainPath,
+  resolvePath,
   slashed,
   toSystemError,
   type SystemCall,
@@ -30,6 +31,15 @@ export async function freeName(files: RemoteFiles, given: string): Promise<strin
   const path = plainPath(given)
   if (slashed(given)) await files.stat({ path, followSymlinks: false })
   return path
+}
+
+/** A call that may create a file takes no name with a slash at the end. Errors of its directory come first. */
+export async function refuseFileName(files: RemoteFiles, path: string): Promise<never> {
+  const parent = resolvePath(path, '..')
+  const { kind } = await files.stat({ path: parent })
+  if (kind !== 'directory')
+    throw new EngineError('NOT_A_DIRECTORY', `${parent} is not a directory`, { path: parent })
+  throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
 }
 
 /** The path of an entry to remove. With a trailing slash, it must be a directory. */

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { decodeSeq, limits, itemAt } from '../../../engine/ports.js'
+import { decodeSeq, limits, itemAt, nextTurn } from '../../../engine/ports.js'
 import type { ByteRange, ScanRange, StoredBlobSize } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 import { blobKey, eventKey } from '../log/commit-frame.js'
@@ -62,6 +62,8 @@ export abstract class IndexedReads {
       const last = itemAt(entries, -1)[0]
       if (reverse) high = last
       else low = `${last}\0`
+      // Small entries are read at once, so a long range would block the event loop.
+      await nextTurn()
     }
   }
 

@@ -78,15 +78,15 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   const root = live.tree.freeze()
   const pins: Disposable[] = []
   const keep = (tree: Dir): void => {
-    pins.push(core.pins.pin({ roots: [tree], owner: tree }))
+    pins.push(core.pins.pin({ roots: [tree], heldBy: owner }))
   }
-  keep(root)
-  keep(live.baseline)
   const seqs = checkpoints.map((one) => one.seq)
   const states =
     core.journal.kept(() => 'stored' as const) ??
     seqs.map((one) => present(live.pins?.get(one), 'the state of a checkpoint'))
   const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
+  keep(root)
+  keep(live.baseline)
   pins.push(core.pins.pin({ states: { sessionId: live.id, seqs }, owner }))
   const close = (): void => {
     for (const pin of pins.splice(0)) pin[Symbol.dispose]()

@@ -58,6 +58,7 @@ export class TreeWriter {
   readonly #directories = new Map<Dir | string, string>()
   readonly #pages = new Map<Page | string, readonly string[]>()
   readonly #slice: TimeSlice
+  readonly #keys = new WeakMap<Dir, Dir | string>()
   /** Blocks that have been made and not yet yielded. */
   #made: TreeBlock[] = []
 
@@ -83,11 +84,11 @@ export class TreeWriter {
   async *#directory(root: Dir): AsyncGenerator<TreeBlock, void> {
     // Not recursive, because a tree may be as deep as paths allow.
     const stack: Frame[] = []
-    if (!this.#directories.has(keyOf(root))) stack.push(await this.#open(root))
+    if (!this.#directories.has(this.#keyOf(root))) stack.push(await this.#open(root))
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
       const child = top.waiting.pop()
       if (child !== undefined) {
-        if (!this.#directories.has(keyOf(child))) stack.push(await this.#open(child))
+        if (!this.#directories.has(this.#keyOf(child))) stack.push(await this.#open(child))
         continue
       }
       if (top.page !== undefined) {
@@ -98,7 +99,7 @@ export class TreeWriter {
       await this.#nextPage(top)
       if (top.index < top.pages.length) continue
       const whole = top.pages.length === 1 ? onlyItem(top.parts) : undefined
-      this.#directories.set(keyOf(top.dir), whole ?? this.#list(top.parts))
+      this.#directories.set(this.#keyOf(top.dir), whole ?? this.#list(top.parts))
       yield* this.#take()
       stack.pop()
     }
@@ -167,8 +168,20 @@ export class TreeWriter {
     return ['f', ino, mode, mtime, ctime, birthtime, size, body, ...optional(extra)]
   }
 
+  /**
+   * Directories with the same address have the same contents, so the address is the key. A directory may get an address, or
+   * lose one, while the tree is read, so it keeps its first key.
+   */
+  #keyOf(dir: Dir): Dir | string {
+    const known = this.#keys.get(dir)
+    if (known !== undefined) return known
+    const key = dir.address ?? dir
+    this.#keys.set(dir, key)
+    return key
+  }
+
   #written(dir: Dir): string {
-    return present(this.#directories.get(keyOf(dir)), 'a written directory')
+    return present(this.#directories.get(this.#keyOf(dir)), 'a written directory')
   }
 
   #encodeDirectory(dir: Dir): BundleDirectory {
@@ -260,11 +273,6 @@ export class TreeWriter {
 }
 
 const addressDigits = 40
-
-/** Directories with the same address have the same contents, so the address is the key. */
-function keyOf(dir: Dir): Dir | string {
-  return dir.address ?? dir
-}
 
 function optional(extra: BundleExtra): [] | [BundleExtra] {
   return Object.keys(extra).length === 0 ? [] : [extra]

@@ -260,6 +260,9 @@ async function sweepUnmarked(run: Run): Promise<void> {
   const inMemory = new Set(core.pins.roots())
   const contents = [...core.pins.contents()]
   await queued(core)
+  // The abort of a merge deletes its record, and makes a tree of it the newest state. Then that tree is in memory now.
+  await markRecords(run, marker, keyPrefixes.merge)
+  for (const root of core.pins.roots()) inMemory.add(root)
   await markStored(run, marker)
   for (const node of inMemory) {
     await marker.inMemory(node)
@@ -298,13 +301,15 @@ async function markStored(run: Run, marker: Marker): Promise<void> {
     }
   }
   await markGroup()
-  for (const prefix of referringPrefixes) {
-    // In reverse order, so that the scan does not reach records that are added meanwhile.
-    for await (const page of scanAll(core, prefix, { reverse: true })) {
-      for (const [key, json] of page) await marker.record(kindOf(key), key, json)
-      report('mark', marker.size)
-      await marker.rest()
-    }
+  for (const prefix of referringPrefixes) await markRecords(run, marker, prefix)
+}
+
+async function markRecords({ core, report }: Run, marker: Marker, prefix: string): Promise<void> {
+  // In reverse order, so that the scan does not reach records that are added meanwhile.
+  for await (const page of scanAll(core, prefix, { reverse: true })) {
+    for (const [key, json] of page) await marker.record(kindOf(key), key, json)
+    report('mark', marker.size)
+    await marker.rest()
   }
 }
 

@@ -13,14 +13,17 @@ export class TreeExports {
 
   /** A tar of a state, or of a directory in it. All errors are thrown while the tar is read. */
   tar(core: Core, state: Promise<Dir>, path: string | undefined): AsyncIterable<Uint8Array> {
+    // The reader keeps this object, and so the pin.
+    const pinned = state.then((root) => {
+      const owner = { root }
+      core.pins.pin({ roots: [root], heldBy: owner })
+      return owner
+    })
     // The reader gets the error. Without a reader, the rejection must count as handled.
-    state.then(
-      (root) => core.pins.pin({ roots: [root], owner: root }),
-      () => undefined,
-    )
+    pinned.catch(() => undefined)
     const archives = this.#archives
     async function* read(): AsyncGenerator<Uint8Array> {
-      const root = await state
+      const { root } = await pinned
       yield* (await archives()).writeTar(treeEntries(core, root, path))
     }
     return { [Symbol.asyncIterator]: read }

@@ -34,8 +34,8 @@ import {
 } from './options.js'
 
 /**
- * A state that is protected from collections until its pin is disposed of, or until JavaScript frees the
- * root.
+ * A state that is protected from collections until its pin is disposed of, or until JavaScript frees this
+ * object.
  */
 export interface PinnedRoot {
   readonly root: Dir

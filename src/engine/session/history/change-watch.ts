@@ -103,8 +103,9 @@ export async function watchedState(
 }
 
 function pinned(core: Core, root: Dir, seq: number): WatchedState {
-  // A watch that is never read frees its state with the root.
-  return { root, seq, pin: core.pins.pin({ roots: [root], owner: root }) }
+  // A watch that is never read ends the pin with this object.
+  const state = { root, seq }
+  return Object.assign(state, { pin: core.pins.pin({ roots: [root], heldBy: state }) })
 }
 
 /**

@@ -33,6 +33,8 @@ async function storeSnapshot(core: Core, live: LiveSession): Promise<void> {
   // Other engines may be first with events in place of those that are not stored yet.
   const { root: state, seq, at, chain } = live.shared?.stored ?? newestOf(live)
   if (seq === live.snapshotSeq) return
+  // Nodes that are stored already are not written again, and the record that refers to them comes later.
+  using _ = core.pins.pin({ roots: [state] })
   const made = live.tree.madeBytes
   let size = 0
   const root = await core.roots.save(state, (wrote) => (size = wrote))

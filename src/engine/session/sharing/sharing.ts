@@ -42,6 +42,7 @@ export class Sharing implements StoreSharing {
       if (core.fence.closed) return
       this.#sweeping ??= this.#clock
         .adjust()
+        .then(() => core.clockSpans.note(core.environment))
         .then(sweep)
         .finally(() => {
           this.#sweeping = undefined

@@ -20,6 +20,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const ttlMs = ttlMsOf(core, record)
   if (ttlMs === undefined) return false
   const { environment, opened } = core
+  core.clockSpans.note(environment)
   const now = environment.wallClockMs()
   const monotonicMs = environment.monotonicMs()
   const use = core.table.unsureUses.get(record.id)
@@ -30,6 +31,8 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
     return false
   }
   if (now - lastActivityAt < ttlMs) return false
+  const usedAt = core.clockSpans.shownAt(lastActivityAt)
+  if (usedAt !== undefined) return monotonicMs - usedAt >= ttlMs
   const open = monotonicMs - opened.monotonicMs
   const before = opened.wallMs - lastActivityAt
   return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
@@ -42,6 +45,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
   const { environment, opened } = core
+  core.clockSpans.note(environment)
   const monotonicMs = environment.monotonicMs()
   const expected = opened.wallMs + monotonicMs - opened.monotonicMs
   if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt))

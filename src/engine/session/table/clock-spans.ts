@@ -1,0 +1,49 @@
+import type { Environment } from '../../base/environment.js'
+import { limits } from '../../base/limits.js'
+
+/** The time between two jumps of the wall clock. */
+interface Span {
+  /** How far the wall clock was ahead of the monotonic clock. */
+  readonly aheadMs: number
+  /** The monotonic time at which this was noticed. */
+  readonly fromMs: number
+}
+
+/**
+ * The jumps of the wall clock since the engine was opened. For example, the clock was a day slow for an hour, and a session
+ * was used then. Its last use seems to be a day ago once the clock is correct again. The span of that hour shows that it was
+ * less than an hour ago.
+ */
+export class ClockSpans {
+  readonly #spans: Span[]
+
+  constructor({ wallMs, monotonicMs }: { readonly wallMs: number; readonly monotonicMs: number }) {
+    this.#spans = [{ aheadMs: wallMs - monotonicMs, fromMs: monotonicMs }]
+  }
+
+  /** Notices a jump. Call this whenever a time of the wall clock is recorded or compared. */
+  note(environment: Environment): void {
+    const fromMs = environment.monotonicMs()
+    const aheadMs = environment.wallClockMs() - fromMs
+    const now = this.#spans.at(-1)
+    if (now !== undefined && Math.abs(aheadMs - now.aheadMs) <= limits.clockHoldMs) return
+    this.#spans.push({ aheadMs, fromMs })
+    if (this.#spans.length > limits.clockSpans) this.#spans.shift()
+  }
+
+  /**
+   * The latest monotonic time at which the wall clock may have shown this time since the engine was opened, if any.
+   * Another engine on the same store may notice a jump a little earlier or later.
+   */
+  shownAt(wallMs: number): number | undefined {
+    let endMs = Infinity
+    for (let i = this.#spans.length - 1; i >= 0; i--) {
+      const { aheadMs, fromMs } = this.#spans[i] as Span
+      const at = wallMs - aheadMs
+      const startMs = i === 0 ? fromMs : fromMs - limits.clockHoldMs
+      if (at >= startMs && at <= endMs) return at
+      endMs = fromMs + limits.clockHoldMs
+    }
+    return undefined
+  }
+}
