@@ -33,6 +33,19 @@ interface Claim {
   readonly last: number
 }
 
+/** A content that is an object of a bucket. */
+export class StoredObject {
+  /** A UUID that no other object has. */
+  readonly id: string
+  /** The size of the content, in bytes. */
+  readonly size: number
+
+  constructor(id: string, size: number) {
+    this.id = id
+    this.size = size
+  }
+}
+
 /** The approximate size of an entry without its value, in bytes. */
 const entryBytes = 64
 
@@ -110,7 +123,7 @@ export class CommitSet {
   /** The same for the records of nodes. */
   readonly nodes = new Map<string, string | null>()
   /** Contents by their hashes; null for deleted ones. */
-  readonly blobs = new Map<string, Uint8Array | null>()
+  readonly blobs = new Map<string, Uint8Array | StoredObject | null>()
   bytes = 0
 
   /**
@@ -157,6 +170,12 @@ export class CommitSet {
     }
   }
 
+  /** Notes that a content of this set is an object. Statements then contain the id of the object only. */
+  blobIsObject(hash: string, object: StoredObject): void {
+    this.blobs.set(hash, object)
+    this.bytes -= object.size
+  }
+
   /**
    * The same effect in several sets, each of about the given size. They must be stored in this order and in
    * one transaction.
@@ -195,7 +214,7 @@ export class CommitSet {
     for (const [hash, bytes] of this.blobs)
       yield (to) => {
         to.blobs.set(hash, bytes)
-        return (bytes?.byteLength ?? 0) + entryBytes
+        return (bytes === null || bytes instanceof StoredObject ? 0 : bytes.byteLength) + entryBytes
       }
   }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { byteaArray } from './arrays.js'
-import type { CommitSet } from './commit-set.js'
+import { byteaArray, uuidArray } from './arrays.js'
+import { StoredObject, type CommitSet } from './commit-set.js'
 import type { Row, Statement } from './connections.js'
 
 /** What a statement for a set of commits did. */
@@ -146,6 +146,18 @@ const parts: readonly Part[] = [
     values: ({ blobs }) => pairs(blobs, hashBytes),
   },
   {
+    // An object whose id is taken already may have been deleted. The whole statement then fails.
+    change: (schema, p) =>
+      `used_objects AS (
+        INSERT INTO ${schema}.objects (id, size)
+        SELECT o.id, o.size FROM ok, unnest(${p(1)}::uuid[], ${p(2)}::integer[]) AS o(id, size)),
+      added_objects AS (
+        INSERT INTO ${schema}.blobs (hash, object, size)
+        SELECT o.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::uuid[], ${p(2)}::integer[]) AS o
+        ON CONFLICT (hash) DO NOTHING)`,
+    values: ({ blobs }) => objectValues(blobs),
+  },
+  {
     change: (schema, p) =>
       `deleted_blobs AS (
         DELETE FROM ${schema}.blobs WHERE hash = ANY(${p(0)}::bytea[]) AND EXISTS (SELECT FROM ok))`,
@@ -288,13 +300,24 @@ function eventValues(
   return [byteaArray(sessionIds), seqs, byteaArray(bodies)]
 }
 
+function objectValues(blobs: CommitSet['blobs']): readonly unknown[] | undefined {
+  const [hashes, ids, sizes]: [Buffer[], string[], number[]] = [[], [], []]
+  for (const [hash, content] of blobs) {
+    if (!(content instanceof StoredObject)) continue
+    hashes.push(hashBytes(hash))
+    ids.push(content.id)
+    sizes.push(content.size)
+  }
+  return ids.length === 0 ? undefined : [byteaArray(hashes), uuidArray(ids), sizes]
+}
+
 function pairs(
-  map: ReadonlyMap<string, string | Uint8Array | null>,
+  map: ReadonlyMap<string, string | Uint8Array | StoredObject | null>,
   keyOf: (key: string) => string | Uint8Array = (key) => key,
 ): readonly unknown[] | undefined {
   const [keys, values]: [(string | Uint8Array)[], (string | Uint8Array)[]] = [[], []]
   for (const [key, value] of map) {
-    if (value === null) continue
+    if (value === null || value instanceof StoredObject) continue
     keys.push(keyOf(key))
     values.push(value)
   }
@@ -302,7 +325,7 @@ function pairs(
 }
 
 function nulls(
-  map: ReadonlyMap<string, string | Uint8Array | null>,
+  map: ReadonlyMap<string, string | Uint8Array | StoredObject | null>,
   keyOf: (key: string) => string | Uint8Array,
 ): readonly unknown[] | undefined {
   const keys = [...map].filter(([, value]) => value === null).map(([key]) => keyOf(key))
