@@ -17,13 +17,15 @@ import { SaxesParser } from 'saxes'
 
 /**
  * What goes wrong with a request: a refusal with an error code of S3, a connection that is cut before the request is done
- * (`cut`), after it is done (`lost`) or in the middle of the answer (`half`), a body with a wrong byte (`damaged`), or no
- * answer at all (`hang`).
+ * (`cut`), after it is done (`lost`) or in the middle of the answer (`half`), a body with a wrong byte (`damaged`), an answer that refuses a part of the
+ * request (`partial`), or no answer at all (`hang`).
  */
 export type S3Fault =
   | 'InternalError'
   | 'SlowDown'
   | 'AccessDenied'
+  | 'PermanentRedirect'
+  | 'partial'
   | 'cut'
   | 'lost'
   | 'half'
@@ -34,6 +36,7 @@ const statuses: Readonly<Record<string, number>> = {
   InternalError: 500,
   SlowDown: 503,
   AccessDenied: 403,
+  PermanentRedirect: 301,
   InvalidAccessKeyId: 403,
   NoSuchBucket: 404,
   NoSuchKey: 404,
@@ -143,6 +146,14 @@ export class S3Server {
         throw new Refusal('InvalidAccessKeyId')
       if (statSync(join(this.#directory, bucket), { throwIfNoEntry: false }) === undefined)
         throw new Refusal('NoSuchBucket')
+      if (fault === 'partial') {
+        const errors = keysIn(String(request.body)).map((refused) => ({
+          Key: refused,
+          Code: 'AccessDenied',
+          Message: '',
+        }))
+        return await reply.type('application/xml').send(element('DeleteResult', { Error: errors }))
+      }
       const result = this.#perform(request, bucket, key, url.searchParams)
       if (fault === 'lost') return cut()
       for (const [name, value] of Object.entries(result.headers ?? {})) reply.header(name, value)

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PutObjectCommand } from '@aws-sdk/client-s3'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
 import { s3Blobs, type S3BlobsOptions } from '../../src/adapters/s3/index.js'
@@ -166,6 +166,26 @@ describe.skipIf(!hasPostgres)('contents of a store on PostgreSQL in a bucket', (
       expect(Buffer.from((await store.blob(hash, whole))!)).toEqual(bytes)
     })
 
+    test('are stored if there was no answer, in the time of the client or in that of the store', async () => {
+      const client = s3.client({ requestHandler: { requestTimeout: 100, throwOnRequestTimeout: true } })
+      const patient = await open({ blobs: blobs({ client }) })
+      const [first, second] = [content(5000, 1), content(5000, 2)]
+      s3.fail('PUT', 'hang')
+      expect(await patient.commit({ blobs: [first] })).toBe(true)
+      await patient.close()
+      const store = await open()
+      s3.fail('PUT', 'hang')
+      const timeout = AbortSignal.timeout.bind(AbortSignal)
+      const spy = vi.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => timeout(ms / 1000))
+      const error = await failureOf(store.commit({ blobs: [second] })).finally(() => spy.mockRestore())
+      expect(error).toMatchObject({ reason: 'STORE_FAILED', details: { outcome: 'not-applied' } })
+      expect(String(error)).toContain('S3 did not answer within 60 seconds')
+      await store.recover!()
+      expect(await store.commit({ blobs: [second] })).toBe(true)
+      for (const { hash, bytes } of [first, second])
+        expect(Buffer.from((await store.blob(hash, whole))!)).toEqual(bytes)
+    })
+
     test('a commit that could not be stored changes nothing, and the next one recovers', async () => {
       const storage = postgresStorage({
         connectionString: server.connectionString,
@@ -206,6 +226,15 @@ describe.skipIf(!hasPostgres)('contents of a store on PostgreSQL in a bucket', (
         () => ({ client: s3.client({ credentials: () => Promise.reject(noCredentials()) }) }),
         'PERMISSION_DENIED',
         /refused access \(CredentialsProviderError\)/,
+      ],
+      [
+        'the bucket is in another region',
+        () => {
+          s3.fail('GET', 'PermanentRedirect')
+          return {}
+        },
+        'STORE_FAILED',
+        /in another region/,
       ],
       [
         'the bucket does not exist',
@@ -342,6 +371,23 @@ describe.skipIf(!hasPostgres)('contents of a store on PostgreSQL in a bucket', (
       expect(await store.blob(hash, whole)).toBeUndefined()
       expect(await store.commit({ blobs: [{ hash, bytes }] })).toBe(true)
       expect(objects()).toHaveLength(1)
+    })
+
+    test('stay if S3 refuses their deletion, and the error says so', async () => {
+      const store = await open()
+      const { hash, bytes } = content(5000, 1)
+      await store.commit({ blobs: [{ hash, bytes }] })
+      await store.commit({ deleteBlobs: [hash] })
+      await collect(store)
+      for (const fault of ['partial', 'AccessDenied'] as const) {
+        s3.fail('POST', fault)
+        const error = await failureOf(collect(store))
+        expect(error).toMatchObject({ reason: 'PERMISSION_DENIED' })
+        expect(String(error)).toContain('unused contents could not be deleted')
+        expect(objects()).toHaveLength(1)
+        await collect(store)
+      }
+      expect(objects()).toEqual([])
     })
 
     test('are kept while a collection is aborted', async () => {

@@ -59,7 +59,8 @@ async function checkMark(bucket: BlobBucket, name: string, isUsed: () => Promise
   let mark = await bucket.get(markKey, postgresLimits.bucketMarkBytes)
   if (mark === undefined) {
     if (await isUsed()) throw unmarkedBucket(bucket.location, markKey)
-    if (await bucket.put(markKey, Buffer.from(name))) return
+    await bucket.put(markKey, Buffer.from(name))
+    // Another store may have been first.
     mark = await bucket.get(markKey, postgresLimits.bucketMarkBytes)
   }
   if (mark === undefined || Buffer.from(mark).toString() !== name) throw foreignBucket(bucket.location)

@@ -92,6 +92,9 @@ const replaced: Part = {
   values: ({ replaced }) => eventValues(replaced),
 }
 
+/** The end of each query that adds contents, whether they are bytes or objects. */
+const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
+
 /**
  * All queries of a statement see the state before it, and no two of its changes touch the same row. So the
  * order of the changes makes no difference.
@@ -142,7 +145,7 @@ const parts: readonly Part[] = [
       `added_blobs AS (
         INSERT INTO ${schema}.blobs (hash, bytes)
         SELECT b.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS b
-        ON CONFLICT (hash) DO NOTHING)`,
+        ${ifBlobExists})`,
     values: ({ blobs }) => pairs(blobs, hashBytes),
   },
   {
@@ -154,7 +157,7 @@ const parts: readonly Part[] = [
       added_objects AS (
         INSERT INTO ${schema}.blobs (hash, object, size)
         SELECT o.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::uuid[], ${p(2)}::integer[]) AS o
-        ON CONFLICT (hash) DO NOTHING)`,
+        ${ifBlobExists})`,
     values: ({ blobs }) => objectValues(blobs),
   },
   {

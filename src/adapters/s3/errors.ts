@@ -4,6 +4,16 @@ import { s3Limits } from './limits.js'
 
 type Details = Readonly<Record<string, string>>
 
+/** The failure of a part of a request, in an answer that is no error itself. */
+export class PartialFailure extends Error {
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
 /** The error of a request. `what` says what failed. */
 export function requestError(cause: unknown, what: string, details: Details = {}): EngineError {
   if (cause instanceof EngineError) return cause
@@ -16,7 +26,12 @@ export function requestError(cause: unknown, what: string, details: Details = {}
       details,
       { cause },
     )
-  return new EngineError('STORE_FAILED', `${what}: ${reasonOf(name, status)}`, details, { cause })
+  return new EngineError(
+    'STORE_FAILED',
+    `${what}: ${reasonOf(name, status, cause instanceof PartialFailure)}`,
+    details,
+    { cause },
+  )
 }
 
 export function isMissing(error: unknown): boolean {
@@ -33,15 +48,20 @@ export function isMismatch(error: unknown): boolean {
   return error instanceof Error && /^checksum mismatch/i.test(error.message)
 }
 
-/** An error of the credentials of a client, which sends no request without them. */
-const refusals: ReadonlySet<string> = new Set(['CredentialsProviderError', 'TokenProviderError'])
+/** Without credentials, a client sends no request. A request to delete many objects may be refused for some of them. */
+const refusals: ReadonlySet<string> = new Set([
+  'CredentialsProviderError',
+  'TokenProviderError',
+  'AccessDenied',
+])
 
-function reasonOf(name: string, status: number | undefined): string {
+function reasonOf(name: string, status: number | undefined, isPartial: boolean): string {
   if (name === 'NoSuchBucket') return 'the bucket does not exist. Create it, or correct its name'
   if (status === 301) return 'the bucket is in another region. Correct the region of the client'
   if (name === 'TimeoutError' || name === 'AbortError')
     return `S3 did not answer within ${s3Limits.requestMs / 1000} seconds. Try again`
   if (status !== undefined) return `S3 answered with ${status} (${name}). Try again`
+  if (isPartial) return `S3 answered with ${name}. Try again`
   return `S3 cannot be reached (${name}). Check the connection and the endpoint of the client, and try again`
 }
 

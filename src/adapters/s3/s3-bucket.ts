@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { EngineError } from '../../engine/ports.js'
 import type { BlobBucket, ListedObject } from '../postgres/blob-bucket.js'
-import { isMismatch, isMissing, isTaken, requestError } from './errors.js'
+import { isMismatch, isMissing, isTaken, PartialFailure, requestError } from './errors.js'
 import { s3Limits } from './limits.js'
 
 export interface S3BucketParts {
@@ -48,7 +48,7 @@ export class S3Bucket implements BlobBucket {
       return true
     } catch (error) {
       if (isTaken(error)) return false
-      throw requestError(error, 'a content could not be stored', { outcome: 'not-applied' })
+      throw requestError(error, 'the store could not be written', { outcome: 'not-applied' })
     }
   }
 
@@ -63,7 +63,7 @@ export class S3Bucket implements BlobBucket {
         if (isMissing(cause)) return undefined
         if (isBroken && attempt < s3Limits.readAttempts && !abortSignal.aborted) continue
         if (isMismatch(cause)) throw damagedObject(cause)
-        throw requestError(cause, 'a content could not be read')
+        throw requestError(cause, 'the store could not be read')
       }
     }
   }
@@ -97,7 +97,7 @@ export class S3Bucket implements BlobBucket {
       try {
         const { Errors = [] } = await this.#client.send(command, { abortSignal: deadline() })
         const [first] = Errors
-        if (first !== undefined) throw Object.assign(new Error(first.Message), { code: first.Code })
+        if (first !== undefined) throw new PartialFailure(String(first.Code), String(first.Message))
       } catch (error) {
         throw requestError(error, what)
       }
@@ -115,7 +115,7 @@ export class S3Bucket implements BlobBucket {
       try {
         page = await this.#client.send(command, { abortSignal: deadline() })
       } catch (error) {
-        throw requestError(error, 'the contents could not be listed')
+        throw requestError(error, 'the store could not be read')
       }
       yield (page.Contents ?? []).flatMap(({ Key, LastModified }) =>
         Key?.startsWith(this.#prefix) === true && LastModified !== undefined
