@@ -1,11 +1,12 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { Semaphore } from 'async-mutex'
-import type { ByteRange } from '../../engine/ports.js'
-import { uuidArray } from './arrays.js'
+import { present, type ByteRange } from '../../engine/ports.js'
+import { byteaArray, uuidArray } from './arrays.js'
 import type { BlobBucket, ListedObject } from './blob-bucket.js'
-import { StoredObject, type CommitSet } from './commit-set.js'
+import { isSent, KnownContent, StoredObject, type CommitSet } from './commit-set.js'
+import { hashBytes } from './commit-statement.js'
 import { run, type Connections, type Row } from './connections.js'
-import { collidingObject, damagedBlob } from './errors.js'
+import { collidingObject, damagedBlob, writeError } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 /** `<hash>-<id>`. The hash comes first, because S3 spreads its load by the beginnings of keys. */
@@ -43,14 +44,44 @@ export class BlobObjects {
     this.#schema = schema
   }
 
-  /** Stores the large contents of a set. When this resolves, they are durable, and the set refers to them. */
+  /**
+   * Stores the large contents of a set. When this resolves, they are durable, and the set refers to them. A content that the
+   * store has is not stored again: different sessions often write the same contents.
+   */
   async upload(set: CommitSet): Promise<void> {
-    const uploads: Promise<void>[] = []
-    for (const [hash, content] of set.blobs) {
-      if (content === null || content instanceof StoredObject) continue
-      if (content.byteLength < this.#bucket.minBytes) continue
-      uploads.push(this.#upload(hash, content).then((object) => set.blobIsObject(hash, object)))
+    const large = new Map<string, Uint8Array>()
+    for (const [hash, content] of set.blobs)
+      if (isSent(content) && content.byteLength >= this.#bucket.minBytes) large.set(hash, content)
+    for (const hash of await this.#known([...large.keys()])) {
+      set.replaceBlob(hash, new KnownContent(present(large.get(hash), 'a known content')))
+      large.delete(hash)
     }
+    await this.#uploadAll(set, large)
+  }
+
+  /** Stores those contents of a set that the store no longer has after all. */
+  async uploadDropped(set: CommitSet): Promise<void> {
+    const large = new Map<string, Uint8Array>()
+    for (const [hash, content] of set.blobs)
+      if (content instanceof KnownContent) large.set(hash, content.bytes)
+    await this.#uploadAll(set, large)
+  }
+
+  async #known(hashes: readonly string[]): Promise<readonly string[]> {
+    if (hashes.length === 0) return []
+    const text = `SELECT encode(hash, 'hex') FROM ${this.#schema}.blobs WHERE hash = ANY($1::bytea[])`
+    try {
+      const rows = await this.#connections.read({ text, values: [byteaArray(hashes.map(hashBytes))] })
+      return rows.map(([hash]) => String(hash))
+    } catch (error) {
+      throw writeError(error, 'not-applied')
+    }
+  }
+
+  async #uploadAll(set: CommitSet, contents: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    const uploads = [...contents].map(async ([hash, bytes]) =>
+      set.replaceBlob(hash, await this.#upload(hash, bytes)),
+    )
     // No upload may go on after a failure, when nobody waits for it.
     for (const result of await Promise.allSettled(uploads))
       if (result.status === 'rejected') throw result.reason

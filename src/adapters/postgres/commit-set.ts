@@ -46,6 +46,24 @@ export class StoredObject {
   }
 }
 
+/** A content that the store had a moment ago. A statement stores its set only if the store still has it. */
+export class KnownContent {
+  /** For the case that it was deleted. */
+  readonly bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes
+  }
+}
+
+/** How a statement stores a content. */
+export type StoredContent = Uint8Array | StoredObject | KnownContent
+
+/** Whether a statement contains the bytes of a content. Those of deleted contents are null. */
+export function isSent(content: StoredContent | null): content is Uint8Array {
+  return content !== null && !(content instanceof StoredObject) && !(content instanceof KnownContent)
+}
+
 /** The approximate size of an entry without its value, in bytes. */
 const entryBytes = 64
 
@@ -123,7 +141,7 @@ export class CommitSet {
   /** The same for the records of nodes. */
   readonly nodes = new Map<string, string | null>()
   /** Contents by their hashes; null for deleted ones. */
-  readonly blobs = new Map<string, Uint8Array | StoredObject | null>()
+  readonly blobs = new Map<string, StoredContent | null>()
   bytes = 0
 
   /**
@@ -170,10 +188,15 @@ export class CommitSet {
     }
   }
 
-  /** Notes that a content of this set is an object. Statements then contain the id of the object only. */
-  blobIsObject(hash: string, object: StoredObject): void {
-    this.blobs.set(hash, object)
-    this.bytes -= object.size
+  /** Sets how a statement stores a content that is in this set. */
+  replaceBlob(hash: string, content: StoredContent): void {
+    const before = this.blobs.get(hash)
+    for (const [each, factor] of [
+      [before, -1],
+      [content, 1],
+    ] as const)
+      if (each !== undefined && isSent(each)) this.bytes += factor * each.byteLength
+    this.blobs.set(hash, content)
   }
 
   /**
@@ -214,7 +237,7 @@ export class CommitSet {
     for (const [hash, bytes] of this.blobs)
       yield (to) => {
         to.blobs.set(hash, bytes)
-        return (bytes === null || bytes instanceof StoredObject ? 0 : bytes.byteLength) + entryBytes
+        return (isSent(bytes) ? bytes.byteLength : 0) + entryBytes
       }
   }
 

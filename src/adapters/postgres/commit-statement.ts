@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { byteaArray, uuidArray } from './arrays.js'
-import { StoredObject, type CommitSet } from './commit-set.js'
+import { isSent, KnownContent, StoredObject, type CommitSet, type StoredContent } from './commit-set.js'
 import type { Row, Statement } from './connections.js'
 
 /** What a statement for a set of commits did. */
@@ -15,6 +15,8 @@ export type CommitStatus =
   | 'gap'
   /** Nothing is stored: an event to replace does not exist. */
   | 'missing'
+  /** Nothing is stored: a known content was deleted. */
+  | 'dropped'
   /** Nothing is stored: another engine has the lease, or the one of this engine has expired. */
   | 'taken'
 
@@ -92,6 +94,18 @@ const replaced: Part = {
   values: ({ replaced }) => eventValues(replaced),
 }
 
+/** The part with contents that the store must have. A deletion of one waits for this statement. */
+const known: Part = {
+  check: (schema, p) =>
+    `known AS MATERIALIZED (
+      SELECT b.hash FROM ${schema}.blobs b WHERE b.hash = ANY(${p(0)}::bytea[]) ORDER BY b.hash FOR KEY SHARE),
+    dropped AS (SELECT cardinality(${p(0)}::bytea[]) > count(*) AS dropped FROM known)`,
+  values: ({ blobs }) => {
+    const hashes = [...blobs].filter(([, content]) => content instanceof KnownContent)
+    return hashes.length === 0 ? undefined : [byteaArray(hashes.map(([hash]) => hashBytes(hash)))]
+  },
+}
+
 /** The end of each query that adds contents, whether they are bytes or objects. */
 const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
 
@@ -103,6 +117,7 @@ const parts: readonly Part[] = [
   headed,
   claimed,
   replaced,
+  known,
   {
     change: (schema, p) =>
       `added AS (
@@ -242,10 +257,12 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
   }
   const [hasClaims, hasReplaced] = [chosen.includes(claimed), chosen.includes(replaced)]
   const hasHeads = chosen.includes(headed)
+  const hasKnown = chosen.includes(known)
   const conditions = [
     ...(hasHeads ? ['(SELECT ids IS NULL FROM overtaken)'] : []),
     ...(hasClaims ? ['NOT (SELECT passed OR gap FROM claimed)'] : []),
     ...(hasReplaced ? ['NOT (SELECT missing FROM missing)'] : []),
+    ...(hasKnown ? ['NOT (SELECT dropped FROM dropped)'] : []),
   ]
   const queries = [
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
@@ -264,7 +281,7 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
     hasReplaced ? '(SELECT missing FROM missing)' : 'false',
     hasHeads ? '(SELECT ids FROM overtaken)' : 'NULL',
   ]
-  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok)`
+  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok), ${hasKnown ? '(SELECT dropped FROM dropped)' : 'false'}`
 }
 
 /** The outcome of a statement, from its row. */
@@ -276,6 +293,7 @@ export function statusOf(row: Row | undefined): CommitStatus {
     return { overtaken: new Set(overtaken.split(',').map((id) => Buffer.from(id, 'hex').toString())) }
   if (passed === true) return 'passed'
   if (gap === true) return 'gap'
+  if (row?.at(-1) === 't') return 'dropped'
   return missing === true ? 'missing' : 'stored'
 }
 
@@ -315,12 +333,12 @@ function objectValues(blobs: CommitSet['blobs']): readonly unknown[] | undefined
 }
 
 function pairs(
-  map: ReadonlyMap<string, string | Uint8Array | StoredObject | null>,
+  map: ReadonlyMap<string, string | StoredContent | null>,
   keyOf: (key: string) => string | Uint8Array = (key) => key,
 ): readonly unknown[] | undefined {
   const [keys, values]: [(string | Uint8Array)[], (string | Uint8Array)[]] = [[], []]
   for (const [key, value] of map) {
-    if (value === null || value instanceof StoredObject) continue
+    if (value === null || (typeof value !== 'string' && !isSent(value))) continue
     keys.push(keyOf(key))
     values.push(value)
   }
@@ -328,7 +346,7 @@ function pairs(
 }
 
 function nulls(
-  map: ReadonlyMap<string, string | Uint8Array | StoredObject | null>,
+  map: ReadonlyMap<string, string | StoredContent | null>,
   keyOf: (key: string) => string | Uint8Array,
 ): readonly unknown[] | undefined {
   const keys = [...map].filter(([, value]) => value === null).map(([key]) => keyOf(key))

@@ -329,11 +329,11 @@ export class PostgresStore implements Store {
   async #store(set: CommitSet): Promise<CommitStatus> {
     await this.#objects?.upload(set)
     try {
-      const status = await this.#connections.write((client) =>
-        set.bytes <= postgresLimits.statementBytes
-          ? this.#storeSet(client, set)
-          : this.#storeParts(client, set),
-      )
+      let status = await this.#send(set)
+      if (status === 'dropped') {
+        await this.#objects?.uploadDropped(set)
+        status = await this.#send(set)
+      }
       if (status === 'taken' && this.capabilities.shared === undefined) this.#taken = true
       if (status === 'stored') this.#objects?.settle(set)
       return status
@@ -341,6 +341,14 @@ export class PostgresStore implements Store {
       this.#objects?.settle(set)
       throw isSwept(error) ? sweptError(error) : error
     }
+  }
+
+  #send(set: CommitSet): Promise<CommitStatus> {
+    return this.#connections.write((client) =>
+      set.bytes <= postgresLimits.statementBytes
+        ? this.#storeSet(client, set)
+        : this.#storeParts(client, set),
+    )
   }
 
   async #storeSet(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
