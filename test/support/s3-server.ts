@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import {
+  cpSync,
   linkSync,
   mkdirSync,
   readdirSync,
@@ -85,6 +86,10 @@ export class S3Server {
 
   createBucket(name: string): void {
     mkdirSync(join(this.#directory, name), { recursive: true })
+  }
+
+  copyBucket(from: string, to: string): void {
+    cpSync(join(this.#directory, from), join(this.#directory, to), { recursive: true })
   }
 
   client(settings: ConstructorParameters<typeof S3Client>[0] = {}): S3Client {
