@@ -24,14 +24,16 @@ export async function claimBucket(
   const perform = (text: string, values: readonly unknown[] = []): Promise<Row[]> =>
     run(client, { text, values }, postgresLimits.readMs)
   const noted = (): Promise<Row[]> => perform(`SELECT location, store, database FROM ${schema}.buckets`)
+  const [row] = await noted()
+  if (bucket === undefined) {
+    if (row !== undefined) throw noBlobsError(row[0])
+    return () => Promise.resolve()
+  }
   const check = ([location, store, from]: Row): void => {
-    if (bucket === undefined) throw noBlobsError(location)
     if (location !== bucket.location) throw otherBucket(bucket.location, location)
     if (from !== null && from !== database) throw copiedError(bucket.location, schema)
     if (store !== name) throw foreignBucket(bucket.location)
   }
-  const [row] = await noted()
-  if (row === undefined && bucket === undefined) return () => Promise.resolve()
   const [identity] = await perform(
     `SELECT system_identifier || '/' || oid FROM pg_control_system(), pg_database WHERE datname = current_database()`,
   )
@@ -39,7 +41,6 @@ export async function claimBucket(
   // The first name is that of the place, so that an opener which did not get further leaves nothing to clean up.
   const name = row?.[1] ?? database
   if (row !== undefined) check(row)
-  if (bucket === undefined) return () => Promise.resolve()
   await checkMark(bucket, name, async () => {
     const [used] = await perform(`SELECT EXISTS (SELECT FROM ${schema}.objects)`)
     return used?.[0] === 't'

@@ -228,16 +228,10 @@ export class PostgresStore implements Store {
   }
 
   /**
-   * Deletes objects that are unused for long. Lets the server use the space of deleted rows again, and return it to the
-   * system at the end of a table.
+   * Lets the server use the space of deleted rows again, and return it to the system at the end of a table. Then deletes
+   * objects that have been unused for long.
    */
   async reclaim({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    this.#assertOpen()
-    try {
-      await this.#objects?.sweep(signal)
-    } catch (error) {
-      throw signal?.aborted === true ? error : this.#asReadError(error)
-    }
     for (const table of dataTables) {
       signal?.throwIfAborted()
       this.#assertOpen()
@@ -246,6 +240,12 @@ export class PostgresStore implements Store {
       } catch (error) {
         throw this.#asReadError(error)
       }
+    }
+    signal?.throwIfAborted()
+    try {
+      await this.#objects?.sweep(signal)
+    } catch (error) {
+      throw signal?.aborted === true ? error : this.#asReadError(error)
     }
   }
 
