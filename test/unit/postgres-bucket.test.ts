@@ -252,6 +252,23 @@ describe.skipIf(!hasPostgres)('contents in a bucket', () => {
       expect(Buffer.from((await again.blob(hash, whole))!)).toEqual(bytes)
   })
 
+  test('of stores of which one has the beginning of the prefix of the other are kept apart', async () => {
+    const prefixes = ['', 'a', 'ab', 'a/']
+    const { hash, bytes } = content(5000, 1)
+    const opened = []
+    for (const prefix of prefixes) {
+      const store = await world.open({ schema: freshSchema(), blobs: world.blobs({ prefix }) })
+      await store.commit({ blobs: [{ hash, bytes }] })
+      opened.push(store)
+    }
+    for (const store of opened) {
+      world.s3.age(world.bucket, 2 * postgresLimits.unusedObjectMs)
+      await store.reclaim!({})
+    }
+    for (const store of opened) expect(Buffer.from((await store.blob(hash, whole))!)).toEqual(bytes)
+    expect(world.s3.keys(world.bucket)).toHaveLength(2 * prefixes.length)
+  })
+
   test('need no right that the owner of a schema lacks', async () => {
     const role = `role_${world.schema}`
     await world.postgres.sql(`CREATE ROLE ${role} LOGIN; CREATE SCHEMA ${world.schema} AUTHORIZATION ${role}`)
