@@ -106,7 +106,10 @@ const known: Part = {
   },
 }
 
-/** The end of each query that adds contents, whether they are bytes or objects. */
+/**
+ * The end of each query that adds contents, whether they are bytes or objects. A change of the row here must also be one
+ * of the part `known`, which stands for such a query.
+ */
 const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
 
 /**
