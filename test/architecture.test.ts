@@ -107,6 +107,7 @@ const adapterOfAdapter: Readonly<Record<string, readonly string[]>> = {
   'adapters/mastra/': ['adapters/tools/parts.ts', 'adapters/turns/index.ts'],
   'adapters/mcp/': ['adapters/tools/parts.ts'],
   'adapters/openai-agents/': ['adapters/tools/index.ts', 'adapters/tools/parts.ts'],
+  'adapters/s3/': ['adapters/postgres/blob-bucket.ts'],
   'adapters/tanstack/': ['adapters/tools/index.ts'],
   'adapters/turns/': ['adapters/tools/parts.ts'],
   'adapters/webdav/': ['adapters/http/index.ts', 'adapters/http/parts.ts'],

@@ -2,6 +2,7 @@
  * The contract of `src/engine/storage/store.ts` as tests that every store must pass. A new store calls `storeSuite` and
  * declares its capabilities; tests of missing capabilities are not registered.
  */
+import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, limits, prefixEnd } from '../../src/engine/ports.js'
 import type { Storage, Store, StoreCapabilities, StoredEvent } from '../../src/engine/ports.js'
@@ -168,7 +169,7 @@ export function storeSuite(suite: StoreSuite): void {
 
       test('returns records only', async () => {
         const sessionId = id('s')
-        await store.commit({ events: [event(sessionId, 1)], blobs: [{ hash: hash(1), bytes: bytes(10) }] })
+        await store.commit({ events: [event(sessionId, 1)], blobs: [blob(10)] })
         await store.commit({ put: [['zz', 'last']] })
         expect(await store.scan({ gte: 's', lt: prefixEnd('z'), limit: 100 })).toEqual([['zz', 'last']])
       })
@@ -251,7 +252,7 @@ export function storeSuite(suite: StoreSuite): void {
               ['kept', 'x'],
             ],
             del: ['kept'],
-            blobs: [{ hash: hash(9), bytes: bytes(9) }],
+            blobs: [blob(9)],
           })
           expect(await refused).toBe(false)
         }
@@ -308,8 +309,8 @@ export function storeSuite(suite: StoreSuite): void {
 
     describe('blobs', () => {
       test('are read whole and by range', async () => {
-        const content = bytes(1000)
-        await store.commit({ blobs: [{ hash: hash(1), bytes: content }] })
+        const { hash: stored, bytes: content } = blob(1000)
+        await store.commit({ blobs: [blob(1000)] })
         const ranges = [
           [0, 1000],
           [0, 0],
@@ -322,7 +323,7 @@ export function storeSuite(suite: StoreSuite): void {
           [0, Infinity],
         ] as const
         for (const [offset, length] of ranges) {
-          const found = await store.blob(hash(1), { offset, length })
+          const found = await store.blob(stored, { offset, length })
           expect(Buffer.from(found!)).toEqual(Buffer.from(content.subarray(offset, offset + length)))
           const missing = await store.blob(hash(2), { offset, length })
           expect(missing).toBeUndefined()
@@ -330,22 +331,20 @@ export function storeSuite(suite: StoreSuite): void {
       })
 
       test('may be empty', async () => {
-        await store.commit({ blobs: [{ hash: hash(0), bytes: bytes(0) }] })
+        await store.commit({ blobs: [blob(0)] })
         expect((await store.blob(hash(0), whole))?.length).toBe(0)
         expect((await store.blob(hash(0), { offset: 5, length: 5 }))?.length).toBe(0)
       })
 
       test('may be views of larger buffers, with every byte value', async () => {
         const view = Uint8Array.from({ length: 1000 }, (_, i) => i).subarray(100, 612)
-        await store.commit({ blobs: [{ hash: hash(3), bytes: view }] })
-        expect(Buffer.from((await store.blob(hash(3), whole))!)).toEqual(Buffer.from(view))
+        const stored = blobOf(view)
+        await store.commit({ blobs: [stored] })
+        expect(Buffer.from((await store.blob(stored.hash, whole))!)).toEqual(Buffer.from(view))
       })
 
       test('of the largest size can be read', async () => {
-        const large = Array.from({ length: 12 }, (_, i) => ({
-          hash: hash(i),
-          bytes: bytes(limits.blockBytes, i),
-        }))
+        const large = Array.from({ length: 12 }, (_, i) => blobOf(bytes(limits.blockBytes, i)))
         const stored = large.map((blob) => store.commit({ blobs: [blob] }))
         expect(await Promise.all(stored)).toEqual(large.map(() => true))
         expect(await store.commit({ blobs: large })).toBe(true)
@@ -358,9 +357,9 @@ export function storeSuite(suite: StoreSuite): void {
 
       if (capabilities.syncReads) {
         test('can be read synchronously', async () => {
-          await store.commit({ blobs: [{ hash: hash(1), bytes: bytes(100) }] })
-          const found = store.blobSync!(hash(1), { offset: 50, length: 100 })
-          expect(Buffer.from(found!)).toEqual(Buffer.from(bytes(100).subarray(50)))
+          await store.commit({ blobs: [blob(100)] })
+          const found = store.blobSync!(hash(100), { offset: 50, length: 100 })
+          expect(Buffer.from(found!)).toEqual(Buffer.from(blob(100).bytes.subarray(50)))
           expect(store.blobSync!(hash(2), whole)).toBeUndefined()
         })
       }
@@ -387,7 +386,7 @@ export function storeSuite(suite: StoreSuite): void {
         for (let i = 0; i < count; i++) {
           const sessionId = sessions[i % 7]!
           const seq = Math.floor(i / 7) + 1
-          const blobs = [{ hash: hash(i), bytes: bytes(16, i) }]
+          const blobs = [blobOf(numbered(i))]
           stored.push(store.commit({ events: [event(sessionId, seq)], put: [['count', String(i)]], blobs }))
         }
         expect((await Promise.all(stored)).every(Boolean)).toBe(true)
@@ -397,7 +396,8 @@ export function storeSuite(suite: StoreSuite): void {
           expect(await read(store, sessionId, 1, Infinity)).toEqual(sequence(sessionId, 1, last))
         }
         for (let i = 0; i < count; i += 997) {
-          expect(Buffer.from((await store.blob(hash(i), whole))!)).toEqual(Buffer.from(bytes(16, i)))
+          const { hash } = blobOf(numbered(i))
+          expect(Buffer.from((await store.blob(hash, whole))!)).toEqual(numbered(i))
         }
       })
 
@@ -491,12 +491,14 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
       expect(await current().listBlobs!('', 10)).toEqual([])
       const sizes = [1, 5, 10, 11, 255, 4096, 70_000]
       await current().commit({ blobs: sizes.toReversed().map(blob), put: [['a', 'a record']] })
-      const all = sizes.map((size) => ({ hash: hash(size), bytes: size }))
+      const all = sizes
+        .map((size) => ({ hash: hash(size), bytes: size }))
+        .toSorted((one, other) => (one.hash < other.hash ? -1 : 1))
       expect(await current().listBlobs!('', 100)).toEqual(all)
       expect(await current().listBlobs!('', 3)).toEqual(all.slice(0, 3))
-      expect(await current().listBlobs!(hash(10), 3)).toEqual(all.slice(3, 6))
-      expect(await current().listBlobs!(hash(4096), 3)).toEqual(all.slice(6))
-      expect(await current().listBlobs!(hash(70_000), 3)).toEqual([])
+      expect(await current().listBlobs!(all[2]!.hash, 3)).toEqual(all.slice(3, 6))
+      expect(await current().listBlobs!(all[5]!.hash, 3)).toEqual(all.slice(6))
+      expect(await current().listBlobs!(all[6]!.hash, 3)).toEqual([])
       await reopen()
       expect(await current().listBlobs!('', 100)).toEqual(all)
     })
@@ -508,7 +510,9 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
         expect(await current().blob(hash(20), whole)).toBeUndefined()
         if (current().blobSync) expect(current().blobSync!(hash(20), whole)).toBeUndefined()
         expect((await current().blob(hash(10), whole))?.length).toBe(10)
-        expect((await current().listBlobs!('', 9)).map(({ bytes }) => bytes)).toEqual([10, 30])
+        expect(
+          (await current().listBlobs!('', 9)).map(({ bytes }) => bytes).toSorted((a, b) => a - b),
+        ).toEqual([10, 30])
         expect(await current().get('kept')).toBe('1')
         await reopen()
       }
@@ -591,7 +595,7 @@ function collectionSuite(current: () => Store, reopen: () => Promise<void>): voi
 
     test('reports the stored size in bytes', async () => {
       const before = await current().size!()
-      await current().commit({ blobs: [{ hash: hash(1), bytes: bytes(limits.blockBytes, 1) }] })
+      await current().commit({ blobs: [blobOf(bytes(limits.blockBytes, 1))] })
       expect(await current().size!()).toBeGreaterThan(before)
     })
 
@@ -615,8 +619,9 @@ function id(name: string): string {
   return name.padStart(36, '0')
 }
 
-function hash(number: number): string {
-  return number.toString(16).padStart(64, '0')
+/** The hash of the content of a size. */
+function hash(size: number): string {
+  return blob(size).hash
 }
 
 function bytes(length: number, seed = 0): Uint8Array {
@@ -625,8 +630,17 @@ function bytes(length: number, seed = 0): Uint8Array {
   return content
 }
 
+/** Another content for each number. */
+function numbered(number: number): Buffer {
+  return Buffer.from(`the content ${number}`)
+}
+
 function blob(size: number): { hash: string; bytes: Uint8Array } {
-  return { hash: hash(size), bytes: bytes(size, size) }
+  return blobOf(bytes(size, size))
+}
+
+function blobOf(bytes: Uint8Array): { hash: string; bytes: Uint8Array } {
+  return { hash: createHash('sha256').update(bytes).digest('hex'), bytes }
 }
 
 function event(sessionId: string, seq: number): StoredEvent {

@@ -14,7 +14,14 @@ test.each<[LoopName, number]>([
   async (name, n) => {
     const lines: string[] = []
     const onProgress = (line: string): number => lines.push(line)
-    const { line, failed } = await loops[name].run({ n: runs(n), minutes: 1, seed, engines: 1, onProgress })
+    const { line, failed } = await loops[name].run({
+      n: runs(n),
+      minutes: 1,
+      seed,
+      engines: 1,
+      blobs: false,
+      onProgress,
+    })
     expect(failed, [...lines.slice(-20), line].join('\n')).toBe(false)
   },
 )

@@ -18,6 +18,8 @@ export interface LoopOptions {
   readonly seed: number
   /** The number of engines that share a store. */
   readonly engines: number
+  /** Whether the store has its large contents in a bucket. */
+  readonly blobs: boolean
   readonly onProgress: (line: string) => void
 }
 
@@ -113,8 +115,8 @@ export const loops = {
     },
   },
   postgres: {
-    form: '[--n 60] [--seed 1] [--engines 1]',
-    text: 'kills writers, kills the server, cuts connections, and fails over to a standby, n times in all, on PostgreSQL; or with several engines, kills and suspends one',
+    form: '[--n 60] [--seed 1] [--engines 1] [--blobs s3]',
+    text: 'kills writers, kills the server, cuts connections, and fails over to a standby, n times in all, on PostgreSQL; or with several engines, kills and suspends one; with s3, also kills the server of the bucket',
     n: 60,
     run: async ({ n, ...options }) => {
       if (!hasPostgres) return { line: 'skipped: PostgreSQL is not installed', failed: false }
@@ -126,7 +128,8 @@ export const loops = {
       return {
         line:
           `${count(faults.writer)} writers killed, ${count(faults.server)} servers killed, ${count(faults.cut)} cuts, ` +
-          `${count(faults.failover)} failovers, ${count(acknowledged)} acknowledged, ${count(lost)} lost, ` +
+          `${count(faults.failover)} failovers, ${options.blobs ? `${count(faults.bucket)} buckets killed, ` : ''}` +
+          `${count(acknowledged)} acknowledged, ${count(lost)} lost, ` +
           `${count(torn)} torn, ${count(resumed)} resumed, ${count(stuck)} stuck`,
         failed: lost + torn + stuck > 0,
       }

@@ -7,11 +7,12 @@ import { execPath } from 'node:process'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { openEngine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { PostgresServer } from '../support/postgres-server.js'
+import { KilledBucket } from './killed-bucket.js'
 import type { PostgresFaultOptions } from './postgres.js'
+import { sharedStorage } from './shared-storage.js'
 import type { SharedLine, SharedWriterArguments } from './shared-protocol.js'
 
 export interface SharedFaultResult {
@@ -49,12 +50,13 @@ export async function runSharedFaults(
   }
   const directory = await mkdtemp(join(tmpdir(), 'postgres-shared-'))
   const server = await PostgresServer.start()
+  const bucket = options.blobs ? await KilledBucket.start(join(directory, 'buckets')) : undefined
   const random = randomWords(options.seed)
   try {
     for (let round = 0; round < options.faults; round++) {
       const kind = round % 2 === 0 ? 'killed' : 'suspended'
       const reports = await runRound(
-        { server, directory, random, round, kind, engines: options.engines },
+        { server, bucket, directory, random, round, kind, engines: options.engines },
         result,
       )
       result.faults[kind]++
@@ -64,6 +66,7 @@ export async function runSharedFaults(
       )
     }
   } finally {
+    await bucket?.kill()
     await server.remove()
     await rm(directory, { recursive: true })
   }
@@ -72,6 +75,7 @@ export async function runSharedFaults(
 
 interface Round {
   readonly server: PostgresServer
+  readonly bucket: KilledBucket | undefined
   readonly directory: string
   readonly random: () => number
   readonly round: number
@@ -80,11 +84,13 @@ interface Round {
 }
 
 async function runRound(
-  { server, directory, random, round, kind, engines }: Round,
+  { server, bucket: on, directory, random, round, kind, engines }: Round,
   result: SharedFaultResult,
 ): Promise<number> {
   const postgres = { connectionString: server.connectionString, schema: `s${round}`, leaseSeconds }
-  const engine = await openEngine({ storage: postgresStorage({ ...postgres, shared: true }) })
+  const bucket = on?.settings(postgres.schema)
+  const place = { postgres, ...(bucket && { bucket }) }
+  const engine = await openEngine({ storage: sharedStorage(place) })
   const sessions: Session[] = []
   for (let i = 0; i < sessionCount; i++)
     sessions.push(await engine.sessions.create({ files: { '/log': '' } }))
@@ -94,7 +100,7 @@ async function runRound(
     const report = join(directory, name)
     reports.push(report)
     return startWriter({
-      postgres,
+      ...place,
       sessions: sessions.map(({ id }) => id),
       report,
       name,
@@ -120,7 +126,7 @@ async function runRound(
   await Promise.all(writers.map(endWriter))
   await engine.close()
   await check(
-    postgres,
+    place,
     sessions.map(({ id }) => id),
     reports,
     result,
@@ -147,12 +153,12 @@ async function endWriter(child: ChildProcess): Promise<void> {
 
 /** Checks the files and the events with another engine. */
 async function check(
-  postgres: SharedWriterArguments['postgres'],
+  place: Pick<SharedWriterArguments, 'postgres' | 'bucket'>,
   sessionIds: readonly string[],
   reports: readonly string[],
   result: SharedFaultResult,
 ): Promise<void> {
-  const engine = await openEngine({ storage: postgresStorage({ ...postgres, shared: true }) })
+  const engine = await openEngine({ storage: sharedStorage(place) })
   const counts = new Map<string, number>()
   for (const id of sessionIds) {
     const session = await engine.sessions.open(id)

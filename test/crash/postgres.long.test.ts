@@ -24,3 +24,14 @@ test.skipIf(!hasPostgres)(
     )
   },
 )
+
+test.skipIf(!hasPostgres)(
+  `keeps acknowledged operations whose contents are in a bucket (FORKSPACE_SEED=${seed})`,
+  { timeout: 300_000 },
+  async () => {
+    const args = ['--n', String(6 * runs(2)), '--seed', String(seed), '--blobs', 's3']
+    expect(await runLoop('postgres', ...args)).toMatch(
+      /^postgres: .*, \d+ buckets killed, [\d,]+ acknowledged, 0 lost, 0 torn, \d+ resumed, 0 stuck$/m,
+    )
+  },
+)

@@ -30,10 +30,18 @@ export const collectForms = ['called', 'automatic'] as const
 
 export type CollectForm = (typeof collectForms)[number]
 
+/** A part of the bucket on a server of this machine. */
+export interface BucketArguments {
+  readonly port: number
+  readonly prefix: string
+}
+
 export interface WriterArguments {
   readonly directory: string
   /** The server and the schema of a store on PostgreSQL, which is used instead of the directory. */
   readonly postgres?: { readonly connectionString: string; readonly schema: string }
+  /** Where that store has its large contents. */
+  readonly bucket?: BucketArguments
   readonly report: string
   readonly durability: 'full' | 'relaxed'
   readonly seed: number

@@ -47,6 +47,7 @@ const options = {
   seeds: { type: 'string' },
   minutes: { type: 'string' },
   engines: { type: 'string' },
+  blobs: { type: 'string' },
   files: { type: 'string' },
   seed: { type: 'string' },
   durability: { type: 'string' },
@@ -118,11 +119,14 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
   const n = number('n', values.seeds ?? values.n, loop.n)
   if (values.engines !== undefined && name !== 'postgres') throw new UsageError('--engines is for postgres')
   const engines = number('engines', values.engines, 1)
+  if (values.blobs !== undefined && (name !== 'postgres' || values.blobs !== 's3'))
+    throw new UsageError('--blobs s3 is for postgres')
   const { line, failed } = await loop.run({
     n,
     minutes,
     seed,
     engines,
+    blobs: values.blobs !== undefined,
     onProgress: (text) => console.log(text),
   })
   console.log(`${name}: ${line}`)

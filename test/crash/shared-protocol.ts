@@ -1,9 +1,13 @@
+import type { BucketArguments } from './protocol.js'
+
 export interface SharedWriterArguments {
   readonly postgres: {
     readonly connectionString: string
     readonly schema: string
     readonly leaseSeconds: number
   }
+  /** Where the store has its large contents; absent: in the database. */
+  readonly bucket?: BucketArguments
   /** The sessions to whose files it appends. */
   readonly sessions: readonly string[]
   readonly report: string

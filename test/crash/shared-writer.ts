@@ -4,9 +4,9 @@
  */
 import { openSync, writeSync } from 'node:fs'
 import { argv, stdin, stdout } from 'node:process'
-import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { openEngine, type EngineError } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
+import { sharedStorage } from './shared-storage.js'
 import type { SharedWriterArguments, SharedLine } from './shared-protocol.js'
 
 const settings = JSON.parse(argv[2] ?? '') as SharedWriterArguments
@@ -15,7 +15,7 @@ const random = randomWords(settings.seed)
 let ends = false
 stdin.resume().on('end', () => (ends = true))
 
-const engine = await openEngine({ storage: postgresStorage({ ...settings.postgres, shared: true }) })
+const engine = await openEngine({ storage: sharedStorage(settings) })
 const sessions = await Promise.all(settings.sessions.map((id) => engine.sessions.open(id)))
 stdout.write('ready\n')
 const pending = new Set<Promise<void>>()

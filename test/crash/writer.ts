@@ -10,6 +10,7 @@ import { randomWords } from '../../src/testing.js'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { PhaseWatch } from './collect-phases.js'
+import { blobsOf } from './killed-bucket.js'
 import { killingDisk } from './killing-disk.js'
 import { probeTag, type Line, type WriterArguments } from './protocol.js'
 import { start } from './start.js'
@@ -31,7 +32,11 @@ const watch = new PhaseWatch(killIn, {
   kill: () => kill(pid, 'SIGKILL'),
 })
 const storage = settings.postgres
-  ? postgresStorage({ ...settings.postgres, durability })
+  ? postgresStorage({
+      ...settings.postgres,
+      durability,
+      ...(settings.bucket && { blobs: blobsOf(settings.bucket) }),
+    })
   : storageOn(directory, {
       durability,
       ...(killAt && { disk: killingDisk(killAt) }),

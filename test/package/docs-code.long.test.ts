@@ -29,6 +29,7 @@ const exported = exportedNames({
   'forkspace/just-bash': source('adapters/just-bash/index.ts'),
   'forkspace/level': source('adapters/level/index.ts'),
   'forkspace/postgres': source('adapters/postgres/index.ts'),
+  'forkspace/s3': source('adapters/s3/index.ts'),
   'forkspace/client': source('adapters/client/index.ts'),
   'forkspace/testing': source('testing.ts'),
   'forkspace/webdav': source('adapters/webdav/index.ts'),

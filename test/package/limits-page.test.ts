@@ -13,6 +13,7 @@ import { pageLimits } from '../../src/adapters/inspector/page/limits.js'
 import { justBashLimits } from '../../src/adapters/just-bash/limits.js'
 import { junitLimits } from '../../src/adapters/junit/limits.js'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
+import { s3Limits } from '../../src/adapters/s3/limits.js'
 import { webdavLimits } from '../../src/adapters/webdav/limits.js'
 import { limits } from '../../src/index.js'
 
@@ -31,6 +32,7 @@ const all = new Map<string, unknown>(
     junit: junitLimits,
     page: pageLimits,
     postgres: postgresLimits,
+    s3: s3Limits,
     server: serverLimits,
     shell: justBashLimits,
     webdav: webdavLimits,

@@ -23,6 +23,7 @@ import { workspaceFileSystem, workspaceShell } from '../../src/adapters/just-bas
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import { inspector } from '../../src/adapters/inspector/index.js'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { s3Blobs } from '../../src/adapters/s3/index.js'
 import { webdavHandler } from '../../src/adapters/webdav/index.js'
 import {
   memoryStorage,
@@ -88,6 +89,7 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   connect: ['ClientOptions', (options) => connect(options)],
   levelStorage: ['LevelStorageOptions', (options) => levelStorage('./none', options)],
   postgresStorage: ['PostgresStorageOptions', (options) => postgresStorage(options)],
+  s3Blobs: ['S3BlobsOptions', (options) => s3Blobs(options)],
   memoryStorage: ['MemoryStorageOptions', (options) => memoryStorage(options)],
   checkStore: ['StoreCheckOptions', (options) => checkStore('./none', options)],
   backupStore: ['StoreBackupOptions', (options) => backupStore('./none', './none', options)],
@@ -225,6 +227,7 @@ describe('the page of options', () => {
         'node-vfs',
         'openai-agents',
         'postgres',
+        's3',
         'tanstack',
         'tools',
         'webdav',

@@ -58,6 +58,7 @@ const bundled = [
   'src/adapters/level/index',
   'src/adapters/level/open-level-store',
   'test/crash/filler',
+  'test/crash/s3-process',
   'test/crash/run',
   'test/crash/services-writer',
   'test/crash/shared-writer',

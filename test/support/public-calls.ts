@@ -16,6 +16,7 @@ import type * as mastra from '../../src/adapters/mastra/index.js'
 import type * as nodeVfs from '../../src/adapters/node-vfs/index.js'
 import type * as openaiAgents from '../../src/adapters/openai-agents/index.js'
 import type * as postgres from '../../src/adapters/postgres/index.js'
+import type * as s3 from '../../src/adapters/s3/index.js'
 import type { SessionApi } from '../../src/index.js'
 import type * as tanstack from '../../src/adapters/tanstack/index.js'
 import type * as tools from '../../src/adapters/tools/index.js'
@@ -444,6 +445,17 @@ export const postgresCalls: Calls<typeof postgres> = {
     [{ client: () => ({}), ...postgresSettings }],
     [{ pool: new Pool(), ...postgresSettings }],
   ],
+}
+
+/** Sends nothing, like a client of S3 that is not used. */
+class Client {
+  send(): Promise<never> {
+    return Promise.reject(new Error('no server'))
+  }
+}
+
+export const s3Calls: Calls<typeof s3> = {
+  s3Blobs: [[{ client: new Client() as never, bucket: 'a', prefix: 'b/', minBytes: 1 }]],
 }
 
 export const levelsCalls: Calls<typeof level> = {

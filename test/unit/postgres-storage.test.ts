@@ -168,7 +168,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       const [row] = await server.sql('SELECT count(*)::int AS count FROM pg_tables WHERE schemaname = $1', [
         schema,
       ])
-      expect(row).toEqual({ count: 7 })
+      expect(row).toEqual({ count: 9 })
     },
   )
 
@@ -200,6 +200,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       { version: 1 },
       { version: 2 },
       { version: 3 },
+      { version: 4 },
     ])
   })
 
@@ -209,7 +210,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const before = await server.sql(`SELECT * FROM ${schema}.leases`)
     expect(await failureOf(open())).toMatchObject({
       reason: 'STORE_FORMAT',
-      details: { format: '99', supported: '3' },
+      details: { format: '99', supported: '4' },
     })
     expect(await server.sql(`SELECT * FROM ${schema}.leases`)).toEqual(before)
   })
@@ -217,7 +218,9 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
   test('migrates the tables of an earlier version while an engine of that version is open', async () => {
     const old = await open()
     await server.sql(`ALTER TABLE ${schema}.leases DROP COLUMN seconds`)
-    await server.sql(`DELETE FROM ${schema}.migrations WHERE version = 3`)
+    await server.sql(`DROP TABLE ${schema}.objects, ${schema}.buckets`)
+    await server.sql(`ALTER TABLE ${schema}.blobs DROP COLUMN object, DROP COLUMN size`)
+    await server.sql(`DELETE FROM ${schema}.migrations WHERE version >= 3`)
     expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
     expect(await old.commit({ put: [['a', '1']] })).toBe(true)
     await old.close()

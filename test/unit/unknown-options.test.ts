@@ -14,6 +14,7 @@ import * as aiSdk from '../../src/adapters/ai-sdk/index.js'
 import * as gitServer from '../../src/adapters/git-server/index.js'
 import * as justBash from '../../src/adapters/just-bash/index.js'
 import * as postgres from '../../src/adapters/postgres/index.js'
+import * as s3 from '../../src/adapters/s3/index.js'
 import * as mcp from '../../src/adapters/mcp/index.js'
 import * as mastra from '../../src/adapters/mastra/index.js'
 import * as nodeVfs from '../../src/adapters/node-vfs/index.js'
@@ -141,6 +142,7 @@ const subpaths: Readonly<Record<string, readonly [module: object, table: object]
   './tanstack': [tanstack, calls.tanstackCalls],
   './mastra': [mastra, calls.mastraCalls],
   './postgres': [postgres, calls.postgresCalls],
+  './s3': [s3, calls.s3Calls],
   './deepagents': [deepagents, calls.deepagentsCalls],
   './openai-agents': [openaiAgents, calls.openaiAgentsCalls],
   './testing': [testing, calls.testsCalls],
@@ -207,6 +209,7 @@ describe('in process', () => {
   rejects('forkspace/tanstack', () => tanstack, calls.tanstackCalls)
   rejects('forkspace/mastra', () => mastra, calls.mastraCalls)
   rejects('forkspace/postgres', () => postgres, calls.postgresCalls)
+  rejects('forkspace/s3', () => s3, calls.s3Calls)
   rejects('forkspace/deepagents', () => deepagents, calls.deepagentsCalls)
   rejects('forkspace/openai-agents', () => openaiAgents, calls.openaiAgentsCalls)
   rejects('forkspace/tools', () => tools, calls.toolsCalls)

@@ -35,3 +35,8 @@ function copyTo(array: Buffer, value: Uint8Array, at: number): number {
   array.set(value, at)
   return value.byteLength
 }
+
+/** An array of UUIDs, as text. */
+export function uuidArray(ids: readonly string[]): string {
+  return `{${ids.join(',')}}`
+}

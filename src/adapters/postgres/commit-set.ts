@@ -33,6 +33,37 @@ interface Claim {
   readonly last: number
 }
 
+/** A content that is an object of a bucket. */
+export class StoredObject {
+  /** A UUID that no other object has. */
+  readonly id: string
+  /** The size of the content, in bytes. */
+  readonly size: number
+
+  constructor(id: string, size: number) {
+    this.id = id
+    this.size = size
+  }
+}
+
+/** A content that the store had a moment ago. A statement stores its set only if the store still has it. */
+export class KnownContent {
+  /** For the case that it was deleted. */
+  readonly bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes
+  }
+}
+
+/** How a statement stores a content. */
+export type StoredContent = Uint8Array | StoredObject | KnownContent
+
+/** Whether a statement contains the bytes of a content. Those of deleted contents are null. */
+export function isSent(content: StoredContent | null): content is Uint8Array {
+  return content !== null && !(content instanceof StoredObject) && !(content instanceof KnownContent)
+}
+
 /** The approximate size of an entry without its value, in bytes. */
 const entryBytes = 64
 
@@ -110,7 +141,7 @@ export class CommitSet {
   /** The same for the records of nodes. */
   readonly nodes = new Map<string, string | null>()
   /** Contents by their hashes; null for deleted ones. */
-  readonly blobs = new Map<string, Uint8Array | null>()
+  readonly blobs = new Map<string, StoredContent | null>()
   bytes = 0
 
   /**
@@ -157,6 +188,17 @@ export class CommitSet {
     }
   }
 
+  /** Sets how a statement stores a content that is in this set. */
+  replaceBlob(hash: string, content: StoredContent): void {
+    const before = this.blobs.get(hash)
+    for (const [each, factor] of [
+      [before, -1],
+      [content, 1],
+    ] as const)
+      if (each !== undefined && isSent(each)) this.bytes += factor * each.byteLength
+    this.blobs.set(hash, content)
+  }
+
   /**
    * The same effect in several sets, each of about the given size. They must be stored in this order and in
    * one transaction.
@@ -195,7 +237,7 @@ export class CommitSet {
     for (const [hash, bytes] of this.blobs)
       yield (to) => {
         to.blobs.set(hash, bytes)
-        return (bytes?.byteLength ?? 0) + entryBytes
+        return (isSent(bytes) ? bytes.byteLength : 0) + entryBytes
       }
   }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { byteaArray } from './arrays.js'
-import type { CommitSet } from './commit-set.js'
+import { byteaArray, uuidArray } from './arrays.js'
+import { isSent, KnownContent, StoredObject, type CommitSet, type StoredContent } from './commit-set.js'
 import type { Row, Statement } from './connections.js'
 
 /** What a statement for a set of commits did. */
@@ -15,6 +15,8 @@ export type CommitStatus =
   | 'gap'
   /** Nothing is stored: an event to replace does not exist. */
   | 'missing'
+  /** Nothing is stored: a known content was deleted. */
+  | 'dropped'
   /** Nothing is stored: another engine has the lease, or the one of this engine has expired. */
   | 'taken'
 
@@ -92,6 +94,24 @@ const replaced: Part = {
   values: ({ replaced }) => eventValues(replaced),
 }
 
+/** The part with contents that the store must have. A deletion of one waits for this statement. */
+const known: Part = {
+  check: (schema, p) =>
+    `known AS MATERIALIZED (
+      SELECT b.hash FROM ${schema}.blobs b WHERE b.hash = ANY(${p(0)}::bytea[]) ORDER BY b.hash FOR KEY SHARE),
+    dropped AS (SELECT cardinality(${p(0)}::bytea[]) > count(*) AS dropped FROM known)`,
+  values: ({ blobs }) => {
+    const hashes = [...blobs].filter(([, content]) => content instanceof KnownContent)
+    return hashes.length === 0 ? undefined : [byteaArray(hashes.map(([hash]) => hashBytes(hash)))]
+  },
+}
+
+/**
+ * The end of each query that adds contents, whether they are bytes or objects. A change of the row here must also be one
+ * of the part `known`, which stands for such a query.
+ */
+const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
+
 /**
  * All queries of a statement see the state before it, and no two of its changes touch the same row. So the
  * order of the changes makes no difference.
@@ -100,6 +120,7 @@ const parts: readonly Part[] = [
   headed,
   claimed,
   replaced,
+  known,
   {
     change: (schema, p) =>
       `added AS (
@@ -142,8 +163,20 @@ const parts: readonly Part[] = [
       `added_blobs AS (
         INSERT INTO ${schema}.blobs (hash, bytes)
         SELECT b.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS b
-        ON CONFLICT (hash) DO NOTHING)`,
+        ${ifBlobExists})`,
     values: ({ blobs }) => pairs(blobs, hashBytes),
+  },
+  {
+    // An object whose id is taken already may have been deleted. The whole statement then fails.
+    change: (schema, p) =>
+      `used_objects AS (
+        INSERT INTO ${schema}.objects (id, size)
+        SELECT o.id, o.size FROM ok, unnest(${p(1)}::uuid[], ${p(2)}::integer[]) AS o(id, size)),
+      added_objects AS (
+        INSERT INTO ${schema}.blobs (hash, object, size)
+        SELECT o.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::uuid[], ${p(2)}::integer[]) AS o
+        ${ifBlobExists})`,
+    values: ({ blobs }) => objectValues(blobs),
   },
   {
     change: (schema, p) =>
@@ -227,10 +260,12 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
   }
   const [hasClaims, hasReplaced] = [chosen.includes(claimed), chosen.includes(replaced)]
   const hasHeads = chosen.includes(headed)
+  const hasKnown = chosen.includes(known)
   const conditions = [
     ...(hasHeads ? ['(SELECT ids IS NULL FROM overtaken)'] : []),
     ...(hasClaims ? ['NOT (SELECT passed OR gap FROM claimed)'] : []),
     ...(hasReplaced ? ['NOT (SELECT missing FROM missing)'] : []),
+    ...(hasKnown ? ['NOT (SELECT dropped FROM dropped)'] : []),
   ]
   const queries = [
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
@@ -249,7 +284,7 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
     hasReplaced ? '(SELECT missing FROM missing)' : 'false',
     hasHeads ? '(SELECT ids FROM overtaken)' : 'NULL',
   ]
-  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok)`
+  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok), ${hasKnown ? '(SELECT dropped FROM dropped)' : 'false'}`
 }
 
 /** The outcome of a statement, from its row. */
@@ -261,6 +296,7 @@ export function statusOf(row: Row | undefined): CommitStatus {
     return { overtaken: new Set(overtaken.split(',').map((id) => Buffer.from(id, 'hex').toString())) }
   if (passed === true) return 'passed'
   if (gap === true) return 'gap'
+  if (row?.at(-1) === 't') return 'dropped'
   return missing === true ? 'missing' : 'stored'
 }
 
@@ -288,13 +324,24 @@ function eventValues(
   return [byteaArray(sessionIds), seqs, byteaArray(bodies)]
 }
 
+function objectValues(blobs: CommitSet['blobs']): readonly unknown[] | undefined {
+  const [hashes, ids, sizes]: [Buffer[], string[], number[]] = [[], [], []]
+  for (const [hash, content] of blobs) {
+    if (!(content instanceof StoredObject)) continue
+    hashes.push(hashBytes(hash))
+    ids.push(content.id)
+    sizes.push(content.size)
+  }
+  return ids.length === 0 ? undefined : [byteaArray(hashes), uuidArray(ids), sizes]
+}
+
 function pairs(
-  map: ReadonlyMap<string, string | Uint8Array | null>,
+  map: ReadonlyMap<string, string | StoredContent | null>,
   keyOf: (key: string) => string | Uint8Array = (key) => key,
 ): readonly unknown[] | undefined {
   const [keys, values]: [(string | Uint8Array)[], (string | Uint8Array)[]] = [[], []]
   for (const [key, value] of map) {
-    if (value === null) continue
+    if (value === null || (typeof value !== 'string' && !isSent(value))) continue
     keys.push(keyOf(key))
     values.push(value)
   }
@@ -302,7 +349,7 @@ function pairs(
 }
 
 function nulls(
-  map: ReadonlyMap<string, string | Uint8Array | null>,
+  map: ReadonlyMap<string, string | StoredContent | null>,
   keyOf: (key: string) => string | Uint8Array,
 ): readonly unknown[] | undefined {
   const keys = [...map].filter(([, value]) => value === null).map(([key]) => keyOf(key))

@@ -1,5 +1,5 @@
 /** Turns errors of PostgreSQL and of connections into errors of the engine. None contains a connection string. */
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, invalid } from '../../engine/ports.js'
 
 /** Whether a failed commit may have been stored after all. */
 export type Outcome = 'unknown' | 'not-applied'
@@ -122,6 +122,80 @@ export function lostEvent(sessionId: string, seq: number): EngineError {
   return new EngineError('DATA_LOSS', message, { sessionId, seq: String(seq) })
 }
 
+/** The error of opening a store, without `blobs`, that has contents in a bucket. */
+export function noBlobsError(location: string | null | undefined): EngineError {
+  return invalid(
+    'blobs',
+    `must be given: large contents of this store are in ${location}. Pass blobs: s3Blobs({ … }) with that bucket and prefix`,
+  )
+}
+
+/** The error of opening a store with another bucket than before. */
+export function otherBucket(given: string, location: string | null | undefined): EngineError {
+  return invalid(
+    'blobs',
+    `is ${given}, but large contents of this store are in ${location}. Pass that bucket and prefix. If you have moved the ` +
+      'objects, see "Moving the bucket" in docs/postgres.md',
+  )
+}
+
+/** The error of opening a store with a bucket that lacks the mark of the store. */
+export function unmarkedBucket(location: string, key: string): EngineError {
+  return invalid(
+    'blobs',
+    `is ${location}, which has no object "${key}", so it is not the bucket with the contents of this store. Check the ` +
+      'endpoint and the region of the client',
+  )
+}
+
+/** The error of opening a store with the bucket of another one. */
+export function foreignBucket(location: string): EngineError {
+  return formatError(`another store uses ${location}. Nothing was changed. Choose another bucket or prefix`)
+}
+
+/** The error of opening a copy of a store. */
+export function copiedError(location: string, schema: string): EngineError {
+  return formatError(
+    `the store was copied from another database, and a store there may still use ${location}. Nothing was changed. ` +
+      'If the copy replaces that store, or has a copy of its bucket, run this statement, and open the store again: ' +
+      `UPDATE ${schema}.buckets SET database = NULL`,
+  )
+}
+
+/** The error of a read of a content whose object does not exist. */
+export function lostObject(hash: string): EngineError {
+  return new EngineError(
+    'DATA_LOSS',
+    `the content ${hash} is missing: its object is not in the bucket. Restore it from a backup of the bucket`,
+    { hash },
+  )
+}
+
+/** The error of a read of a content whose object has other bytes. */
+export function damagedBlob(hash: string): EngineError {
+  return new EngineError(
+    'DATA_LOSS',
+    `the content ${hash} is damaged: its object in the bucket has other bytes. Restore it from a backup of the bucket`,
+    { hash },
+  )
+}
+
+/** The error of an upload whose key was taken by something else. */
+export function collidingObject(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'a content could not be stored: the bucket has another object with its key. Only the store may write to its prefix',
+    { outcome: 'not-applied' },
+  )
+}
+
+/** The error of a commit whose contents were stored so long ago that a collection has given them up. */
+export function sweptError(cause: unknown): EngineError {
+  const message =
+    'the commit is not stored: its contents were stored too long ago, because this process was suspended. Try again'
+  return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
+}
+
 /** The error for a commit that breaks the contract of a store. */
 export function defectError(what: string): EngineError {
   return new EngineError('INTERNAL', `${what}. Please report this defect`)
@@ -136,6 +210,11 @@ export function isEventTaken(error: unknown): boolean {
   if (stateOf(error) !== '23505' || !(error instanceof Error)) return false
   const table: unknown = Reflect.get(error, 'table')
   return table === 'events' || table === 'heads'
+}
+
+/** Whether a sweep has given up an object of a commit. */
+export function isSwept(error: unknown): boolean {
+  return stateOf(error) === '23505' && error instanceof Error && Reflect.get(error, 'table') === 'objects'
 }
 
 /** Whether the server ended a statement because two statements waited for each other. */

@@ -6,11 +6,13 @@
 import pg from 'pg'
 import { given, invalid, parseFlag, Shape } from '../../engine/ports.js'
 import type { Storage } from '../../engine/ports.js'
+import type { BlobBucket } from './blob-bucket.js'
 import { checkPool, type PostgresPool } from './connections.js'
 import { postgresLimits } from './limits.js'
 import { openPostgresStore } from './open-store.js'
 
 export type { Storage } from '../../engine/ports.js'
+export type { BlobBucket, ListedObject } from './blob-bucket.js'
 export type {
   PostgresClient,
   PostgresPool,
@@ -61,6 +63,11 @@ export interface PostgresStorageOptions {
    * default, from 1 to 60000.
    */
   readonly freshnessMillis?: number
+  /**
+   * Where large contents are stored: `s3Blobs({ … })` of `forkspace/s3`. By default, all contents are in the database. A
+   * store that was opened with it must always be.
+   */
+  readonly blobs?: BlobBucket
 }
 
 const optionsShape = new Shape<PostgresStorageOptions>({
@@ -73,6 +80,7 @@ const optionsShape = new Shape<PostgresStorageOptions>({
   leaseSeconds: true,
   shared: true,
   freshnessMillis: true,
+  blobs: true,
 })
 
 /**
@@ -129,6 +137,7 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
     leaseSeconds = postgresLimits.leaseSeconds,
     shared: isShared,
     freshnessMillis = postgresLimits.freshnessMs,
+    blobs,
   } = optionsShape.read(options, 'options')
   const sources = [connectionString, client, pool].filter((source) => source !== undefined)
   if (sources.length !== 1)
@@ -147,7 +156,8 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
   checkCount('leaseSeconds', leaseSeconds, postgresLimits.leaseSecondsMin, postgresLimits.leaseSecondsMax)
   const shared = parseFlag('shared', isShared, false)
   checkCount('freshnessMillis', freshnessMillis, postgresLimits.freshnessMsMin, postgresLimits.freshnessMsMax)
-  const settings = { schema, durability, leaseSeconds, shared, freshnessMillis }
+  if (blobs !== undefined) checkBlobs(blobs)
+  const settings = { schema, durability, leaseSeconds, shared, freshnessMillis, blobs }
   return {
     open: async () => {
       if (pool !== undefined) return openPostgresStore(pool, () => Promise.resolve(), settings)
@@ -211,6 +221,11 @@ function checkSchema(schema: unknown): void {
     throw invalid('schema', `must have at most ${postgresLimits.schemaBytes} bytes; it is ${given(schema)}`)
   if (schema.startsWith('pg_') || schema === 'information_schema')
     throw invalid('schema', `must not be a schema of PostgreSQL itself; it is ${given(schema)}`)
+}
+
+function checkBlobs(blobs: unknown): void {
+  if (typeof blobs !== 'object' || blobs === null || typeof Reflect.get(blobs, 'put') !== 'function')
+    throw invalid('blobs', 'must be a bucket, such as s3Blobs({ … }) of forkspace/s3')
 }
 
 function checkCount(name: string, value: unknown, min: number, max: number): void {

@@ -52,6 +52,16 @@ export const postgresLimits = {
   readAgainMs: 5000,
   /** How long to wait for a connection of a pool that has none free, in milliseconds. */
   poolMs: 60_000,
+  /** Requests to a bucket at the same time. */
+  objectRequests: 32,
+  /** Contents of objects that are kept in memory, for reads of further parts of them. */
+  objectCacheBytes: 16 * 2 ** 20,
+  /** Objects that are remembered after their commits were overtaken. The next commits of the same contents use them. */
+  objectsKept: 1000,
+  /** An object without a row is deleted after this time, in milliseconds. */
+  unusedObjectMs: 86_400_000,
+  /** The object that names the store which uses a bucket. */
+  bucketMarkBytes: 1024,
   /** The name of a schema. PostgreSQL cuts longer names. */
   schemaBytes: 63,
   /** The oldest supported version of PostgreSQL, as `server_version_num`. */

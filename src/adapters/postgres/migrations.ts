@@ -29,13 +29,22 @@ const migrations: readonly ((schema: string) => readonly string[])[] = [
   // Version 3. A lease has its duration, so that others know how long it can last if the clock goes back. A lease that
   // an engine of an earlier version took has none.
   (schema) => [`ALTER TABLE ${schema}.leases ADD COLUMN seconds integer`],
+  // Version 4. Large contents may be objects of a bucket. An engine of an earlier version would take them for damaged. The
+  // ids of objects have a table of their own, with those that are unused.
+  (schema) => [
+    `ALTER TABLE ${schema}.blobs ALTER COLUMN bytes DROP NOT NULL,
+      ADD COLUMN object uuid, ADD COLUMN size integer,
+      ADD CHECK ((bytes IS NULL) = (object IS NOT NULL AND size IS NOT NULL)) NOT VALID`,
+    `CREATE TABLE ${schema}.objects (id uuid PRIMARY KEY, size integer NOT NULL, unused_since timestamptz)`,
+    `CREATE TABLE ${schema}.buckets (name text PRIMARY KEY, location text NOT NULL, store text NOT NULL, database text)`,
+  ],
 ]
 
 /** The version of the tables that this code reads and writes. */
 export const tableVersion: number = migrations.length
 
 /** The tables with the data of a store. */
-export const dataTables = ['records', 'nodes', 'events', 'blobs', 'heads'] as const
+export const dataTables = ['records', 'nodes', 'events', 'blobs', 'heads', 'objects', 'buckets'] as const
 
 /**
  * Creates the schema and its tables, or brings those of an earlier version to this one. Concurrent openers

@@ -1,4 +1,7 @@
 import { EngineError, invalid } from '../../engine/ports.js'
+import type { BlobBucket } from './blob-bucket.js'
+import { BlobObjects } from './blob-objects.js'
+import { claimBucket } from './bucket-claim.js'
 import { Connections, run, type PostgresClient, type PostgresPool, type Statement } from './connections.js'
 import { openError } from './errors.js'
 import { Lease } from './lease.js'
@@ -12,13 +15,14 @@ export interface OpenPostgresStoreOptions {
   readonly leaseSeconds: number
   readonly shared: boolean
   readonly freshnessMillis: number
+  readonly blobs: BlobBucket | undefined
 }
 
 /** Opens the store in a schema, or creates one there. `end` closes the pool, if this store made it. */
 export async function openPostgresStore(
   pool: PostgresPool,
   end: () => Promise<void>,
-  { schema, durability, leaseSeconds, shared: isShared, freshnessMillis }: OpenPostgresStoreOptions,
+  { schema, durability, leaseSeconds, shared: isShared, freshnessMillis, blobs }: OpenPostgresStoreOptions,
 ): Promise<PostgresStore> {
   const connections = new Connections(pool, setUpOf(durability), end)
   try {
@@ -31,10 +35,14 @@ export async function openPostgresStore(
     await connections.write(async (client) => {
       await checkServer(client, durability)
       await migrate(client, schema)
+      // Requests to a bucket may take longer than a lease lasts without renewals.
+      const noteBucket = await claimBucket(client, quoted(schema), blobs)
       await lease.take(client)
+      await noteBucket()
     })
     const shared = isShared ? { freshnessMs: freshnessMillis } : undefined
-    return new PostgresStore({ connections, lease, schema: quoted(schema), durability, shared })
+    const objects = blobs && new BlobObjects(blobs, connections, quoted(schema))
+    return new PostgresStore({ connections, lease, schema: quoted(schema), durability, shared, objects })
   } catch (error) {
     await connections.close().catch(ignore)
     throw openError(error)

@@ -11,8 +11,9 @@ import type {
   StoredEvent,
 } from '../../engine/ports.js'
 import { byteaArray } from './arrays.js'
+import type { BlobObjects } from './blob-objects.js'
 import { CommitQueue } from './commit-queue.js'
-import type { CommitSet } from './commit-set.js'
+import { StoredObject, type CommitSet } from './commit-set.js'
 import {
   CommitStatements,
   hashBytes,
@@ -25,13 +26,17 @@ import {
   closedError,
   damagedEvent,
   expiredError,
+  isSwept,
   isTaken,
   keepsConnection,
   lostError,
   lostEvent,
+  lostObject,
+  noBlobsError,
   promotedError,
   readError,
   recoveryError,
+  sweptError,
   takenError,
 } from './errors.js'
 import { isNodeKey, partsOf } from './key-ranges.js'
@@ -47,6 +52,8 @@ export interface PostgresStoreParts {
   readonly durability: 'full' | 'relaxed'
   /** Present: other engines may have the schema open too. */
   readonly shared: SharedCapability | undefined
+  /** Present: large contents are objects of a bucket. */
+  readonly objects: BlobObjects | undefined
 }
 
 /** A store in a schema of PostgreSQL, of which this process has the lease, or one of the leases. */
@@ -58,13 +65,14 @@ export class PostgresStore implements Store {
   readonly #schema: string
   readonly #statements: CommitStatements
   readonly #commits: CommitQueue
+  readonly #objects: BlobObjects | undefined
   /** Names of prepared statements for reads, by their texts. */
   readonly #names = new Map<string, string>()
   #taken = false
   #recovering: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
-  constructor({ connections, lease, schema, durability, shared }: PostgresStoreParts) {
+  constructor({ connections, lease, schema, durability, shared, objects }: PostgresStoreParts) {
     this.capabilities = { durable: true, syncReads: false, ...(shared && { shared }) }
     if (shared !== undefined)
       this.shared = {
@@ -77,6 +85,7 @@ export class PostgresStore implements Store {
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema
+    this.#objects = objects
     this.#statements = new CommitStatements(schema, lease.checked)
     this.#commits = new CommitQueue((set) => this.#store(set), this.#lostLeaseError)
     // The server may have crashed, and have lost operations that the engine still has in memory.
@@ -180,21 +189,30 @@ export class PostgresStore implements Store {
   }
 
   async blob(hash: string, { offset, length }: ByteRange): Promise<Uint8Array | undefined> {
-    const [row] = await this.#read(
-      `SELECT encode(substring(bytes FROM $2 FOR $3), 'hex') FROM ${this.#schema}.blobs WHERE hash = $1`,
-      // The largest values are far above the size of a blob, and their sum is still an integer of 32 bits.
-      [
-        hashBytes(hash),
-        Math.min(offset, postgresLimits.valueBytes) + 1,
-        Math.min(length, postgresLimits.valueBytes),
-      ],
-    )
-    return row && bytesOf(row[0])
+    for (let lost: string | undefined; ;) {
+      const [row] = await this.#read(
+        `SELECT encode(substring(bytes FROM $2 FOR $3), 'hex'), object, size FROM ${this.#schema}.blobs WHERE hash = $1`,
+        // The largest values are far above the size of a blob, and their sum is still an integer of 32 bits.
+        [
+          hashBytes(hash),
+          Math.min(offset, postgresLimits.valueBytes) + 1,
+          Math.min(length, postgresLimits.valueBytes),
+        ],
+      )
+      const [hex, id, size] = row ?? []
+      if (typeof id !== 'string') return row && bytesOf(hex)
+      // An object is deleted only after its row.
+      if (id === lost) throw lostObject(hash)
+      if (this.#objects === undefined) throw noBlobsError('a bucket')
+      const found = await this.#objects.read(hash, new StoredObject(id, Number(size)), { offset, length })
+      if (found !== undefined) return found
+      lost = id
+    }
   }
 
   async listBlobs(after: string, limit: number): Promise<readonly StoredBlobSize[]> {
     const rows = await this.#read(
-      `SELECT encode(hash, 'hex'), octet_length(bytes) FROM ${this.#schema}.blobs WHERE hash > $1 ORDER BY hash LIMIT $2`,
+      `SELECT encode(hash, 'hex'), coalesce(size, octet_length(bytes)) FROM ${this.#schema}.blobs WHERE hash > $1 ORDER BY hash LIMIT $2`,
       [hashBytes(after), limit],
     )
     return rows.map(([hash, bytes]) => ({ hash: String(hash), bytes: Number(bytes) }))
@@ -202,13 +220,17 @@ export class PostgresStore implements Store {
 
   async size(): Promise<number> {
     const [row] = await this.#read(
-      'SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest($1::text[]) AS name',
+      `SELECT sum(pg_total_relation_size(name::regclass)) + (SELECT coalesce(sum(size), 0) FROM ${this.#schema}.objects)
+        FROM unnest($1::text[]) AS name`,
       [dataTables.map((table) => `${this.#schema}.${table}`)],
     )
     return Number(row?.[0])
   }
 
-  /** Lets the server use the space of deleted rows again, and return it to the system at the end of a table. */
+  /**
+   * Lets the server use the space of deleted rows again, and return it to the system at the end of a table. Then deletes
+   * objects that have been unused for long.
+   */
   async reclaim({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     for (const table of dataTables) {
       signal?.throwIfAborted()
@@ -218,6 +240,12 @@ export class PostgresStore implements Store {
       } catch (error) {
         throw this.#asReadError(error)
       }
+    }
+    signal?.throwIfAborted()
+    try {
+      await this.#objects?.sweep(signal)
+    } catch (error) {
+      throw signal?.aborted === true ? error : this.#asReadError(error)
     }
   }
 
@@ -298,15 +326,29 @@ export class PostgresStore implements Store {
   }
 
   /** Stores a set: with one statement, or with several in one transaction if it is very large. */
-  #store(set: CommitSet): Promise<CommitStatus> {
-    return this.#connections.write(async (client) => {
-      const status =
-        set.bytes <= postgresLimits.statementBytes
-          ? await this.#storeSet(client, set)
-          : await this.#storeParts(client, set)
+  async #store(set: CommitSet): Promise<CommitStatus> {
+    await this.#objects?.upload(set)
+    try {
+      let status = await this.#send(set)
+      if (status === 'dropped') {
+        await this.#objects?.uploadDropped(set)
+        status = await this.#send(set)
+      }
       if (status === 'taken' && this.capabilities.shared === undefined) this.#taken = true
+      if (status === 'stored') this.#objects?.settle(set)
       return status
-    })
+    } catch (error) {
+      this.#objects?.settle(set)
+      throw isSwept(error) ? sweptError(error) : error
+    }
+  }
+
+  #send(set: CommitSet): Promise<CommitStatus> {
+    return this.#connections.write((client) =>
+      set.bytes <= postgresLimits.statementBytes
+        ? this.#storeSet(client, set)
+        : this.#storeParts(client, set),
+    )
   }
 
   async #storeSet(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
