@@ -8,6 +8,7 @@ import { EngineError, openEngine } from '../../src/index.js'
 import { PostgresCluster } from '../support/postgres-cluster.js'
 import { PostgresProxy } from '../support/postgres-proxy.js'
 import { freshSchema, hasPostgres, PostgresServer, sharedPostgres } from '../support/postgres.js'
+import { isLong } from '../support/seed.js'
 
 describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
   let server: PostgresServer
@@ -293,6 +294,57 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       await own.remove()
     }
   })
+
+  test.runIf(isLong)(
+    'a collection deletes no files of a session whose deletion a crash of the server has lost',
+    async () => {
+      const own = await PostgresServer.start(['wal_writer_delay=10000', 'full_page_writes=off'])
+      try {
+        const storage = postgresStorage({
+          connectionString: own.connectionString,
+          durability: 'relaxed',
+        })
+        let onSweep = (): Promise<void> => Promise.resolve()
+        const opened = await storage.open()
+        const store = new Proxy(opened, {
+          get: (_target, name) => {
+            const value: unknown = Reflect.get(opened, name)
+            if (typeof value !== 'function') return value
+            if (name !== 'listBlobs') return value.bind(opened) as unknown
+            return async (...args: unknown[]) => {
+              await onSweep()
+              return Reflect.apply(value, opened, args) as unknown
+            }
+          },
+        })
+        const engine = await openEngine({ storage: { open: () => Promise.resolve(store) } })
+        const session = await engine.sessions.create({ files: { '/file': 'file' } })
+        await own.sql('CHECKPOINT')
+        // The server writes each full page of its log. The deletion and the collection fit in one.
+        await own.sql('SELECT pg_switch_wal()')
+        await session.delete()
+        let crashes = 0
+        onSweep = async () => {
+          if (crashes++ > 0) return
+          await own.kill()
+          await own.start()
+          for (let made; made === undefined;) made = await engine.sessions.create().catch(ignore)
+        }
+        expect(await failureOf(engine.collect())).toMatchObject({
+          reason: 'STORE_FAILED',
+          details: { outcome: 'not-applied' },
+        })
+        const again = await engine.sessions.open(session.id)
+        expect(await again.fs.promises.readFile('/file', 'utf8')).toBe('file')
+        expect((await engine.check({ readData: true })).findings).toEqual([])
+        await again.delete()
+        expect((await engine.collect()).deletedBlobs).toBe(1)
+        await engine.close()
+      } finally {
+        await own.remove()
+      }
+    },
+  )
 
   test('reads sessions again when a promoted standby lacks acknowledged operations', async () => {
     const cluster = await PostgresCluster.start({ synchronous: false })

@@ -26,6 +26,7 @@ import {
   closedError,
   damagedEvent,
   expiredError,
+  fencedError,
   isSwept,
   isTaken,
   keepsConnection,
@@ -69,6 +70,7 @@ export class PostgresStore implements Store {
   /** Names of prepared statements for reads, by their texts. */
   readonly #names = new Map<string, string>()
   #taken = false
+  #losses = 0
   #recovering: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
@@ -89,9 +91,14 @@ export class PostgresStore implements Store {
     this.#statements = new CommitStatements(schema, lease.checked)
     this.#commits = new CommitQueue((set) => this.#store(set), this.#lostLeaseError)
     // The server may have crashed, and have lost operations that the engine still has in memory.
-    if (durability === 'relaxed') connections.onLost(() => this.#commits.fence(lostError()))
+    if (durability === 'relaxed')
+      connections.onLost(() => {
+        this.#losses++
+        this.#commits.fence(lostError())
+      })
     // So may a standby that was promoted.
     connections.onPromoted(() => {
+      this.#losses++
       if (this.#commits.failed) return
       const error = promotedError()
       this.#commits.fence(error)
@@ -256,6 +263,10 @@ export class PostgresStore implements Store {
     return this.#recovering
   }
 
+  losses(): number {
+    return this.#losses
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -344,11 +355,13 @@ export class PostgresStore implements Store {
   }
 
   #send(set: CommitSet): Promise<CommitStatus> {
-    return this.#connections.write((client) =>
-      set.bytes <= postgresLimits.statementBytes
+    return this.#connections.write(async (client) => {
+      // The connection was lost while the commit waited. The server may lack what the commit builds on.
+      if (this.#commits.failed) throw fencedError(lostError())
+      return set.bytes <= postgresLimits.statementBytes
         ? this.#storeSet(client, set)
-        : this.#storeParts(client, set),
-    )
+        : this.#storeParts(client, set)
+    })
   }
 
   async #storeSet(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {

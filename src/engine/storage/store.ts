@@ -116,6 +116,12 @@ export interface Store {
    */
   recover?(): Promise<void>
 
+  /**
+   * How often the store may have lost commits that this engine has read, for example when its server crashed. The number
+   * changes before a later commit is stored. A store without this method never loses a commit.
+   */
+  losses?(): number
+
   /** The size of the store on disk, in bytes. Every durable store has this method. */
   size?(): Promise<number>
 

@@ -13,6 +13,7 @@ import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
+import { unlessLost } from './unless-lost.js'
 import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
 import { kindOf, recordKinds } from '../../records/index.js'
@@ -131,7 +132,7 @@ export class Collection {
     }
     this.estimate.begin()
     const run: Run = {
-      core,
+      core: unlessLost(core),
       keepRedo,
       signal,
       slice: new TimeSlice(core.environment),
