@@ -16,7 +16,16 @@ import {
   toTime,
 } from '../../../engine/client-contract.js'
 import type { RemoteFiles } from '../files.js'
-import { asCall, freeName, hasReason, locate, refuseFileName, removable, unless } from './context.js'
+import {
+  asCall,
+  freeName,
+  hasReason,
+  locate,
+  refuseFileName,
+  removable,
+  requireParent,
+  unless,
+} from './context.js'
 import { encodeName, toOptions } from './encodings.js'
 
 interface MkdirOptions {
@@ -124,7 +133,10 @@ export function changesOf(files: RemoteFiles) {
           const taken = await files
             .stat({ path: dstPath, followSymlinks: false })
             .catch(unless('PATH_NOT_FOUND'))
-          if (taken === undefined) throw systemError('EPERM', { syscall: 'link', path, dest })
+          if (taken === undefined) {
+            await requireParent(files, dstPath)
+            throw systemError('EPERM', { syscall: 'link', path, dest })
+          }
         }
         await files.link({ srcPath, dstPath })
       })

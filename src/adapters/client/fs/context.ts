@@ -35,11 +35,16 @@ export async function freeName(files: RemoteFiles, given: string): Promise<strin
 
 /** A call that may create a file takes no name with a slash at the end. Errors of its directory come first. */
 export async function refuseFileName(files: RemoteFiles, path: string): Promise<never> {
+  await requireParent(files, path)
+  throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+}
+
+/** Fails if the directory of a path is missing, or is no directory. */
+export async function requireParent(files: RemoteFiles, path: string): Promise<void> {
   const parent = resolvePath(path, '..')
   const { kind } = await files.stat({ path: parent })
   if (kind !== 'directory')
     throw new EngineError('NOT_A_DIRECTORY', `${parent} is not a directory`, { path: parent })
-  throw new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
 }
 
 /** The path of an entry to remove. With a trailing slash, it must be a directory. */
