@@ -578,5 +578,38 @@ test.each(['at', 'restore', 'fork'] as const)(
   },
 )
 
+test('keeps the nodes of a deleted parent while a replay starts from its snapshot', async () => {
+  await engine.close()
+  storage = new SteppedStorage(memoryStorage({ durable: true, syncReads: false }))
+  await open()
+  const { parent, forkId, first } = await forkAfter(async (session) => {
+    await session.files.write({ path: '/d/only-then', content: 'then' })
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    await again.files.write({ path: '/d/other', content: 'other' })
+    return again
+  })
+  // Stores the first state of the fork. The next collection removes it before it deletes the parent.
+  await engine.collect({ keepRedo: true })
+  await parent.delete()
+  await crash()
+  const fork = await engine.sessions.open(forkId)
+  const records = storage.hold('commit', ({ del }) => hasSnapshotOf(parent, del))
+  const collecting = engine.collect()
+  await records.reached
+  const node = storage.hold('get', (key) => key.startsWith(keys.allNodes()))
+  const forking = fork.fork({ from: first })
+  await node.reached
+  records.release()
+  await storage.quiet()
+  node.release()
+  const made = await forking
+  await collecting
+  expect((await made.fs.promises.readdir('/d')).sort()).toEqual(['only-then', 'other'])
+  await crash()
+  expect(await textOf(await engine.sessions.open(made.id), '/a')).toBe('first'.repeat(100))
+  await expectWhole()
+})
+
 const hasSnapshotOf = (session: Session, del: StoreCommit['del'] = []): boolean =>
   del.some((key) => key.startsWith(keys.snapshots(session.id)))
