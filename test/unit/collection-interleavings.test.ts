@@ -507,3 +507,112 @@ test('exports a bundle whose directories are stored meanwhile', async () => {
     await other.close()
   }
 })
+
+/** A fork whose first state no snapshot has. `change` makes changes of the parent. */
+async function forkAfter(change: (parent: Session) => Promise<Session>): Promise<{
+  readonly parent: Session
+  readonly forkId: string
+  readonly first: { readonly eventId: string }
+}> {
+  const created = await engine.sessions.create({ files: { '/a': 'base' } })
+  await created.files.write({ path: '/a', content: 'first'.repeat(100) })
+  const parent = await change(created)
+  const fork = await parent.fork()
+  const { eventId } = (await fork.events.list()).events.at(-1)!
+  await fork.files.write({ path: '/a', content: 'last'.repeat(100) })
+  return { parent, forkId: fork.id, first: { eventId } }
+}
+
+test('does not report data loss to a reader of an earlier state while it deletes the parent', async () => {
+  const { parent, forkId, first } = await forkAfter((session) => Promise.resolve(session))
+  await parent.delete()
+  await crash()
+  const fork = await engine.sessions.open(forkId)
+  const deletion = storage.hold('commit', ({ deleteEvents = [] }) => deleteEvents.includes(parent.id))
+  const collecting = engine.collect()
+  await deletion.reached
+  const read = storage.hold('events', (sessionId) => sessionId === parent.id)
+  const reading = fork.at(first)
+  const outcome = expect(reading).rejects.toMatchObject({ reason: 'STATE_NOT_KEPT' })
+  await read.reached
+  deletion.release()
+  await storage.quiet()
+  read.release()
+  await outcome
+  await collecting
+  expect(await textOf(fork, '/a')).toBe('last'.repeat(100))
+  await expectWhole()
+})
+
+test.each(['at', 'restore', 'fork'] as const)(
+  '%s of an earlier state skips no events that a collection deletes with the parent',
+  async (way) => {
+    const { parent, forkId, first } = await forkAfter(async (session) => {
+      const before = (await session.events.list()).events.at(-1)!
+      await session.files.write({ path: '/a', content: 'second'.repeat(100) })
+      // Replay starts from the snapshot of this close, and continues before it.
+      await reopen()
+      const again = await engine.sessions.open(session.id)
+      await again.restore({ from: { eventId: before.eventId } })
+      return again
+    })
+    await parent.delete()
+    await crash()
+    const fork = await engine.sessions.open(forkId)
+    const records = storage.hold('commit', ({ del }) => hasSnapshotOf(parent, del))
+    const collecting = engine.collect()
+    await records.reached
+    const read = storage.hold('events', (sessionId, { from }) => sessionId === parent.id && from === 1)
+    const reading =
+      way === 'at'
+        ? fork.at(first)
+        : way === 'restore'
+          ? fork.restore({ from: first })
+          : fork.fork({ from: first })
+    const outcome = expect(reading).rejects.toMatchObject({ reason: 'STATE_NOT_KEPT' })
+    await read.reached
+    records.release()
+    await storage.quiet()
+    read.release()
+    await outcome
+    await collecting
+    expect(await textOf(fork, '/a')).toBe('last'.repeat(100))
+    await expectWhole()
+  },
+)
+
+test('keeps the nodes of a deleted parent while a replay starts from its snapshot', async () => {
+  await engine.close()
+  storage = new SteppedStorage(memoryStorage({ durable: true, syncReads: false }))
+  await open()
+  const { parent, forkId, first } = await forkAfter(async (session) => {
+    await session.files.write({ path: '/d/only-then', content: 'then' })
+    await reopen()
+    const again = await engine.sessions.open(session.id)
+    await again.files.write({ path: '/d/other', content: 'other' })
+    return again
+  })
+  // Stores the first state of the fork. The next collection removes it before it deletes the parent.
+  await engine.collect({ keepRedo: true })
+  await parent.delete()
+  await crash()
+  const fork = await engine.sessions.open(forkId)
+  const records = storage.hold('commit', ({ del }) => hasSnapshotOf(parent, del))
+  const collecting = engine.collect()
+  await records.reached
+  const node = storage.hold('get', (key) => key.startsWith(keys.allNodes()))
+  const forking = fork.fork({ from: first })
+  await node.reached
+  records.release()
+  await storage.quiet()
+  node.release()
+  const made = await forking
+  await collecting
+  expect((await made.fs.promises.readdir('/d')).sort()).toEqual(['only-then', 'other'])
+  await crash()
+  expect(await textOf(await engine.sessions.open(made.id), '/a')).toBe('first'.repeat(100))
+  await expectWhole()
+})
+
+const hasSnapshotOf = (session: Session, del: StoreCommit['del'] = []): boolean =>
+  del.some((key) => key.startsWith(keys.snapshots(session.id)))

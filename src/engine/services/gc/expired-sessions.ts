@@ -142,6 +142,8 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
   await flush()
+  // Replays that began before the deletion may still start from its trees.
+  await core.pins.readsEnded()
 }
 
 /** Deletes sessions that were not used for longer than their time to live. */

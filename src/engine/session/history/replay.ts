@@ -290,11 +290,7 @@ function applyEffects(core: Core, tree: Tree, redo: readonly Redo[], at: number)
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
   const record = await findSession(core, sessionId)
-  if (record === undefined)
-    throw new UnreachableState(
-      `the stored record of the session ${sessionId}, which a fork needs, is missing`,
-      { sessionId },
-    )
+  if (record === undefined) throw parentGone(sessionId)
   const newestFirst: (readonly StoredEvent[])[] = []
   let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
   for (let wanted = seq; ;) {
@@ -304,14 +300,13 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
     for await (const page of core.store.events(sessionId, { from, to: wanted })) window.push(...page)
     checkSequence(window, from, sessionId)
     const last = window.at(-1)
+    const reached = last?.seq ?? snapshot?.seq ?? 0
+    if (Number.isFinite(wanted) && reached < wanted) throw await missingAfter(core, sessionId, reached)
     end ??= {
-      seq: last?.seq ?? snapshot?.seq ?? 0,
+      seq: reached,
       at: last === undefined ? (snapshot?.at ?? record.createdAt) : (last.body as unknown as EventBody)[0],
       chain: last === undefined ? (snapshot?.chain ?? chainStart) : (last.body as unknown as EventBody)[4]!,
       snapshotSeq: snapshot?.seq ?? 0,
-    }
-    if (Number.isFinite(seq) && end.seq < seq) {
-      throw eventMissing(sessionId, end.seq + 1)
     }
     let position = last === undefined ? 0 : window.length
     for (;;) {
@@ -349,6 +344,19 @@ class UnreachableState extends EngineError {
   constructor(message: string, details: Readonly<Record<string, string>>) {
     super('DATA_LOSS', message, details)
   }
+}
+
+function parentGone(sessionId: string): EngineError {
+  return new UnreachableState(
+    `the stored record of the session ${sessionId}, which a fork needs, is missing`,
+    { sessionId },
+  )
+}
+
+/** The error for the end of a log after event `seq`. A collection may have deleted the session during the read. */
+async function missingAfter(core: Core, sessionId: string, seq: number): Promise<EngineError> {
+  const record = await findSession(core, sessionId)
+  return record === undefined ? parentGone(sessionId) : eventMissing(sessionId, seq + 1)
 }
 
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {
