@@ -7,14 +7,35 @@ import { apply } from '../../session/apply.js'
 import { stateAt } from '../../session/history/replay.js'
 import { Tree } from '../../tree/tree.js'
 import type { Dir } from '../../tree/node.js'
-import { Ancestors, keyOf, type Ancestry, type GraphState } from './ancestry.js'
+import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
 import type { FileMerger } from './merge-files.js'
 import { PathRules } from './merge-policies.js'
 import { effectsOf } from './merge-redo.js'
 import { mergeTrees } from './merge-trees.js'
 
+/**
+ * The base of a merge of a state into a session; undefined if the session already has that state. Only the record of a
+ * deleted session may name the base, so a collection waits until it is found.
+ *
+ * @throws {EngineError} like {@link MergeBase.find}
+ */
+export function mergeBaseOf(
+  core: Core,
+  target: GraphState,
+  source: GraphState,
+  merger: FileMerger,
+): Promise<Dir | undefined> {
+  const search = async (): Promise<Dir | undefined> => {
+    const ancestry = new Ancestry(core)
+    const ours = await ancestry.ancestorsOf(target)
+    if (ours.has(source)) return undefined
+    return new MergeBase(core, ancestry, merger).find(ours, await ancestry.ancestorsOf(source))
+  }
+  return core.pins.whileReading(search())
+}
+
 /** Finds the base of a merge: the newest common ancestor, or several of them merged. */
-export class MergeBase {
+class MergeBase {
   readonly #core: Core
   readonly #ancestry: Ancestry
   readonly #merger: FileMerger

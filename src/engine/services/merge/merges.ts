@@ -28,7 +28,7 @@ import {
   type ConflictContents,
   type MergeConflict,
 } from './conflict-sides.js'
-import { MergeBase } from './merge-base.js'
+import { mergeBaseOf } from './merge-base.js'
 import { FileMerger } from './merge-files.js'
 import { effectsOf, type MergeEffects } from './merge-redo.js'
 import type { ParsedMerge, ParsedRebase, ParsedResolution, ConflictSideName } from './merge-requests.js'
@@ -121,11 +121,9 @@ export class Merges {
         ? { baseline: source.fingerprint }
         : { sessionId: source.sessionId, seq: source.seq }
     return await this.#onTarget(core, live, request, async (target) => {
-      const ancestry = new Ancestry(core)
-      const ours = await ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq })
-      if (ours.has(state)) return nothingMerged
       const merger = new FileMerger(core)
-      const base = await new MergeBase(core, ancestry, merger).find(ours, await ancestry.ancestorsOf(state))
+      const base = await mergeBaseOf(core, { sessionId: live.id, seq: target.seq }, state, merger)
+      if (base === undefined) return nothingMerged
       using held = core.pins.pin({ roots: [base] })
       void held
       if (!(await differs(core, base, source.root))) return nothingMerged
@@ -171,7 +169,7 @@ export class Merges {
   ): Promise<MergeResult> {
     const before = live.record.baseline
     const ancestry = new Ancestry(core)
-    const ours = await ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq })
+    const ours = await core.pins.whileReading(ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq }))
     const isSameRevision = before.revision?.revisionId === baseline.revision?.revisionId
     if (isSameRevision && ours.has({ baseline: baseline.fingerprint })) return nothingMerged
     const base = (await this.#baseOf(core, ancestry, [...ours.baselines])) ?? live.baseline
