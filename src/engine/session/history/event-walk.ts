@@ -29,13 +29,14 @@ export class EventWalk {
   }
 
   /**
-   * @throws {EngineError} DATA_LOSS when the event is missing.
+   * @throws {EngineError} DATA_LOSS when the event is missing
+   * @throws {EngineError} SESSION_NOT_FOUND when it is missing because the session was deleted
    */
   async at(seq: number): Promise<WalkedEvent> {
     let body = this.#window.get(seq)
     if (body === undefined) {
       await this.#load(seq)
-      body = this.#window.get(seq) ?? (await bodyOf(this.#core, this.#live.id, seq))
+      body = this.#window.get(seq) ?? (await bodyOf(this.#core, this.#live, seq))
     }
     return { seq, body, redo: this.#core.journal.redoOf(this.#live, seq, body) }
   }

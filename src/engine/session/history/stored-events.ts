@@ -1,7 +1,7 @@
 import { eventMissing } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { EventBody } from '../../records/event.js'
-import type { Core } from '../core.js'
+import { sessionNotFound, type Core } from '../core.js'
 import type { LiveSession } from '../table/live.js'
 import { shownTime } from './event-times.js'
 
@@ -11,7 +11,7 @@ export async function firstSince(core: Core, live: LiveSession, last: number, ti
   let high = last + 1
   while (low < high) {
     const middle = (low + high) >>> 1
-    const [at] = await bodyOf(core, live.id, middle)
+    const [at] = await bodyOf(core, live, middle)
     if (shownTime(live.record, middle, at) < time) low = middle + 1
     else high = middle
   }
@@ -33,9 +33,15 @@ export function nextReadCount(count: number, effects: number, most: number): num
   return Math.max(1, Math.min(wanted, count * 4, most))
 }
 
-export async function bodyOf(core: Core, sessionId: string, seq: number): Promise<EventBody> {
-  for await (const [event] of core.store.events(sessionId, { from: seq, to: seq })) {
+/**
+ * The stored body of an event.
+ *
+ * @throws {EngineError} DATA_LOSS when it is missing
+ * @throws {EngineError} SESSION_NOT_FOUND when it is missing because the session was deleted
+ */
+export async function bodyOf(core: Core, live: LiveSession, seq: number): Promise<EventBody> {
+  for await (const [event] of core.store.events(live.id, { from: seq, to: seq })) {
     if (event !== undefined) return event.body as unknown as EventBody
   }
-  throw eventMissing(sessionId, seq)
+  throw live.discarded === 'deleted' ? sessionNotFound(live.id) : eventMissing(live.id, seq)
 }
