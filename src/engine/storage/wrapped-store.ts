@@ -21,7 +21,7 @@ export function wrapped(store: Store, changes: Partial<Store>): Store {
     ...(store.forget && { forget: (...args: Parts<'forget'>) => store.forget!(...args) }),
     ...(store.shared && { shared: store.shared }),
     ...(store.listBlobs && { listBlobs: (...args: Parts<'listBlobs'>) => store.listBlobs!(...args) }),
-    ...(store.losses && { losses: () => store.losses!() }),
+    ...(store.losses && { losses: store.losses.bind(store) }),
     ...(store.recover && { recover: () => store.recover!() }),
     ...(store.check && { check: (...args: Parts<'check'>) => store.check!(...args) }),
     ...(store.size && { size: () => store.size!() }),
