@@ -203,62 +203,65 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
     expect((await session.manifest()).manifestHash).toBe(before)
   })
 
-  test('a rewind to a user message takes back what the tools and commands changed since', async () => {
-    const session = await create()
-    const shell = workspaceShell(session)
-    const workspace = claudeWorkspace(session, { exec: (command, options) => shell.exec(command, options) })
-    const bash = (id: string, command: string) => [{ id, name: 'Bash', input: { command } }]
-    const turns = new EventEmitter()
-    const [first, last] = [once(turns, 'first'), once(turns, 'last')]
-    await using api = await scriptedMessagesApi([
-      () => bash('toolu_1', 'echo one >> /notes.md'),
-      () => {
-        turns.emit('first')
-        return 'done'
-      },
-      () => bash('toolu_2', 'mkdir -p /made && printf "two\\nthree\\n" > /made/b.txt && rm /notes.md'),
-      () => [{ id: 'toolu_3', name: 'Write', input: { file_path: '/src/a.ts', content: 'const a = 1\n' } }],
-      () => {
-        turns.emit('last')
-        return 'done'
-      },
-    ])
-    const second = '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a10'
-    const messages = async function* () {
-      yield user('First.')
-      await first
-      yield user('Second.', second)
-      yield user('And more.')
-      // The SDK closes the input of the program after the last message, and with it the tools.
-      await last
-    }
-    await runQuery(workspace.prompts(messages()), { ...workspace.options, url: api.url, home })
-    expect(workspace.turns).toHaveLength(3)
-    expect(workspace.turns[1]?.userMessageId).toBe(second)
-    expect(session.fs.existsSync('/notes.md')).toBe(false)
+  test.runIf(isLong)(
+    'a rewind to a user message takes back what the tools and commands changed since',
+    async () => {
+      const session = await create()
+      const shell = workspaceShell(session)
+      const workspace = claudeWorkspace(session, { exec: (command, options) => shell.exec(command, options) })
+      const bash = (id: string, command: string) => [{ id, name: 'Bash', input: { command } }]
+      const turns = new EventEmitter()
+      const [first, last] = [once(turns, 'first'), once(turns, 'last')]
+      await using api = await scriptedMessagesApi([
+        () => bash('toolu_1', 'echo one >> /notes.md'),
+        () => {
+          turns.emit('first')
+          return 'done'
+        },
+        () => bash('toolu_2', 'mkdir -p /made && printf "two\\nthree\\n" > /made/b.txt && rm /notes.md'),
+        () => [{ id: 'toolu_3', name: 'Write', input: { file_path: '/src/a.ts', content: 'const a = 1\n' } }],
+        () => {
+          turns.emit('last')
+          return 'done'
+        },
+      ])
+      const second = '5d1ffb5e-7a3e-4c12-9a35-0a1d1d4f0a10'
+      const messages = async function* () {
+        yield user('First.')
+        await first
+        yield user('Second.', second)
+        yield user('And more.')
+        // The SDK closes the input of the program after the last message, and with it the tools.
+        await last
+      }
+      await runQuery(workspace.prompts(messages()), { ...workspace.options, url: api.url, home })
+      expect(workspace.turns).toHaveLength(3)
+      expect(workspace.turns[1]?.userMessageId).toBe(second)
+      expect(session.fs.existsSync('/notes.md')).toBe(false)
 
-    const changes = {
-      canRewind: true,
-      filesChanged: ['/made/b.txt', '/notes.md', '/src/a.ts'],
-      insertions: 3,
-      deletions: 2,
-    }
-    const before = (await session.manifest()).manifestHash
-    expect(await workspace.rewindFiles(second, { dryRun: true })).toEqual(changes)
-    expect((await session.manifest()).manifestHash).toBe(before)
-    expect(await workspace.rewindFiles(second)).toEqual(changes)
-    expect(await read(session, '/notes.md')).toBe('# Notes\none\n')
-    expect(session.fs.existsSync('/made')).toBe(false)
-    await session.undo()
-    expect((await session.manifest()).manifestHash).toBe(before)
-    await workspace.rewindFiles(workspace.turns[0]?.userMessageId ?? '')
-    expect(await read(session, '/notes.md')).toBe('# Notes\n')
+      const changes = {
+        canRewind: true,
+        filesChanged: ['/made/b.txt', '/notes.md', '/src/a.ts'],
+        insertions: 3,
+        deletions: 2,
+      }
+      const before = (await session.manifest()).manifestHash
+      expect(await workspace.rewindFiles(second, { dryRun: true })).toEqual(changes)
+      expect((await session.manifest()).manifestHash).toBe(before)
+      expect(await workspace.rewindFiles(second)).toEqual(changes)
+      expect(await read(session, '/notes.md')).toBe('# Notes\none\n')
+      expect(session.fs.existsSync('/made')).toBe(false)
+      await session.undo()
+      expect((await session.manifest()).manifestHash).toBe(before)
+      await workspace.rewindFiles(workspace.turns[0]?.userMessageId ?? '')
+      expect(await read(session, '/notes.md')).toBe('# Notes\n')
 
-    // Another workspace on the session finds the checkpoints.
-    expect(await claudeWorkspace(session).rewindFiles(second, { dryRun: true })).toMatchObject({
-      canRewind: true,
-    })
-  })
+      // Another workspace on the session finds the checkpoints.
+      expect(await claudeWorkspace(session).rewindFiles(second, { dryRun: true })).toMatchObject({
+        canRewind: true,
+      })
+    },
+  )
 
   test('a worktree is a fork in a directory, and its changes come back', async () => {
     const session = await create()

@@ -13,7 +13,7 @@ describe.skipIf(!hasPostgres)('PostgreSQL', () => {
       return { storage, cleanup: () => Promise.resolve() }
     },
   })
-  describe('with a bucket', () => {
+  describe.runIf(isLong)('with a bucket', () => {
     let s3: FreshBuckets
     beforeAll(async () => {
       s3 = await FreshBuckets.start()

@@ -231,7 +231,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect(await session.fs.promises.readdir('/')).toEqual(['first.txt'])
   })
 
-  const versions = ['protocol.version=0', ...(isLong ? ['protocol.version=1'] : []), 'protocol.version=2']
+  const versions = [...(isLong ? ['protocol.version=0', 'protocol.version=1'] : []), 'protocol.version=2']
   test.skipIf(elsewhere).each(versions)(
     'is cloned shallow, deepened and completed, with %s',
     async (version) => {

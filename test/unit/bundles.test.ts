@@ -588,7 +588,7 @@ describe('a failed import', () => {
     let outcome: string | undefined
     let failing = 0
     while (outcome !== 'ok') {
-      failing += isLong ? 1 : 3
+      failing += isLong ? 1 : 6
       const last = failing
       const inner = memoryStorage({ durable: true })
       const storage = new FailingStorage(inner)

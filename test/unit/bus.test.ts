@@ -16,6 +16,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment, openTestEngine, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { isLong } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -219,7 +220,7 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     }
   })
 
-  test('keeps at most 16 MiB', async () => {
+  test.runIf(isLong)('keeps at most 16 MiB', async () => {
     const large = new Uint8Array(mebibyte)
     for (let i = 0; i < 20; i++) {
       large[0] = i
@@ -384,7 +385,7 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     expect(seen).toEqual(Array.from({ length: 40 }, (_, i) => i))
   })
 
-  test('ends a subscriber that is too slow after its buffered messages', async () => {
+  test.runIf(isLong)('ends a subscriber that is too slow after its buffered messages', async () => {
     const large = session.bus.subscribe({ topics: ['large'] })
     const many = session.bus.subscribe({ topics: ['small'] })
     const quick = session.bus.subscribe({ topics: ['small'] })

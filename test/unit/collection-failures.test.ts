@@ -43,7 +43,7 @@ async function overwritten(): Promise<Session> {
 
 test('a failure to reclaim space loses no data and stops no changes', async () => {
   for (const operation of diskChanges) {
-    for (let left = 0; left < 200; left += stepOf(24) + Math.floor(left / 2)) {
+    for (let left = 0; left < 200; left += stepOf(48) + Math.floor(left / 2)) {
       const session = await overwritten()
       let reclaiming = false
       let calls = left

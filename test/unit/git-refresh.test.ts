@@ -441,7 +441,7 @@ describe.runIf(hasGit)('a refresh', () => {
     expect([unknown.reason, unknown.details['oids']]).toEqual(['GIT_BUNDLE_PREREQUISITE', first])
   })
 
-  test('stores objects while the pack is still arriving, and reports progress', async () => {
+  test.runIf(isLong)('stores objects while the pack is still arriving, and reports progress', async () => {
     const repository = newRepository()
     repository.commitFiles(many(2000))
     const objects = new MemoryObjects()

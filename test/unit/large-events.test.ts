@@ -38,25 +38,28 @@ async function writeMany(session: Session, directoryName: string, count: number)
   )
 }
 
-test('an undo reads no more events than it undoes, and a longer walk reads bounded windows', async () => {
-  const { storage, pages } = watched(memoryStorage({ durable: true }))
-  const engine = await openEngine({ storage })
-  const session = await engine.sessions.create()
-  const count = 40
-  for (let i = 0; i < count; i++) await writeMany(session, `${i}`, 1000)
-  pages.length = 0
-  expect(await session.undo({ dryRun: true })).toMatchObject({ count: 1 })
-  const newest = Math.max(...pages.flat())
-  expect(pages[0]).toEqual([newest])
-  pages.length = 0
-  expect(await session.undo({ dryRun: true, count })).toMatchObject({ count })
-  // Each event has a little over 1,000 effects.
-  const most = Math.ceil(limits.effectsPerRead / 1000)
-  const windows = pages.slice(0, pages.findIndex((page) => page.includes(newest - count + 1)) + 1)
-  expect(windows.length).toBeGreaterThan(2)
-  for (const window of windows) expect(window.length).toBeLessThanOrEqual(most)
-  await engine.close()
-})
+test.runIf(isLong)(
+  'an undo reads no more events than it undoes, and a longer walk reads bounded windows',
+  async () => {
+    const { storage, pages } = watched(memoryStorage({ durable: true }))
+    const engine = await openEngine({ storage })
+    const session = await engine.sessions.create()
+    const count = 40
+    for (let i = 0; i < count; i++) await writeMany(session, `${i}`, 1000)
+    pages.length = 0
+    expect(await session.undo({ dryRun: true })).toMatchObject({ count: 1 })
+    const newest = Math.max(...pages.flat())
+    expect(pages[0]).toEqual([newest])
+    pages.length = 0
+    expect(await session.undo({ dryRun: true, count })).toMatchObject({ count })
+    // Each event has a little over 1,000 effects.
+    const most = Math.ceil(limits.effectsPerRead / 1000)
+    const windows = pages.slice(0, pages.findIndex((page) => page.includes(newest - count + 1)) + 1)
+    expect(windows.length).toBeGreaterThan(2)
+    for (const window of windows) expect(window.length).toBeLessThanOrEqual(most)
+    await engine.close()
+  },
+)
 
 test('a state after a large event is computed in many turns', async () => {
   const engine = await openEngine({ storage: memoryStorage({ durable: true }) })

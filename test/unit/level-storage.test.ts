@@ -648,7 +648,7 @@ describe('commits', () => {
     await store.close()
   })
 
-  test('are spread over writes of bounded size without splitting a commit', async () => {
+  test.runIf(isLong)('are spread over writes of bounded size without splitting a commit', async () => {
     const { store, disk } = await instrumented()
     const blob = (n: number): { hash: string; bytes: Uint8Array } => ({
       hash: String(n).padStart(64, '0'),
