@@ -140,7 +140,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const opened = await parts.storage.open()
   const clock = opened.shared && new StoreClock(own, opened.shared)
   try {
-    checkShared(opened, { automaticOptions })
+    checkShared(opened, automaticOptions)
     await clock?.adjust()
   } catch (error) {
     await opened.close()
@@ -281,10 +281,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
 }
 
 /** Refuses options that would need to know what other engines store. */
-function checkShared(
-  { capabilities }: Store,
-  { automaticOptions }: { readonly automaticOptions: object | undefined },
-): void {
+function checkShared({ capabilities }: Store, automaticOptions: object | undefined): void {
   if (capabilities.shared === undefined) return
   if (automaticOptions !== undefined) throw sharedStore('the option automaticCollection', 'Leave it out')
 }

@@ -204,7 +204,7 @@ describe.skipIf(!hasClaudeCode)('Claude Code', { timeout: 60_000 }, () => {
   })
 
   test.runIf(isLong)(
-    'a rewind to a user message takes back what the tools and commands changed since',
+    'a rewind to a user message undoes the later changes of tools and commands',
     async () => {
       const session = await create()
       const shell = workspaceShell(session)

@@ -17,9 +17,12 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { SaxesParser } from 'saxes'
 
 /**
- * What goes wrong with a request: a refusal with an error code of S3, a connection that is cut before the request is done
- * (`cut`), after it is done (`lost`) or in the middle of the answer (`half`), a body with a wrong byte (`damaged`), an answer that refuses a part of the
- * request (`partial`), or no answer at all (`hang`).
+ * A fault of a request:
+ * - an error code of S3: the server refuses the request.
+ * - `cut`, `lost`, `half`: the connection ends before the request is carried out, after it, or in the middle of the answer.
+ * - `damaged`: one byte of the body is wrong.
+ * - `partial`: the answer refuses a part of the request.
+ * - `hang`: there is no answer.
  */
 export type S3Fault =
   | 'InternalError'

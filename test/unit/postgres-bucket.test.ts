@@ -231,7 +231,7 @@ describe.skipIf(!hasPostgres)('contents in a bucket', () => {
     const store = await world.open(at(original))
     await store.commit({ blobs: [first, second] })
     await store.close()
-    // A copy of the database is what a dump restores.
+    // A restored dump gives the same database as this copy.
     await world.postgres.sql(`CREATE DATABASE ${restored} TEMPLATE ${original}`)
     const later = await world.open(at(original))
     await later.commit({ deleteBlobs: [first.hash] })

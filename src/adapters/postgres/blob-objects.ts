@@ -20,8 +20,8 @@ interface KnownObject {
 
 /**
  * The large contents of a store, which are objects of a bucket. Each object has a random id. The table `objects` has each id
- * at most once: either a commit has put it there, with a row of `blobs` that refers to it, or a sweep has, which rules out
- * such a commit. So an object without a row of `blobs` is never used again, whatever the clocks say.
+ * at most once. Either a commit inserts it, with a row of `blobs` that refers to it, or a sweep does. After the sweep, a
+ * commit cannot insert it any more. So no commit uses an object again that has no row of `blobs`. No clock decides this.
  */
 export class BlobObjects {
   readonly #bucket: BlobBucket
@@ -82,7 +82,7 @@ export class BlobObjects {
     const uploads = [...contents].map(async ([hash, bytes]) =>
       set.replaceBlob(hash, await this.#upload(hash, bytes)),
     )
-    // No upload may go on after a failure, when nobody waits for it.
+    // Also after a failure, all uploads end before this call does.
     for (const result of await Promise.allSettled(uploads))
       if (result.status === 'rejected') throw result.reason
   }
@@ -124,7 +124,7 @@ export class BlobObjects {
     object: StoredObject,
     { offset, length }: ByteRange,
   ): Promise<Uint8Array | undefined> {
-    // A check must read the object itself, and the engine keeps what it reads whole.
+    // A whole content is read from the bucket each time: a check needs that, and the engine caches whole contents itself.
     if (offset === 0 && length >= object.size) return this.#request(hash, object)
     const bytes = await this.#shared(hash, object)
     // A part must not keep the whole content in memory.

@@ -107,8 +107,8 @@ const known: Part = {
 }
 
 /**
- * The end of each query that adds contents, whether they are bytes or objects. A change of the row here must also be one
- * of the part `known`, which stands for such a query.
+ * The end of each query that adds contents, whether they are bytes or objects. The part `known` replaces such a query for
+ * contents that the store has. If this end changes the row one day, `known` must change it too.
  */
 const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
 

@@ -177,7 +177,7 @@ export const limits = {
   heldLocks: 10_000,
   /** How often an engine looks for jobs of engines that have ended, and for its jobs that others aborted, in milliseconds. */
   sharedSweepMs: 5000,
-  /** The shortest pause between counts of what other engines have stored, for budgets, in milliseconds. */
+  /** The shortest pause between counts of the contents that other engines store, for budgets, in milliseconds. */
   sharedRecountMs: 10_000,
   /** Such a pause is at least this many times as long as the last count took. */
   sharedRecountPauses: 20,

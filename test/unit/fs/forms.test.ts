@@ -408,7 +408,7 @@ describe.each([
     await same('rmdir', (fs, at) => fs.rmdir(at(path)))
     await same('rename to it', (fs, at) => fs.rename(at('/dir'), at(path)))
     await same('rename from it', (fs, at) => fs.rename(at(path), at('/file/x')))
-    await same('rename of what is missing', (fs, at) => fs.rename(at('/none/x'), at(path)))
+    await same('rename of a missing entry', (fs, at) => fs.rename(at('/none/x'), at(path)))
     await same('link to a directory', (fs, at) => fs.link(at('/dirlink/'), at('/second')))
   })
 
