@@ -69,7 +69,12 @@ function reads(session: Session, paths: readonly string[], count: number): Conte
   }
 }
 
-/** Forks of one parent, with a changed file each. One in a hundred has the tag that the filter names. */
+/** How many of the forks have a rank. */
+function ranked(forks: number, rank: number): number {
+  return Math.ceil((forks - rank) / 100)
+}
+
+/** Forks of one parent, with a changed file each. Their tag `rank` is from 0 to 99. */
 async function forked(engine: Engine, size: number): Promise<{ parent: Session; forks: readonly Session[] }> {
   const parent = await engine.sessions.create({ files: filesOf(projectPaths(1000)) })
   const forks: Session[] = []
@@ -108,11 +113,20 @@ async function byForks(engine: Engine, size: number, context: Context): Promise<
         }
       },
     },
+    'page of 10 sessions with a tag': {
+      count: pages,
+      run: async () => {
+        for (let i = 0; i < pages; i++) {
+          const { sessions } = await engine.sessions.list({ filter: `rank=${i % 100}`, pageSize: 10 })
+          expect(sessions.length === Math.min(10, ranked(size, i % 100)), 'the filter is wrong')
+        }
+      },
+    },
     'all sessions with a tag': {
       count: 1,
       run: async () => {
         const { sessions } = await engine.sessions.list({ filter: 'rank=0', pageSize: 10_000 })
-        expect(sessions.length === Math.ceil(size / 100), 'the filter is wrong')
+        expect(sessions.length === ranked(size, 0), 'the filter is wrong')
       },
     },
   }

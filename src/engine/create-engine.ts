@@ -52,6 +52,7 @@ import { coreFor, type SharedCore } from './session/core.js'
 import { Sharing } from './session/sharing/sharing.js'
 import { StoreClock } from './session/sharing/store-clock.js'
 import { SessionTable } from './session/table/session-table.js'
+import { TagIndex } from './session/table/tag-index.js'
 import { MemoryJournal } from './session/journal/memory-journal.js'
 import { StoredJournal } from './session/journal/stored-journal.js'
 import { countSessionBytes } from './session/usage/count-session-bytes.js'
@@ -157,9 +158,11 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const collection = new Collection({ memoryBudgetBytes })
   const automatic =
     automaticOptions && durable ? new AutomaticCollection(collection, automaticOptions) : undefined
-  const stored = fenced(pins.watching(opened), fence)
-  const store = automatic?.watching(stored) ?? stored
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
+  const tags = opened.shared === undefined ? new TagIndex(budget / 8) : undefined
+  const pinned = pins.watching(opened)
+  const stored = fenced(tags?.watching(pinned) ?? pinned, fence)
+  const store = automatic?.watching(stored) ?? stored
   const ids = new IdSource(environment)
   const { shared: capability } = opened.capabilities
   const sharing =
@@ -185,6 +188,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     content,
     loader,
     contentIds: new ContentIds(content, loader),
+    tags,
     searches: new GrepCache(),
     roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new MemoryRoots(ids),
     maxFileBytes,

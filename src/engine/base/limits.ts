@@ -503,6 +503,10 @@ export const limits = {
   sharedDirectories: 64,
   /** Records read from storage at once, if a filter may skip many of them. */
   recordsPerScan: 256,
+  /** Ids in the index of tags, one for each tag of a session. */
+  taggedSessions: 1_000_000,
+  /** The approximate memory of one such id, in bytes. */
+  taggedSessionBytes: 100,
   /** Records that a scan of all records reads first. Its further pages have about `scannedBytes`. */
   scannedAtFirst: 64,
   /** Approximate bytes of records read from storage at once. */

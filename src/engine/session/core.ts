@@ -21,6 +21,7 @@ import { finalState } from './sharing/when-stored.js'
 import type { LiveSession } from './table/live.js'
 import type { ClockSpans } from './table/clock-spans.js'
 import type { SessionTable } from './table/session-table.js'
+import type { TagIndex } from './table/tag-index.js'
 
 /** The part of a shared store that sessions need; see `sharing/sharing.ts`. */
 export interface StoreSharing {
@@ -78,6 +79,8 @@ export interface EngineContext {
   readonly expire: (core: Core, sessionId: string) => Promise<void>
   /** Objects that collections must keep although no record in the store refers to them. */
   readonly pins: Pins
+  /** Sessions by their tags. Absent if other engines may add sessions too. */
+  readonly tags: TagIndex | undefined
   /** Results of earlier searches. */
   readonly searches: GrepCache
   /** Work that `close()` waits for. */

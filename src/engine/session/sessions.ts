@@ -15,6 +15,7 @@ import {
 import { Shape } from '../base/shape.js'
 import { nextTurn } from '../base/cooperative.js'
 import { keys, prefixEnd } from '../storage/keys.js'
+import { getSyncOrAsync } from '../storage/sync-or-async.js'
 import type { StoreCommit } from '../storage/store.js'
 import type { SnapshotRecord } from '../records/snapshot.js'
 import type { EncodedNode } from '../tree/encoded.js'
@@ -29,6 +30,7 @@ import { eventTypes } from '../records/event.js'
 import { CheckpointIndex, LiveSession } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
+import type { TagSearch } from './table/tag-index.js'
 import { isExpired } from './table/unused.js'
 import { eventIdOf } from './history/event-ids.js'
 import { baselineAfter } from './history/lineage.js'
@@ -379,17 +381,20 @@ export async function listSessions(
 ): Promise<SessionPage> {
   const filtered = parseFilter(filter)
   const pageSize = parsePageSize(size)
-  const prefix = keys.sessions(core.tenantKey)
-  const scanned = Math.max(pageSize, limits.recordsPerScan)
   let after = parsePageToken('sessions', pageToken)
   const sessions: SessionInfo[] = []
-  for (;;) {
-    const gte = after === undefined ? prefix : `${prefix}${after}\0`
-    const found = await core.store.scan({ gte, lt: prefixEnd(prefix), limit: scanned })
+  for (let isFirst = true; ; isFirst = false) {
+    // Many tenants have no more records than these. They need no index.
+    const isShort = filtered !== undefined && isFirst
+    const scanned = isShort ? limits.recordsPerScan : Math.max(pageSize, limits.recordsPerScan)
+    const count = Math.min(pageSize - sessions.length, limits.recordsPerScan)
+    const search = { tag: filter ?? '', after: after ?? '', count, mayRead: !isFirst }
+    const tagged = filtered && (await taggedRecords(core, search))
+    const found = tagged?.records ?? (await recordsAfter(core, after, scanned))
     const shown: SessionRecord[] = []
-    for (const [key, json] of found) {
-      after = key.slice(prefix.length)
-      if (filtered?.mayMatch(json) === false) continue
+    for (const [id, json] of found) {
+      after = id
+      if (json === undefined || filtered?.mayMatch(json) === false) continue
       const session = sessionKind.parse(json)
       if (
         session.deletedAt !== undefined ||
@@ -401,8 +406,8 @@ export async function listSessions(
       shown.push(session)
       if (sessions.length + shown.length === pageSize) break
     }
-    const isLast =
-      found.length < scanned && (found.length === 0 || itemAt(found, -1)[0] === `${prefix}${after}`)
+    const isAll = tagged?.isAll ?? found.length < scanned
+    const isLast = isAll && (found.length === 0 || itemAt(found, -1)[0] === after)
     const times = await lastActivities(core, shown)
     for (const [index, record] of shown.entries()) {
       const session = { record, lastActivityAt: itemAt(times, index) }
@@ -412,6 +417,33 @@ export async function listSessions(
       return { sessions, nextPageToken: encodePageToken('sessions', present(after, 'the last session')) }
     if (isLast) return { sessions, nextPageToken: '' }
   }
+}
+
+type FoundSession = readonly [sessionId: string, json: string | undefined]
+
+async function recordsAfter(
+  { store, tenantKey }: Core,
+  after: string | undefined,
+  limit: number,
+): Promise<readonly FoundSession[]> {
+  const prefix = keys.sessions(tenantKey)
+  const gte = after === undefined ? prefix : `${prefix}${after}\0`
+  const found = await store.scan({ gte, lt: prefixEnd(prefix), limit })
+  return found.map(([key, json]) => [keys.sessionIdOf(key), json])
+}
+
+/** The next sessions that may have a tag. Undefined if no index knows them. */
+async function taggedRecords(
+  core: Core,
+  search: TagSearch,
+): Promise<{ readonly records: readonly FoundSession[]; readonly isAll: boolean } | undefined> {
+  const ids = await core.tags?.idsAfter(core, search)
+  if (ids === undefined) return undefined
+  const read = async (id: string): Promise<FoundSession> => [
+    id,
+    await getSyncOrAsync(core.store, keys.session(core.tenantKey, id)),
+  ]
+  return { records: await Promise.all(ids.map(read)), isAll: ids.length < search.count }
 }
 
 /**

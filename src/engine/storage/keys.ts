@@ -75,6 +75,7 @@ export const keys = {
   /** The prefix of the sessions of all tenants. */
   allSessions: (): string => keyPrefixes.session,
   tenantOfSession: (key: string): string => key.slice(1, -idLength),
+  sessionIdOf: (key: string): string => key.slice(-idLength),
   allRevisions: (): string => keyPrefixes.revision,
   allGitTrees: (): string => keyPrefixes.gitTree,
   allGitObjects: (): string => keyPrefixes.gitObject,
