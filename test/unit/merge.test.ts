@@ -462,6 +462,23 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await read(source, '/a')).toBe(text('resolved', ...ten.slice(1, 9), 'more'))
   })
 
+  test('combines common ancestors that moved one file, and removed its directory', async () => {
+    await start({ '/old/deep/a': text(...ten), '/b': 'b' })
+    const other = await target.fork()
+    await source.fs.promises.rename('/old/deep/a', '/source')
+    await other.fs.promises.rename('/old/deep/a', '/other')
+    for (const one of [source, other]) {
+      await one.fs.promises.rm('/old', { recursive: true })
+      await one.checkpoint({ checkpointLabel: 'mine' })
+    }
+    const policies = [{ glob: '**', policy: 'ours' }] as const
+    await source.merge({ sessionId: other.id, checkpointLabel: 'mine' }, { policies })
+    await other.merge({ sessionId: source.id, checkpointLabel: 'mine' }, { policies })
+    await write(other, '/b', 'other')
+    expect((await source.merge(other, { policies })).merged).toBe(true)
+    expect(await tree(source)).toEqual({ '/b': 'other', '/source': text(...ten) })
+  })
+
   test('merges forks after their parent was deleted, and after collections', async () => {
     await start({ '/a': text(...ten) })
     await write(target, '/a', text('parent', ...ten.slice(1)))
