@@ -193,6 +193,29 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect((await forked.get()).baseFingerprint).toBe((await original.get()).baseFingerprint)
   })
 
+  test('does not take the base for the state that an imported fork started from', async () => {
+    const parent = await source.sessions.create({ files: { '/a': 'base\n' } })
+    await parent.files.write({ path: '/b', content: 'parent\n' })
+    const fork = await parent.fork()
+    let copy = await target.sessions.importBundle(fork.exportBundle())
+    await copy.files.write({ path: '/b', content: 'parent\ncopy\n' })
+    for (let round = 0; round < 2; round++) {
+      const { changes, isComplete } = await copy.history({ path: '/b' })
+      expect(changes.map(({ change }) => change)).toEqual(['modified'])
+      expect(isComplete).toBe(false)
+      const blame = await copy.blame({ path: '/b' })
+      expect(blame.ranges.map(({ eventId }) => eventId !== '')).toEqual([false, true])
+      expect(blame.isComplete).toBe(false)
+      await expect(copy.at({ eventId: `${copy.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
+      copy = await reload(copy)
+    }
+    if (!lasting) return
+    // The bundle of a session that is no fork has that state: its base.
+    const created = await target.sessions.importBundle(parent.exportBundle())
+    using view = await created.at({ eventId: `${created.id}-00000000` })
+    expect(await view.fs.promises.readdir('/')).toEqual(['a'])
+  })
+
   test('contains annotations and decided approvals', async () => {
     const original = await source.sessions.create({ files: { '/a': 'a' } })
     const { contentHash } = (await original.manifest()).nodes[0]!

@@ -14,7 +14,7 @@ import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import { stateNotKept } from './event-ids.js'
-import type { EventBody, Redo } from '../../records/event.js'
+import { eventTypes, type EventBody, type Redo } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
 import type { SharedSession } from '../sharing/shared-session.js'
@@ -94,6 +94,8 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
  * @throws {EngineError} STATE_NOT_KEPT when its redo was collected, or was never stored.
  */
 export async function namedRoot(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  if (seq === 0 && live.record.base === undefined && (await beganAsFork(core, live.id)))
+    throw stateNotKept(live.id, seq, 'the bundle of a fork does not have the state that it started from')
   try {
     return await rootAt(core, live, seq)
   } catch (error) {
@@ -102,6 +104,13 @@ export async function namedRoot(core: Core, live: LiveSession, seq: number): Pro
       cause: error,
     })
   }
+}
+
+/** Whether the first event of a session is that of a fork. */
+async function beganAsFork(core: Core, sessionId: string): Promise<boolean> {
+  for await (const [first] of core.store.events(sessionId, { from: 1, to: 1 }))
+    return (first?.body as unknown as EventBody | undefined)?.[1] === eventTypes.forkSession
+  return false
 }
 
 /**
