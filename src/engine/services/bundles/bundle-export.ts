@@ -78,7 +78,7 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   const root = live.tree.freeze()
   const pins: Disposable[] = []
   const keep = (tree: Dir): void => {
-    pins.push(core.pins.pin({ roots: [tree], heldBy: owner }))
+    pins.push(core.pins.pin({ roots: [tree], owner }))
   }
   const seqs = checkpoints.map((one) => one.seq)
   const states =
