@@ -193,7 +193,7 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect((await forked.get()).baseFingerprint).toBe((await original.get()).baseFingerprint)
   })
 
-  test('does not take the base for the state that an imported fork started from', async () => {
+  test('does not take the base for the state that an imported session started from', async () => {
     const parent = await source.sessions.create({ files: { '/a': 'base\n' } })
     await parent.files.write({ path: '/b', content: 'parent\n' })
     const fork = await parent.fork()
@@ -209,8 +209,20 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
       await expect(copy.at({ eventId: `${copy.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
       copy = await reload(copy)
     }
+    const { sourceId } = await source.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const revisionOf = async ({ id: sessionId }: Session): Promise<string> => {
+      const job = await source.sources.promoteSession(sourceId, { sessionId })
+      return (await source.sources.waitForJob(job)).revisionId
+    }
+    const revisionId = await revisionOf(parent)
+    await parent.files.write({ path: '/a', content: 'newer\n' })
+    const newer = await revisionOf(parent)
+    const rebased = await source.sessions.create({ sourceRef: { sourceId, revisionId } })
+    await rebased.rebase({ revisionId: newer })
+    const moved = await target.sessions.importBundle(rebased.exportBundle())
+    await expect(moved.at({ eventId: `${moved.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
     if (!lasting) return
-    // The bundle of a session that is no fork has that state: its base.
+    // The bundle of any other session has that state: its base.
     const created = await target.sessions.importBundle(parent.exportBundle())
     using view = await created.at({ eventId: `${created.id}-00000000` })
     expect(await view.fs.promises.readdir('/')).toEqual(['a'])

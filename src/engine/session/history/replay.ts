@@ -94,8 +94,8 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
  * @throws {EngineError} STATE_NOT_KEPT when its redo was collected, or was never stored.
  */
 export async function namedRoot(core: Core, live: LiveSession, seq: number): Promise<Dir> {
-  if (seq === 0 && live.record.base === undefined && (await beganAsFork(core, live.id)))
-    throw stateNotKept(live.id, seq, 'the bundle of a fork does not have the state that it started from')
+  if (seq === 0 && live.record.base === undefined && (await lacksStart(core, live.id)))
+    throw stateNotKept(live.id, seq, 'the bundle from which the session was imported does not have it')
   try {
     return await rootAt(core, live, seq)
   } catch (error) {
@@ -106,10 +106,19 @@ export async function namedRoot(core: Core, live: LiveSession, seq: number): Pro
   }
 }
 
-/** Whether the first event of a session is that of a fork. */
-async function beganAsFork(core: Core, sessionId: string): Promise<boolean> {
-  for await (const [first] of core.store.events(sessionId, { from: 1, to: 1 }))
-    return (first?.body as unknown as EventBody | undefined)?.[1] === eventTypes.forkSession
+/**
+ * Whether a session was imported from the bundle of a fork or of a rebased session. Such a bundle has the base, but not the state
+ * before the first event.
+ */
+async function lacksStart(core: Core, sessionId: string): Promise<boolean> {
+  for await (const page of core.store.events(sessionId, { from: 1, to: Number.POSITIVE_INFINITY })) {
+    for (const { body } of page) {
+      const [, type, , , , redo] = body as unknown as EventBody
+      // Imported events come first, and have the hashes of their redo. The redo of the first event is never collected.
+      if (typeof redo !== 'string') return false
+      if (type === eventTypes.forkSession || type === eventTypes.rebaseSession) return true
+    }
+  }
   return false
 }
 
