@@ -122,6 +122,21 @@ const pairs = [
   ...(isLong ? morePairs : []),
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 
+test('the history of a session from an engine in memory ends at the import into a store', async () => {
+  await using source = await openEngine()
+  const session = await source.sessions.create({ files: { '/a': 'a' } })
+  await session.files.write({ path: '/b', content: 'one\n' })
+  await using target = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const copy = await target.sessions.importBundle(session.exportBundle())
+  expect(await copy.history({ path: '/b' })).toMatchObject({ changes: [], isComplete: false })
+  await copy.files.write({ path: '/b', content: 'one\ntwo\n' })
+  const { changes, isComplete } = await copy.history({ path: '/b' })
+  expect(changes.map(({ change }) => change)).toEqual(['modified'])
+  expect(isComplete).toBe(false)
+  const { ranges } = await copy.blame({ path: '/b' })
+  expect(ranges.map(({ eventId }) => eventId !== '')).toEqual([false, true])
+})
+
 describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, makeTarget, lasting]) => {
   let directory: string
   let source: Engine
