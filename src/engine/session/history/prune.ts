@@ -160,7 +160,10 @@ async function keepForkBase(core: Core, { id, base }: SessionRecord): Promise<vo
   }
   const record: LineageRecord = { seq: 0, root: await core.roots.save(root) }
   await core.store.commit({ put: [[key, record]] })
-  core.table.live.get(id)?.lineage?.unshift(record)
+  const live = core.table.live.get(id)
+  if (live === undefined) return
+  live.addedSteps++
+  live.lineage?.unshift(record)
 }
 
 /** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */
