@@ -38,7 +38,7 @@ function isLarge(redo: EventBody[5]): redo is readonly Redo[] {
 }
 
 /** The hash of a redo, as it is part of a link, and its length as JSON. */
-export interface RedoDigest {
+interface RedoDigest {
   readonly hash: string
   readonly length: number
 }
