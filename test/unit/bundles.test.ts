@@ -122,6 +122,21 @@ const pairs = [
   ...(isLong ? morePairs : []),
 ].map(([from, to]) => [from!, to!, byName.get(from!)!, byName.get(to!)!] as const)
 
+test('the history of a session from an engine in memory ends at the import into a store', async () => {
+  await using source = await openEngine()
+  const session = await source.sessions.create({ files: { '/a': 'a' } })
+  await session.files.write({ path: '/b', content: 'one\n' })
+  await using target = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const copy = await target.sessions.importBundle(session.exportBundle())
+  expect(await copy.history({ path: '/b' })).toMatchObject({ changes: [], isComplete: false })
+  await copy.files.write({ path: '/b', content: 'one\ntwo\n' })
+  const { changes, isComplete } = await copy.history({ path: '/b' })
+  expect(changes.map(({ change }) => change)).toEqual(['modified'])
+  expect(isComplete).toBe(false)
+  const { ranges } = await copy.blame({ path: '/b' })
+  expect(ranges.map(({ eventId }) => eventId !== '')).toEqual([false, true])
+})
+
 describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, makeTarget, lasting]) => {
   let directory: string
   let source: Engine
@@ -191,6 +206,41 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     const forked = await source.sessions.importBundle(fork.exportBundle())
     expect(await hashOf(forked)).toBe(hash)
     expect((await forked.get()).baseFingerprint).toBe((await original.get()).baseFingerprint)
+  })
+
+  test('does not take the base for the state that an imported session started from', async () => {
+    const parent = await source.sessions.create({ files: { '/a': 'base\n' } })
+    await parent.files.write({ path: '/b', content: 'parent\n' })
+    const fork = await parent.fork()
+    let copy = await target.sessions.importBundle(fork.exportBundle())
+    await copy.files.write({ path: '/b', content: 'parent\ncopy\n' })
+    for (let round = 0; round < 2; round++) {
+      const { changes, isComplete } = await copy.history({ path: '/b' })
+      expect(changes.map(({ change }) => change)).toEqual(['modified'])
+      expect(isComplete).toBe(false)
+      const blame = await copy.blame({ path: '/b' })
+      expect(blame.ranges.map(({ eventId }) => eventId !== '')).toEqual([false, true])
+      expect(blame.isComplete).toBe(false)
+      await expect(copy.at({ eventId: `${copy.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
+      copy = await reload(copy)
+    }
+    const { sourceId } = await source.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const revisionOf = async ({ id: sessionId }: Session): Promise<string> => {
+      const job = await source.sources.promoteSession(sourceId, { sessionId })
+      return (await source.sources.waitForJob(job)).revisionId
+    }
+    const revisionId = await revisionOf(parent)
+    await parent.files.write({ path: '/a', content: 'newer\n' })
+    const newer = await revisionOf(parent)
+    const rebased = await source.sessions.create({ sourceRef: { sourceId, revisionId } })
+    await rebased.rebase({ revisionId: newer })
+    const moved = await target.sessions.importBundle(rebased.exportBundle())
+    await expect(moved.at({ eventId: `${moved.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
+    if (!lasting) return
+    // The bundle of any other session has that state: its base.
+    const created = await target.sessions.importBundle(parent.exportBundle())
+    using view = await created.at({ eventId: `${created.id}-00000000` })
+    expect(await view.fs.promises.readdir('/')).toEqual(['a'])
   })
 
   test('contains annotations and decided approvals', async () => {

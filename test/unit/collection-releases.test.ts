@@ -125,13 +125,24 @@ describe.each(lasting)('a collection right after an operation, on %s,', (_name, 
   test.each<[name: string, use: (session: Session) => Promise<unknown>]>([
     ['diff', (reopened) => reopened.diff({ eventId: lastEventId }).paths()],
     ['tar', (reopened) => reopened.exportTar()[Symbol.asyncIterator]().next()],
+    ['view', async (reopened) => (await reopened.at()).fs.promises.readFile('/a')],
+    ['draft', async (reopened) => (await reopened.draft()).files.read({ path: '/a' })],
+    [
+      'directory handle',
+      async () => {
+        const { files, fs } = await engine.sessions.create({ files: { '/d/one': 'one' } })
+        await fs.promises.readFile('/d/one')
+        fs.openSync('/d', 'r')
+        await files.write({ path: '/d/two', content: 'two' })
+      },
+    ],
   ])('frees the stored states of a %s that was dropped', async (_name, use) => {
     lastEventId = (await session.events.list()).events.at(-1)!.eventId
     await engine.close()
     engine = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
     session = await engine.sessions.open(session.id)
     await use(session)
-    await session.delete()
+    for (const { id } of (await engine.sessions.list()).sessions) await engine.sessions.delete(id)
     for (let i = 0; i < 3; i++) await letGo()
     expect(await blobsAfterCollection()).toBe(0)
   })

@@ -86,6 +86,46 @@ test('the links of a large event and of many events are verified in many turns',
   await engine.close()
 })
 
+test('a collection replaces the effects of a large event in many turns', async () => {
+  let turns = 0
+  let readAt = 0
+  let replacedAt = 0
+  const inner = memoryStorage({ durable: true })
+  const storage: Storage = {
+    open: async () => {
+      const store = await inner.open()
+      return wrapped(store, {
+        async *events(...range) {
+          for await (const page of store.events(...range)) {
+            readAt = turns
+            yield page
+          }
+        },
+        commit: (commit) => {
+          if (commit.replaceEvents !== undefined) replacedAt = turns
+          return store.commit(commit)
+        },
+      })
+    },
+  }
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  await writeMany(session, 'a', 10_000)
+  const { headHash } = await session.events.verify()
+  let isOver = false
+  const turn = (): void => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  turn()
+  const { prunedEvents } = await engine.collect()
+  isOver = true
+  expect(prunedEvents).toBe(1)
+  expect(replacedAt - readAt).toBeGreaterThanOrEqual(10_000 / limits.effectsPerTurn)
+  expect((await session.events.verify()).headHash).toBe(headHash)
+  await engine.close()
+})
+
 test.runIf(isLong)('a page of stored events has a bounded size', async () => {
   const { storage, pages } = watched(levelStorage(join(directory, 'pages')))
   const engine = await openEngine({ storage })

@@ -3,7 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { keys } from '../../src/engine/ports.js'
 import {
+  memoryStorage,
   openEngine,
   SessionStatus,
   type Engine,
@@ -12,6 +14,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -462,6 +465,23 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await read(source, '/a')).toBe(text('resolved', ...ten.slice(1, 9), 'more'))
   })
 
+  test('combines common ancestors that moved one file, and removed its directory', async () => {
+    await start({ '/old/deep/a': text(...ten), '/b': 'b' })
+    const other = await target.fork()
+    await source.fs.promises.rename('/old/deep/a', '/source')
+    await other.fs.promises.rename('/old/deep/a', '/other')
+    for (const one of [source, other]) {
+      await one.fs.promises.rm('/old', { recursive: true })
+      await one.checkpoint({ checkpointLabel: 'mine' })
+    }
+    const policies = [{ glob: '**', policy: 'ours' }] as const
+    await source.merge({ sessionId: other.id, checkpointLabel: 'mine' }, { policies })
+    await other.merge({ sessionId: source.id, checkpointLabel: 'mine' }, { policies })
+    await write(other, '/b', 'other')
+    expect((await source.merge(other, { policies })).merged).toBe(true)
+    expect(await tree(source)).toEqual({ '/b': 'other', '/source': text(...ten) })
+  })
+
   test('merges forks after their parent was deleted, and after collections', async () => {
     await start({ '/a': text(...ten) })
     await write(target, '/a', text('parent', ...ten.slice(1)))
@@ -646,4 +666,27 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       ])
     }
   })
+})
+
+test('finds the base of a merge after a restore during which another merge read the ancestors', async () => {
+  const storage = new SteppedStorage(memoryStorage({ durable: true }))
+  const first = await openEngine({ storage })
+  const created = await first.sessions.create({ files: { '/a': 'first' } })
+  await created.checkpoint({ checkpointLabel: 'early' })
+  await created.files.write({ path: '/a', content: 'second' })
+  const { id: sessionId } = await created.fork()
+  const other = await created.fork()
+  await other.files.write({ path: '/b', content: 'other' })
+  await first.close()
+  await using engine = await openEngine({ storage })
+  const parent = await engine.sessions.open(created.id)
+  const fork = await engine.sessions.open(sessionId)
+  const reading = storage.hold('scan', ({ gte }) => gte.startsWith(keys.lineages(parent.id)), 'after')
+  const merging = fork.merge({ sessionId: other.id })
+  await reading.reached
+  await parent.restore({ checkpointLabel: 'early' })
+  reading.release()
+  await merging
+  // The fork has a change of the parent that the restore removed.
+  expect((await parent.merge({ sessionId })).changes.map(({ path }) => path)).toEqual(['/a', '/b'])
 })

@@ -583,7 +583,7 @@ export class Session implements SessionApi {
         sessionId: this.id,
         eventId: stateIdOf(live, state),
         compared: (against) => this.#compared(against as DiffTarget),
-        pin: core.pins.pin({ roots: [state.root], owner: access }),
+        pin: core.pins.pin({ roots: [state.root], owner: access.held }),
       })
     })
   }

@@ -38,7 +38,7 @@ export class OpenFile {
 
   #see(live: LiveSession, dir: Dir): void {
     this.#pin?.[Symbol.dispose]()
-    this.#pin = live.tree.loader.pins?.pin({ roots: [dir], owner: dir })
+    this.#pin = live.tree.loader.pins?.pin({ roots: [dir], owner: this })
     this.#dir = dir
   }
 

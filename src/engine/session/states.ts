@@ -57,7 +57,7 @@ async function findState(core: Core, reference: StateReference | Dir): Promise<P
 function pinned(core: Core, root: Dir): PinnedRoot {
   // The diff keeps this object.
   const state = { root }
-  return Object.assign(state, { pin: core.pins.pin({ roots: [root], heldBy: state }) })
+  return Object.assign(state, { pin: core.pins.pin({ roots: [root], owner: state }) })
 }
 
 /** A state of a session; without a reference, that of the call. */

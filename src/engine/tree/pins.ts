@@ -29,15 +29,10 @@ export interface PinRequest {
   /** Notes the states that forks start from, from now on. */
   readonly forks?: boolean
   /**
-   * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Its
-   * `roots` are then protected only as long as they are in memory.
+   * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Every reader of the
+   * `roots` must refer to it. The roots themselves may stay in memory longer, as in the cache of nodes.
    */
   readonly owner?: object
-  /**
-   * Like `owner`, for an object that every reader of the `roots` refers to. So the pin ends with it even if the roots stay in
-   * memory, as in the cache of nodes.
-   */
-  readonly heldBy?: object
 }
 
 interface Pin {
@@ -45,8 +40,6 @@ interface Pin {
   readonly contents: readonly Body[]
   readonly states: PinnedStates | undefined
   readonly owner: WeakRef<object> | undefined
-  /** Whether the pin ends with its owner in any case. */
-  readonly endsWithOwner: boolean
 }
 
 const none: Disposable = { [Symbol.dispose]: () => undefined }
@@ -144,10 +137,10 @@ export class Pins {
     for (const { contents } of this.#current()) yield* contents
   }
 
-  /** Without the pins that ended with an object that all their readers held. */
+  /** Without the pins that ended with their owners. */
   *#current(): Generator<Pin> {
     for (const pin of this.#pins) {
-      if (pin.endsWithOwner && isOver(pin)) this.#release(pin)
+      if (isOver(pin)) this.#release(pin)
       else yield pin
     }
   }
@@ -173,7 +166,7 @@ export class Pins {
     if (this.#reads.size > 0) await Promise.all(this.#reads)
   }
 
-  #add({ roots = [], contents = [], states, heldBy, owner = heldBy }: PinRequest): (() => void) | undefined {
+  #add({ roots = [], contents = [], states, owner }: PinRequest): (() => void) | undefined {
     // Without a durable store, objects in memory need no pin.
     if (states === undefined && (!this.#durable || roots.length + contents.length === 0)) return undefined
     const pin: Pin = {
@@ -181,7 +174,6 @@ export class Pins {
       contents,
       states,
       owner: owner && new WeakRef(owner),
-      endsWithOwner: heldBy !== undefined,
     }
     if (owner !== undefined && this.#pins.size >= this.#sweepAt) {
       for (const one of this.#pins) if (isOver(one)) this.#release(one)

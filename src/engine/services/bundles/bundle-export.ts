@@ -4,7 +4,7 @@ import { sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { TimeSlice } from '../../base/cooperative.js'
 import { BlobRef } from '../../cas/blob.js'
-import { chainStart, expectedLink, redoHash } from '../../session/history/chain.js'
+import { chainStart, digestRedo, expectedLink, redoHash } from '../../session/history/chain.js'
 import { allCheckpoints } from '../../session/checkpoints.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
 import type { EventBody } from '../../records/event.js'
@@ -78,7 +78,7 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   const root = live.tree.freeze()
   const pins: Disposable[] = []
   const keep = (tree: Dir): void => {
-    pins.push(core.pins.pin({ roots: [tree], heldBy: owner }))
+    pins.push(core.pins.pin({ roots: [tree], owner }))
   }
   const seqs = checkpoints.map((one) => one.seq)
   const states =
@@ -250,11 +250,11 @@ class Log {
     for await (const page of this.#core.store.events(live.id, { from: 1, to: last })) {
       for (const { seq, body } of page) {
         if (slice.over) await slice.next()
-        const event = body as unknown as EventBody
-        link = await expectedLink(event, link)
-        if (seq !== ++count || (event[4] !== undefined && event[4] !== link)) throw this.#lost(seq)
-        const [at, type, details, principal, , redo] = event
-        yield JSON.stringify([at, type, details, principal, link, redoHash(redo)])
+        const [at, type, details, principal, stored, redo] = body as unknown as EventBody
+        const hash = typeof redo === 'object' ? (await digestRedo(redo)).hash : redoHash(redo)
+        link = await expectedLink([at, type, details, principal, '', hash], link)
+        if (seq !== ++count || (stored !== undefined && stored !== link)) throw this.#lost(seq)
+        yield JSON.stringify([at, type, details, principal, link, hash])
       }
     }
     if (count < last) throw this.#lost(count + 1)

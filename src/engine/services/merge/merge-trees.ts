@@ -345,9 +345,11 @@ class TreeMerge {
       }
     }
     for (const path of needed) {
-      if (this.#directories.get(path) !== undefined || !this.#directories.has(path)) continue
       const changed = this.#paths.get(path)
-      const known = [changed?.ours, changed?.theirs, changed?.base].find((node) => node instanceof Dir)
+      if (this.#directories.get(path) !== undefined || changed === undefined) continue
+      // Only the base has it if both sides removed it, and a virtual base keeps a file that both moved out of it.
+      const { ours, theirs, base } = changed
+      const known = [ours, theirs, base].find((node) => node instanceof Dir)
       this.#directories.set(path, known)
     }
   }

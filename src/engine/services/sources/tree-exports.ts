@@ -16,7 +16,7 @@ export class TreeExports {
     // The reader keeps this object, and so the pin.
     const pinned = state.then((root) => {
       const owner = { root }
-      core.pins.pin({ roots: [root], heldBy: owner })
+      core.pins.pin({ roots: [root], owner })
       return owner
     })
     // The reader gets the error. Without a reader, the rejection must count as handled.

@@ -33,6 +33,11 @@ export class ViewAccess extends SessionAccess {
     return this.#frozen.tree.freeze()
   }
 
+  /** An object that every read of the state refers to. */
+  get held(): object {
+    return this.#frozen
+  }
+
   dispose(): void {
     this.#isDisposed = true
   }

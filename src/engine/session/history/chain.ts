@@ -30,18 +30,34 @@ export async function expectedLink(
   previous: string,
 ): Promise<string> {
   const publicText = JSON.stringify([at, type, details, principal] satisfies PublicPart)
-  const isLarge = typeof redo === 'object' && redo.length > limits.effectsPerTurn
-  return linkOf(previous, publicText, isLarge ? await hashInTurns(redo) : redoHash(redo))
+  return linkOf(previous, publicText, isLarge(redo) ? (await digestRedo(redo)).hash : redoHash(redo))
 }
 
-async function hashInTurns(redo: readonly Redo[]): Promise<string> {
+function isLarge(redo: EventBody[5]): redo is readonly Redo[] {
+  return typeof redo === 'object' && redo.length > limits.effectsPerTurn
+}
+
+/** The hash of a redo, as it is part of a link, and its length as JSON. */
+interface RedoDigest {
+  readonly hash: string
+  readonly length: number
+}
+
+/** A large redo is read in parts, with a turn of the event loop after each. */
+export async function digestRedo(redo: readonly Redo[]): Promise<RedoDigest> {
+  if (!isLarge(redo)) {
+    const text = JSON.stringify(redo)
+    return { hash: hashText(text), length: text.length }
+  }
   const digested = createHash('sha256')
+  let length = 1
   for (let from = 0; from < redo.length; from += limits.effectsPerTurn) {
     const text = JSON.stringify(redo.slice(from, from + limits.effectsPerTurn))
     digested.update(`${from === 0 ? '[' : ','}${text.slice(1, -1)}`)
+    length += text.length - 1
     await nextTurn()
   }
-  return digested.update(']').digest('base64url')
+  return { hash: digested.update(']').digest('base64url'), length }
 }
 
 /**

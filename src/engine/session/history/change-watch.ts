@@ -105,7 +105,7 @@ export async function watchedState(
 function pinned(core: Core, root: Dir, seq: number): WatchedState {
   // A watch that is never read ends the pin with this object.
   const state = { root, seq }
-  return Object.assign(state, { pin: core.pins.pin({ roots: [root], heldBy: state }) })
+  return Object.assign(state, { pin: core.pins.pin({ roots: [root], owner: state }) })
 }
 
 /**

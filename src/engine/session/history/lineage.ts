@@ -12,13 +12,14 @@ export async function lineageOf(core: Core, sessionId: string): Promise<readonly
   const live = core.table.live.get(sessionId)
   if (live?.lineage !== undefined) return live.lineage
   await live?.acknowledged.catch(() => undefined)
-  const epoch = live?.epoch
+  const isStored = live?.pending === 0
+  const { epoch, addedSteps } = live ?? {}
   const steps: LineageStep[] = []
   for await (const page of scanAll(core, keys.lineages(sessionId)))
     for (const [key, json] of page) steps.push(lineageKind.parse(json, key))
   // Another call may have loaded them first, or a change may have come meanwhile, perhaps from another engine.
-  if (live !== undefined && live.lineage === undefined && live.pending === 0 && live.epoch === epoch)
-    live.lineage = steps
+  const isWhole = isStored && live.epoch === epoch && live.addedSteps === addedSteps
+  if (isWhole && live.lineage === undefined) live.lineage = steps
   return live?.lineage ?? steps
 }
 
@@ -31,6 +32,7 @@ export async function baselineAfter(core: Core, live: LiveSession, seq: number):
 
 /** Adds a step to a session in memory. Returns its record for the commit of its event. */
 export function addStep(live: LiveSession, step: LineageStep): [string, LineageRecord] {
+  live.addedSteps++
   live.lineage?.push(step)
   const { tree: _, ...record } = step
   return [keys.lineage(live.id, step.seq), record]

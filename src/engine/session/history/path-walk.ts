@@ -80,7 +80,7 @@ export class PathWalk {
   /** Undefined if the effects of the event have just been dropped. */
   async #step(window: Window, seq: number, path: string): Promise<PathStep | undefined> {
     const index = seq - window.from
-    const event = await this.#events.at(seq)
+    const event = await this.#event(seq)
     if (event.redo === undefined) return this.#end()
     const target = restoredSeq(event.redo)
     if (target !== undefined && this.#followsRestores)
@@ -91,6 +91,15 @@ export class PathWalk {
     const isChanged = previousPath !== path || !(await this.#isSame(before, after))
     const version = isChanged ? { event, path, previousPath, before, after } : undefined
     return { seq, version, next: { seq: seq - 1, path: previousPath } }
+  }
+
+  /**
+   * Without effects if only their hash is stored. All events of a bundle from an engine in memory have the hash of no effects, also
+   * those that changed files.
+   */
+  async #event(seq: number): Promise<WalkedEvent> {
+    const event = await this.#events.at(seq)
+    return typeof event.body[5] === 'string' ? { ...event, redo: undefined } : event
   }
 
   #find(root: Dir, path: string): Promise<Node | undefined> {
@@ -136,8 +145,8 @@ export class PathWalk {
   ): Promise<{ readonly seq: number; readonly root: Dir } | undefined> {
     let from = seq - 1
     // The effects of all later events are needed.
-    while (from > wanted && (await this.#events.at(from)).redo !== undefined) from--
-    if ((await this.#events.at(seq)).redo === undefined) return undefined
+    while (from > wanted && (await this.#event(from)).redo !== undefined) from--
+    if ((await this.#event(seq)).redo === undefined) return undefined
     for (const last = Math.min(seq - 1, from + limits.historyRootEvents); from <= last; from++) {
       const root = await this.#kept(from)
       if (root !== undefined) return { seq: from, root }
@@ -163,7 +172,7 @@ export class PathWalk {
     const roots = [start.root]
     // A walk that follows restores needs no state between a restore and its target.
     for (let seq = start.seq + 1; seq <= to; seq++) {
-      const { redo, body } = await this.#events.at(seq)
+      const { redo, body } = await this.#event(seq)
       const target = restoredSeq(redo)
       if (target === undefined && redo !== undefined) await applyInTurns(this.#core, tree, redo, body[0])
       else {

@@ -4,7 +4,7 @@ import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
-import { redoHash } from './chain.js'
+import { digestRedo } from './chain.js'
 import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
@@ -160,7 +160,10 @@ async function keepForkBase(core: Core, { id, base }: SessionRecord): Promise<vo
   }
   const record: LineageRecord = { seq: 0, root: await core.roots.save(root) }
   await core.store.commit({ put: [[key, record]] })
-  core.table.live.get(id)?.lineage?.unshift(record)
+  const live = core.table.live.get(id)
+  if (live === undefined) return
+  live.addedSteps++
+  live.lineage?.unshift(record)
 }
 
 /** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */
@@ -190,12 +193,12 @@ export async function pruneHistory(
       for (const { seq, body } of page) {
         const redo = body[5]
         if (typeof redo === 'string' || redo === undefined) continue
-        const size = JSON.stringify(redo).length
+        const { hash, length } = await digestRedo(redo)
         // A redo that is shorter than its hash refers to no content.
-        if (size <= redoHashLength) continue
-        const pruned = [...body.slice(0, 5), redoHash(redo)]
+        if (length <= redoHashLength) continue
+        const pruned = [...body.slice(0, 5), hash]
         replaceEvents.push({ sessionId, seq, body: pruned })
-        bytes += size - redoHashLength
+        bytes += length - redoHashLength
       }
       events += replaceEvents.length
       if (replaceEvents.length > 0) await commit({ replaceEvents })

@@ -14,7 +14,7 @@ import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
 import { stateNotKept } from './event-ids.js'
-import type { EventBody, Redo } from '../../records/event.js'
+import { eventTypes, type EventBody, type Redo } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
 import { evictWhenDue } from '../table/eviction.js'
 import type { SharedSession } from '../sharing/shared-session.js'
@@ -94,6 +94,8 @@ export async function rootAt(core: Core, live: LiveSession, seq: number): Promis
  * @throws {EngineError} STATE_NOT_KEPT when its redo was collected, or was never stored.
  */
 export async function namedRoot(core: Core, live: LiveSession, seq: number): Promise<Dir> {
+  if (seq === 0 && live.record.base === undefined && (await lacksStart(core, live.id)))
+    throw stateNotKept(live.id, seq, 'the bundle from which the session was imported does not have it')
   try {
     return await rootAt(core, live, seq)
   } catch (error) {
@@ -102,6 +104,22 @@ export async function namedRoot(core: Core, live: LiveSession, seq: number): Pro
       cause: error,
     })
   }
+}
+
+/**
+ * Whether a session was imported from the bundle of a fork or of a rebased session. Such a bundle has the base, but not the state
+ * before the first event.
+ */
+async function lacksStart(core: Core, sessionId: string): Promise<boolean> {
+  for await (const page of core.store.events(sessionId, { from: 1, to: Number.POSITIVE_INFINITY })) {
+    for (const { body } of page) {
+      const [, type, , , , redo] = body as unknown as EventBody
+      // Imported events come first, and have the hashes of their redo. The redo of the first event is never collected.
+      if (typeof redo !== 'string') return false
+      if (type === eventTypes.forkSession || type === eventTypes.rebaseSession) return true
+    }
+  }
+  return false
 }
 
 /**

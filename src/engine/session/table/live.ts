@@ -89,6 +89,8 @@ export class LiveSession {
   checkpoints: CheckpointIndex | undefined
   /** Restores, merges and rebases, oldest first. Undefined until they are loaded. */
   lineage: LineageStep[] | undefined = undefined
+  /** The number of steps that were added to the lineage in this process, so that a read notices those that it may lack. */
+  addedSteps = 0
   /** The last commits by branch. Undefined until they are loaded. */
   branchTips: ReadonlyMap<string, BranchTip> | undefined = undefined
   /** The state that a fork started from, if memory is the only copy of it. */
