@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   memoryStorage,
@@ -11,7 +12,9 @@ import {
   type Session,
 } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
+import { keys } from '../../src/engine/storage/keys.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { fewStorages } from '../support/storages.js'
 
 const gitBranch = { branchName: 'main' }
@@ -227,4 +230,41 @@ describe.runIf(hasGit)('two tenants that import and commit the same files', () =
       rmSync(root, { recursive: true, force: true })
     }
   })
+})
+
+test.runIf(hasGit)('a fork builds on the commits of a session whose rebase is being aborted', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'commits-'))
+  const repository = GitRepository.create(join(root, 'r.git'))
+  repository.stage([['100644', 'a', 'one']])
+  repository.commit()
+  const storage = new SteppedStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage, hostPaths: { roots: [root] } })
+  const { sourceId } = await engine.sources.create({
+    displayName: 'a',
+    gitRepository: { path: repository.path },
+  })
+  const { revisionId } = await engine.sources.waitForJob(
+    await engine.sources.startImport(sourceId, { git: { gitRef: 'main' } }),
+  )
+  const session = await engine.sessions.create({ sourceRef: { sourceId, revisionId } })
+  await session.files.write({ path: '/a', content: 'mine' })
+  const side = { branchName: 'side' }
+  const first = await session.commit({ message: 'first', gitBranch: side })
+  repository.commitFiles([['100644', 'a', 'theirs']], 'refs/heads/main', 'theirs')
+  await engine.sources.waitForJob(await engine.sources.refresh(sourceId, { gitRef: 'main' }))
+  expect((await session.rebase()).conflicts).toHaveLength(1)
+  const commit = storage.hold('commit', ({ del = [] }) => del.includes(keys.merge(session.id)))
+  const aborting = session.conflicts.abort()
+  await commit.reached
+  // The fork does not find the end of the rebase in the store.
+  const forking = session.fork()
+  await setTimeout(20)
+  commit.release()
+  await aborting
+  const fork = await forking
+  await fork.files.write({ path: '/b', content: 'fork' })
+  const { commitId } = await fork.commit({ message: 'second', gitBranch: side })
+  expect(repository.git(['rev-parse', `${commitId}^`])).toBe(first.commitId)
+  await engine.close()
+  rmSync(root, { recursive: true, force: true })
 })

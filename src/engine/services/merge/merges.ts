@@ -297,21 +297,20 @@ export class Merges {
       const { seq, rebased } = open.record
       const baseline = rebased?.baseline
       const session = withConflicts({ ...live.record, ...(baseline && { baseline }) }, 0)
-      const tips = (rebased?.tips ?? []).map(
-        ([branch, commitId]) => [keys.branchTip(live.id, branch), { commitId }] as const,
-      )
+      const tips = new Map((rebased?.tips ?? []).map(([branch, commitId]) => [branch, { commitId }]))
       const committed = record(core, live, {
         type: eventTypes.abortMerge,
         details: { mergeEventId: eventIdOf(live.id, seq) },
         redo: [['R', seq - 1]],
         root: open.trees.ours,
         session,
-        put: [...tips],
+        put: Array.from(tips, ([branch, tip]) => [keys.branchTip(live.id, branch), tip] as const),
         del: [keys.merge(live.id)],
       })
       if (baseline !== undefined) {
         live.baseline = core.roots.load(baseline.root)
-        live.branchTips = undefined
+        // A fork may read the tips before this commit is stored.
+        live.branchTips = tips
       }
       this.#open.set(core, live, undefined)
       return committed
