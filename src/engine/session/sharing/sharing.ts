@@ -7,6 +7,7 @@ import type { LiveSession } from '../table/live.js'
 import { bytesWritten } from '../usage/session-bytes.js'
 import { catchUp } from './shared-changes.js'
 import { SharedSession, type StoredState } from './shared-session.js'
+import type { CollectionMember } from './collection-member.js'
 import type { StoreClock } from './store-clock.js'
 
 /**
@@ -15,6 +16,7 @@ import type { StoreClock } from './store-clock.js'
  */
 export class Sharing implements StoreSharing {
   readonly #freshnessMs: number
+  readonly #member: CollectionMember
   readonly #clock: StoreClock
   readonly engineId: string
   /** Starts all heads that this engine makes. */
@@ -26,7 +28,12 @@ export class Sharing implements StoreSharing {
 
   #sweeping: Promise<void> | undefined
 
-  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore, clock: StoreClock) {
+  constructor(
+    { freshnessMs }: SharedCapability,
+    { engineId }: SharedStore,
+    { clock, member }: { readonly clock: StoreClock; readonly member: CollectionMember },
+  ) {
+    this.#member = member
     this.#freshnessMs = freshnessMs
     this.#clock = clock
     this.engineId = engineId
@@ -59,11 +66,29 @@ export class Sharing implements StoreSharing {
       )
     }, this.#freshnessMs)
     this.#timer.unref()
+    this.#member.start(core)
   }
 
   stop(): void {
     clearInterval(this.#timer)
     clearInterval(this.#sweeper)
+    this.#member.stop()
+  }
+
+  async lookAtAll(core: Core): Promise<void> {
+    // One that is used again is compared with the store first.
+    for (const { shared } of core.table.residency.evicted)
+      if (shared !== undefined) shared.readAt = Number.NEGATIVE_INFINITY
+    const lives = [...core.table.live.values()]
+    // A look that is under way may have read the heads before the call.
+    await this.#looking
+    for (const { shared } of lives) if (shared !== undefined) shared.isUsed = true
+    await this.#look(core)
+    for (const { shared } of lives) await shared?.catchingUp?.catch(ignore)
+  }
+
+  acknowledge(core: Core): Promise<void> {
+    return this.#member.look(core)
   }
 
   enter(live: LiveSession, head: string, readAt: number): void {
