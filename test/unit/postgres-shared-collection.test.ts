@@ -5,11 +5,14 @@ import { openEngine, type Engine, type EngineOptions, type Session } from '../..
 import { randomWords } from '../../src/testing.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { isLong, runs, seed } from '../support/seed.js'
-import { SteppedStorage } from '../support/stepped-storage.js'
+import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 
 describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
   const open: Engine[] = []
+  const holds: Held[] = []
   afterEach(async () => {
+    // After a failure, a call may still wait.
+    for (const { release } of holds.splice(0)) release()
     for (const engine of open.splice(0)) await engine.close()
   })
 
@@ -57,12 +60,236 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     const steps = await storageOn(schema)
     const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
     const held = steps.hold('listBlobs', () => true)
+    holds.push(held)
     const collected = a.collect()
     await held.reached
     await expect(b.collect()).rejects.toMatchObject({ reason: 'STORE_LOCKED' })
     held.release()
     await collected
     await expect(b.collect()).resolves.toMatchObject({ deletedSessions: 0 })
+  })
+
+  /** The moments of a collection of the first engine at which a test may hold it. */
+  const moments = {
+    'while it reads records': (steps: SteppedStorage) =>
+      steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true),
+    'before it deletes nodes': (steps: SteppedStorage) => steps.hold('scan', ({ gte }) => gte === 'n'),
+    'before it deletes contents': (steps: SteppedStorage) => steps.hold('listBlobs', () => true),
+    'before it returns space': (steps: SteppedStorage) => steps.hold('reclaim', () => true),
+  } as const
+
+  test.each(Object.entries(moments))(
+    'keeps a tree that moves from record to record through another engine %s',
+    async (_, hold) => {
+      const schema = freshSchema()
+      const steps = await storageOn(schema)
+      const [a, b, c] = [
+        await engineOn(steps),
+        await engineOn(await storageOn(schema)),
+        await engineOn(await storageOn(schema)),
+      ]
+      const parent = await b.sessions.create({
+        files: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`/d${i}/f`, `content ${i}`])),
+      })
+      await parent.checkpoint({ checkpointLabel: 'early' })
+      await write(parent, '/d0/f', 'later')
+      const doomed = await c.sessions.open(parent.id).then((one) => one.fork({ checkpointLabel: 'early' }))
+      const held = hold(steps)
+      holds.push(held)
+      const collected = a.collect()
+      await held.reached
+      // Each engine takes the tree from a record, stores another one, and deletes the first.
+      const second = await (await b.sessions.open(doomed.id)).fork()
+      await doomed.delete()
+      const third = await (await c.sessions.open(second.id)).fork()
+      await second.delete()
+      await (await b.sessions.open(parent.id)).deleteCheckpoint({ checkpointLabel: 'early' })
+      await (await c.sessions.open(parent.id)).delete()
+      held.release()
+      await collected
+      await b.collect()
+      for (const engine of [a, b, c]) {
+        const session = await engine.sessions.open(third.id)
+        for (let i = 0; i < 50; i++) expect(await read(session, `/d${i}/f`)).toBe(`content ${i}`)
+      }
+      expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
+    },
+  )
+
+  test.each(Object.entries(moments))(
+    'keeps the state that an aborted merge, an undo and a restore of another engine lead to %s',
+    async (_, hold) => {
+      const schema = freshSchema()
+      const steps = await storageOn(schema)
+      const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+      const base = await b.sessions.create({ files: { '/a': 'base', '/b/c': 'base' } })
+      const [target, source] = [await base.fork(), await base.fork()]
+      await write(target, '/a', 'target')
+      await write(source, '/a', 'source')
+      const merged = await target.merge(source, {})
+      expect(merged.conflicts).toHaveLength(1)
+      const undone = await base.fork()
+      for (const text of ['one', 'two', 'three']) {
+        await write(undone, '/a', text)
+        if (text !== 'two') await undone.checkpoint({ checkpointLabel: text })
+      }
+      await base.delete()
+      await source.delete()
+      const held = hold(steps)
+      holds.push(held)
+      const collected = a.collect()
+      await held.reached
+      await target.conflicts.abort()
+      await undone.undo({ count: 2 })
+      const restored = await undone.fork({ checkpointLabel: 'three' })
+      await undone.deleteCheckpoint({ checkpointLabel: 'three' })
+      held.release()
+      await collected
+      await a.collect()
+      for (const engine of [a, b])
+        for (const [{ id }, text] of [
+          [target, 'target'],
+          [undone, 'one'],
+          [restored, 'three'],
+        ] as const) {
+          const session = await engine.sessions.open(id)
+          expect(await read(session, '/a')).toBe(text)
+          expect(await read(session, '/b/c')).toBe('base')
+        }
+      // The base of the merge is still known, although its session is gone.
+      await write(restored, '/a', 'base')
+      await write(restored, '/b/c', 'restored')
+      expect((await target.merge(restored, {})).merged).toBe(true)
+      expect(await b.check({ readData: true })).toMatchObject({ found: 0 })
+    },
+  )
+
+  test('begins again if an engine ends before it has published its notes', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const parent = await b.sessions.create({ files: { '/a': 'a' } })
+    const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
+    holds.push(held)
+    const stages: string[] = []
+    const collected = a.collect({ onProgress: ({ stage }) => stages.push(stage) })
+    await held.reached
+    const fork = await parent.fork()
+    await parent.delete()
+    await b.close()
+    held.release()
+    await collected
+    expect(stages.join().split(/(?<=mark),(?=sessions)/)).toHaveLength(2)
+    expect(await read(await a.sessions.open(fork.id), '/a')).toBe('a')
+    expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
+  })
+
+  test('keeps what a long import of another engine stores', async () => {
+    const schema = freshSchema()
+    const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const { sourceId } = await b.sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const archive = await b.sessions.create({
+      files: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`/d${i % 9}/f${i}`, `content ${i}`])),
+    })
+    const parts: Uint8Array[] = []
+    for await (const part of archive.exportTar()) parts.push(part)
+    await archive.delete()
+    const bytes = Buffer.concat(parts)
+    let proceed = (): void => undefined
+    const isHalf = new Promise<void>((resolve) => (proceed = resolve))
+    const content = async function* (): AsyncGenerator<Uint8Array> {
+      yield bytes.subarray(0, bytes.length / 2)
+      await isHalf
+      yield bytes.subarray(bytes.length / 2)
+    }
+    const job = await b.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
+    await a.collect()
+    await b.collect()
+    proceed()
+    await a.sources.waitForJob(job)
+    const session = await a.sessions.create({ sourceRef: { sourceId } })
+    for (let i = 0; i < 300; i++) expect(await read(session, `/d${i % 9}/f${i}`)).toBe(`content ${i}`)
+    expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
+  })
+
+  test('keeps the history that a bundle of another engine exports, even of a deleted session', async () => {
+    const schema = freshSchema()
+    const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const session = await b.sessions.create({ files: { '/a': '0' } })
+    for (let i = 1; i < 20; i++) {
+      await write(session, '/a', String(i))
+      if (i % 5 === 0) await session.checkpoint({ checkpointLabel: `c${i}` })
+    }
+    const bundle = session.exportBundle()
+    const iterator = bundle[Symbol.asyncIterator]()
+    const first = await iterator.next()
+    await session.delete()
+    await a.collect()
+    const parts = [first.value as Uint8Array]
+    for (let step = await iterator.next(); step.done !== true; step = await iterator.next())
+      parts.push(step.value)
+    const imported = await a.sessions.importBundle(Buffer.concat(parts))
+    expect(await read(imported, '/a')).toBe('19')
+    await imported.restore({ checkpointLabel: 'c10' })
+    expect(await read(imported, '/a')).toBe('10')
+    expect(await a.collect()).toMatchObject({ deletedSessions: 1 })
+  })
+
+  test('waits for a read of history by another engine before it deletes the history', async () => {
+    const schema = freshSchema()
+    const [steps, other] = [await storageOn(schema), await storageOn(schema)]
+    const [a, b] = [await engineOn(steps), await engineOn(other)]
+    const session = await a.sessions.create({ files: { '/a': '0' } })
+    const fork = await session.fork()
+    for (let i = 1; i < 20; i++) await write(session, '/a', String(i))
+    await session.delete()
+    // It opens the fork, and has read neither its snapshots nor its parent.
+    const held = other.hold('events', (sessionId) => sessionId === fork.id)
+    holds.push(held)
+    const opened = b.sessions.open(fork.id).then((one) => read(one, '/a'))
+    await held.reached
+    let isOver = false
+    const collected = a.collect().finally(() => (isOver = true))
+    const server = await sharedPostgres()
+    await expect
+      .poll(() => server.sql(`SELECT stage FROM ${schema}.collections`))
+      .toEqual([{ stage: 'history' }])
+    expect(isOver).toBe(false)
+    held.release()
+    expect(await opened).toBe('0')
+    expect(await collected).toMatchObject({ deletedSessions: 1 })
+  })
+
+  test('ends early if the server may have lost commits, and another one can follow', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema, { durability: 'relaxed' })
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    await a.sessions.create({ files: { '/a': 'a' } }).then((one) => one.delete())
+    const held = steps.hold('listBlobs', () => true)
+    holds.push(held)
+    const collected = a.collect().catch((error: unknown) => error)
+    await held.reached
+    const server = await sharedPostgres()
+    const blobs = await server.sql(`SELECT hash FROM ${schema}.blobs`)
+    const { engineId } = steps.store.shared ?? { engineId: '' }
+    expect(engineId).not.toBe('')
+    // The connections are lost as in a crash of the server. The engine of the collection has its own ones.
+    await server.sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%"${schema}"%' AND pid <> pg_backend_pid()`,
+    )
+    await expect.poll(() => steps.store.losses?.()).not.toBe(0)
+    held.release()
+    expect(await collected).toMatchObject({ reason: 'STORE_FAILED' })
+    expect(await server.sql(`SELECT hash FROM ${schema}.blobs`)).toEqual(blobs)
+    await expect
+      .poll(() =>
+        b.collect().then(
+          () => '',
+          (error: { reason: string }) => error.reason,
+        ),
+      )
+      .toBe('')
+    expect(await server.sql(`SELECT hash FROM ${schema}.blobs`)).toEqual([])
   })
 
   /** The files of the sessions, as they must be. */

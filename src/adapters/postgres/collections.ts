@@ -37,13 +37,16 @@ export class Collections {
   }
 
   async epoch(): Promise<CollectionEpoch> {
-    const [row] = await this.#connections.read({
-      text: `SELECT c.epoch, c.stage, c.owner IS NOT NULL AND NOT ${this.#isAlive('c.owner')}
-        FROM ${this.#schema}.collections c`,
-    })
-    const [epoch, stage, isOver] = row ?? []
-    if (isOver === 't') await this.#endOfKilled()
-    return { epoch: Number(epoch), stage: isOver === 't' ? 'none' : (stage as CollectionStage) }
+    for (let isSecond = false; ; isSecond = true) {
+      const [row] = await this.#connections.read({
+        text: `SELECT c.epoch, c.stage, c.owner IS NOT NULL AND NOT ${this.#isAlive('c.owner')}
+          FROM ${this.#schema}.collections c`,
+      })
+      const [epoch, stage, isOver] = row ?? []
+      if (isOver !== 't' || isSecond) return { epoch: Number(epoch), stage: stage as CollectionStage }
+      // The engine may take its lease again at this moment, and continue. Only the row tells.
+      await this.#endOfKilled()
+    }
   }
 
   /** Ends the collection of an engine whose lease is over, even if that engine is only suspended. */
@@ -162,12 +165,12 @@ export class Collections {
 
   /** If this fails, the collection ends with the lease of this engine, or with its next collection. */
   async end(): Promise<void> {
+    // After `lost`, the number is not known any more. An engine has no other collection at the same time.
     const claims = this.#claims
     this.#token = undefined
-    if (claims[2] === '0') return
     await this.#write(
       `WITH ended AS (UPDATE ${this.#schema}.collections SET owner = NULL, token = token + 1, stage = 'none'
-          WHERE owner = $2 AND token = $3::bigint RETURNING 1)
+          WHERE owner = $2 AND $3::bigint IN (0, token) RETURNING 1)
         DELETE FROM ${this.#schema}.pins WHERE EXISTS (SELECT FROM ended) AND $1::text IS NOT NULL`,
       () => claims,
     )

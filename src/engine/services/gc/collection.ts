@@ -1,6 +1,6 @@
 import { itemAt } from '../../base/present.js'
 import { parseFlag, parseFunction } from '../../base/input.js'
-import { checkSignal, withSignals } from '../../base/abort.js'
+import { checkSignal, pause, withSignals } from '../../base/abort.js'
 import { engineClosed, EngineError, messageOf, unknownRecords } from '../../base/errors.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
@@ -101,18 +101,47 @@ export class Collection {
     return this.pausedFor(options.signal, async (signal) => {
       const { shared } = core.store
       await shared?.beginCollection()
-      try {
-        return await this.#collect(core, options, signal)
-      } finally {
-        // If this fails, other engines end the collection once the lease of this one is over.
-        await shared
-          ?.endCollection()
-          .catch((error: unknown) =>
-            core.log('warn', 'the end of a collection was not stored', { error: messageOf(error) }),
-          )
-        if (shared !== undefined) await core.sharing?.acknowledge(core).catch(() => undefined)
-      }
+      return this.#untilEnd(core, () => this.#collect(core, options, signal))
     })
+  }
+
+  /** Does work while no engine collects the store; see {@link pausedFor}. Waits for the collection of another engine. */
+  pausedEverywhere<T>(
+    core: Core,
+    ending: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.pausedFor(ending, async (signal) => {
+      const { environment, store } = core
+      const startedAt = environment.monotonicMs()
+      for (;;) {
+        try {
+          await store.shared?.beginCollection()
+          break
+        } catch (error) {
+          const isLocked = error instanceof EngineError && error.reason === 'STORE_LOCKED'
+          if (!isLocked || environment.monotonicMs() - startedAt > limits.sharedBarrierMs) throw error
+          await pause(limits.sharedEpochMs, signal)
+        }
+      }
+      return this.#untilEnd(core, () => work(signal))
+    })
+  }
+
+  /** Gives the right to collect back after some work. */
+  async #untilEnd<T>(core: Core, work: () => Promise<T>): Promise<T> {
+    const { shared } = core.store
+    try {
+      return await work()
+    } finally {
+      // If this fails, other engines end the collection once the lease of this one is over.
+      await shared
+        ?.endCollection()
+        .catch((error: unknown) =>
+          core.log('warn', 'the end of a collection was not stored', { error: messageOf(error) }),
+        )
+      if (shared !== undefined) await core.sharing?.acknowledge(core).catch(() => undefined)
+    }
   }
 
   /** Like {@link collect}, but only if `isDue` holds when its turn comes. Resolves with the result of `isDue`. */

@@ -1,6 +1,6 @@
 import { messageOf } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
-import { TimeSlice } from '../../base/cooperative.js'
+import { nextTurn, TimeSlice } from '../../base/cooperative.js'
 import { kindOf } from '../../records/index.js'
 import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
@@ -110,15 +110,19 @@ export class CollectionMember {
     // A session that another engine deleted before this epoch leaves memory here.
     await core.sharing?.lookAtAll(core)
     for (const live of core.table.live.values()) live.lineage = undefined
-    // Read in one turn. Later changes come from these trees, or from records that were stored later.
-    const roots = isLast ? [...core.pins.roots()] : []
-    const contents = isLast ? [...core.pins.contents()] : []
-    const pins: StorePin[] = []
-    const since = core.pins.writesSince()
-    if (isLast && since !== undefined) pins.push({ writesSince: since })
     await core.store.commit({})
     await core.pins.readsEnded()
+    // Callers pin what they have read.
+    await nextTurn()
+    // Read in one turn. Later forks and readers use states that the collection keeps anyway.
+    const pins: StorePin[] = [{ sessions: [...core.pins.heldSessions()] }]
     if (isLast) {
+      const roots = [...core.pins.roots()]
+      const contents = [...core.pins.contents()]
+      const since = core.pins.writesSince()
+      if (since !== undefined) pins.push({ writesSince: since })
+      // Nodes that are being written are stored then.
+      await core.store.commit({})
       const notes = new Notes()
       for (const body of contents) bodyReferences(body, notes)
       const slice = new TimeSlice(core.environment)
@@ -135,8 +139,6 @@ export class CollectionMember {
       for (const root of roots) await treeReferences(root, visitor, seen)
       pins.push(...notes.take())
     }
-    // Later forks and readers use states that the collection keeps anyway.
-    pins.push({ sessions: [...core.pins.heldSessions()] })
     await this.#publish(newest, pins, this.#noted, true)
     core.pins.epoch = this.#store.acknowledged
   }

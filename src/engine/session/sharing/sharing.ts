@@ -79,12 +79,15 @@ export class Sharing implements StoreSharing {
     // One that is used again is compared with the store first.
     for (const { shared } of core.table.residency.evicted)
       if (shared !== undefined) shared.readAt = Number.NEGATIVE_INFINITY
+    const since = core.environment.monotonicMs()
     const lives = [...core.table.live.values()]
-    // A look that is under way may have read the heads before the call.
-    await this.#looking
+    // One look reads the heads of all of them.
     for (const { shared } of lives) if (shared !== undefined) shared.isUsed = true
-    await this.#look(core)
-    for (const { shared } of lives) await shared?.catchingUp?.catch(ignore)
+    for (const live of lives)
+      await this.#readSince(core, live, since).catch((error: unknown) => {
+        // A session that could not be brought to its state in the store has left memory.
+        if (live.discarded === undefined) throw error
+      })
   }
 
   acknowledge(core: Core): Promise<void> {
@@ -120,11 +123,14 @@ export class Sharing implements StoreSharing {
     return shared.catchingUp === undefined && environment.monotonicMs() - shared.readAt <= this.#freshnessMs
   }
 
-  async freshen(core: Core, live: LiveSession): Promise<void> {
+  freshen(core: Core, live: LiveSession): Promise<void> {
+    // The bound is that of the call. A state read since then is new enough, however long the read took.
+    return this.#readSince(core, live, core.environment.monotonicMs() - this.#freshnessMs)
+  }
+
+  async #readSince(core: Core, live: LiveSession, since: number): Promise<void> {
     const { shared } = live
     if (shared === undefined) return
-    // The bound is that of the call. A state read since then is new enough, however long the read took.
-    const since = core.environment.monotonicMs() - this.#freshnessMs
     while (live.discarded === undefined && (shared.catchingUp !== undefined || shared.readAt < since)) {
       shared.isUsed = true
       if (shared.catchingUp === undefined) await this.#look(core)
