@@ -57,9 +57,9 @@ async function collectAgain(): Promise<void> {
   }
 }
 
-async function failed(error: unknown): Promise<void> {
-  const { reason } = error as EngineError
-  if (!expected.has(reason)) write({ kind: 'error', text: String((error as Error).stack) })
+async function failed(cause: unknown): Promise<void> {
+  const { reason } = cause as EngineError
+  if (!expected.has(reason)) write({ kind: 'error', text: String((cause as Error).stack) })
   if (reason !== 'STORE_TAKEN') return
   await engine.close().catch(() => undefined)
   engine = await open()

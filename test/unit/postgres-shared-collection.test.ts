@@ -12,7 +12,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
   const holds: Held[] = []
   afterEach(async () => {
     // After a failure, a call may still wait.
-    for (const { release } of holds.splice(0)) release()
+    for (const held of holds.splice(0)) held.release()
     for (const engine of open.splice(0)) await engine.close()
   })
 

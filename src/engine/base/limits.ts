@@ -188,7 +188,7 @@ export const limits = {
   /** How often a change runs while other engines change the same session. */
   sharedChangeRuns: 20,
   /** How often an engine looks whether another one collects their store, in milliseconds. */
-  sharedEpochMs: 1000,
+  sharedEpochMs: 500,
   /** The same during a collection. */
   sharedEpochBusyMs: 50,
   /** How long a collection waits for the other engines at once, in milliseconds. */
