@@ -1,4 +1,5 @@
 /** Collections of a schema that other engines use meanwhile. */
+import { createHash } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
@@ -164,6 +165,59 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     },
   )
 
+  test('keeps a state that only a view of another engine reads, until the view ends', async () => {
+    const schema = freshSchema()
+    const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const names = Array.from({ length: 30 }, (_, i) => `/d${i}/e/f`)
+    // The base of the session must not have the files.
+    const session = await a.sessions.create()
+    for (const path of names)
+      await session.files.write({ path, content: `content of ${path}`, createParents: true })
+    await session.checkpoint({ checkpointLabel: 'early' })
+    await session.fs.promises.rm('/d0', { recursive: true })
+    // It stores the state of the checkpoint as nodes.
+    await a.collect()
+    // The other engine has read only the root of that state.
+    const view = await b.sessions.open(session.id).then((one) => one.at({ checkpointLabel: 'early' }))
+    for (let i = 1; i < 30; i++) await session.fs.promises.rm(`/d${i}`, { recursive: true })
+    await session.deleteCheckpoint({ checkpointLabel: 'early' })
+    await a.collect()
+    for (const path of names) {
+      expect(Buffer.from(await view.files.read({ path })).toString()).toBe(`content of ${path}`)
+    }
+    view[Symbol.dispose]()
+    await b.close()
+    expect((await a.collect()).deletedBlobs).toBeGreaterThanOrEqual(30)
+  })
+
+  test('learns what other engines commit while it reads the records', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const base = await b.sessions.create({ files: { '/a': 'a' } })
+    const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
+    holds.push(held)
+    const collected = a.collect()
+    await held.reached
+    const server = await sharedPostgres()
+    const pins = async (): Promise<string> => {
+      const rows = await server.sql(`SELECT convert_from(body, 'UTF8') AS body FROM ${schema}.pins`)
+      return rows.map(({ body }) => String(body)).join()
+    }
+    const before = await pins()
+    const fork = await base.fork()
+    await write(fork, '/b', 'noted content')
+    const rows = await server.sql(
+      `SELECT convert_from(value, 'UTF8') AS value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 's%${fork.id}'`,
+    )
+    const address = /"([0-9a-f]{40})"/.exec(String(rows[0]?.['value']))?.[1] ?? 'no address'
+    expect(before).not.toContain(address)
+    await expect.poll(pins).toContain(address)
+    await expect.poll(pins).toContain(createHash('sha256').update('noted content').digest('hex'))
+    held.release()
+    await collected
+  })
+
   test('begins again if an engine ends before it has published its notes', async () => {
     const schema = freshSchema()
     const steps = await storageOn(schema)
@@ -184,16 +238,34 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
   })
 
+  test('takes a deleted session from the memory of an engine that has not looked for changes since', async () => {
+    const schema = freshSchema()
+    const a = await engineOn(await storageOn(schema))
+    const b = await engineOn(await storageOn(schema, { freshnessMillis: 60_000 }))
+    const session = await a.sessions.create({ files: { '/a': 'a' } })
+    const ofB = await b.sessions.open(session.id)
+    expect(await read(ofB, '/a')).toBe('a')
+    await session.delete()
+    // It is allowed to see an old state.
+    expect(await read(ofB, '/a')).toBe('a')
+    expect(await a.collect()).toMatchObject({ deletedSessions: 1 })
+    await expect(ofB.fork()).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+    expect(await b.check({ readData: true })).toMatchObject({ found: 0 })
+  })
+
   test('keeps what a long import of another engine stores', async () => {
     const schema = freshSchema()
     const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
     const { sourceId } = await b.sources.create({ displayName: 'files', uploadedSnapshot: {} })
-    const archive = await b.sessions.create({
-      files: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`/d${i % 9}/f${i}`, `content ${i}`])),
+    // So many bytes that the import stores some before its end.
+    const contentOf = (i: number): string => `content ${i} `.repeat(4000)
+    const memory = await openEngine()
+    const archive = await memory.sessions.create({
+      files: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`/d${i % 9}/f${i}`, contentOf(i)])),
     })
     const parts: Uint8Array[] = []
     for await (const part of archive.exportTar()) parts.push(part)
-    await archive.delete()
+    await memory.close()
     const bytes = Buffer.concat(parts)
     let proceed = (): void => undefined
     const isHalf = new Promise<void>((resolve) => (proceed = resolve))
@@ -204,11 +276,16 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     }
     const job = await b.sources.startImport(sourceId, { uploadedSnapshot: { content: content() } })
     await a.collect()
+    const server = await sharedPostgres()
+    const stored = (): Promise<unknown[]> => server.sql(`SELECT hash FROM ${schema}.blobs`)
+    await expect.poll(stored).not.toEqual([])
     await b.collect()
+    await a.collect()
+    expect(await stored()).not.toEqual([])
     proceed()
     await a.sources.waitForJob(job)
     const session = await a.sessions.create({ sourceRef: { sourceId } })
-    for (let i = 0; i < 300; i++) expect(await read(session, `/d${i % 9}/f${i}`)).toBe(`content ${i}`)
+    for (let i = 0; i < 300; i++) expect(await read(session, `/d${i % 9}/f${i}`)).toBe(contentOf(i))
     expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
   })
 
