@@ -81,11 +81,11 @@ export class CollectionMember {
   }
 
   async #look(core: Core): Promise<void> {
-    // Otherwise a collection would wait for the next request to this engine.
-    if (core.fence.closed) await core.fence.recover()
-    if (core.fence.closed) return
     const newest = await this.#store.epoch()
     this.#enter(core, newest)
+    // Otherwise a collection would wait for the next request to this engine.
+    if (newest.epoch !== this.#store.acknowledged) await core.fence.recover()
+    if (core.fence.closed) return
     if (newest.epoch !== this.#store.acknowledged) await this.#acknowledge(core, newest)
     else if (this.#noted !== undefined) await this.#publish(newest, [], this.#noted, false)
   }
