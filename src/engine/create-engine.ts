@@ -49,6 +49,7 @@ import { ClockSpans } from './session/table/clock-spans.js'
 import { parseTtl } from './session/table/expiry.js'
 import { type Authorize, localCaller } from './session/access/permissions.js'
 import { coreFor, type SharedCore } from './session/core.js'
+import { CollectionMember } from './session/sharing/collection-member.js'
 import { Sharing } from './session/sharing/sharing.js'
 import { StoreClock } from './session/sharing/store-clock.js'
 import { SessionTable } from './session/table/session-table.js'
@@ -158,9 +159,10 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const collection = new Collection({ memoryBudgetBytes })
   const automatic =
     automaticOptions && durable ? new AutomaticCollection(collection, automaticOptions) : undefined
+  const member = opened.shared && new CollectionMember(opened.shared)
   const budget = durable ? memoryBudgetBytes : Number.POSITIVE_INFINITY
   const tags = opened.shared === undefined ? new TagIndex(budget / 8) : undefined
-  const pinned = pins.watching(opened)
+  const pinned = pins.watching(member?.watching(opened) ?? opened)
   const stored = fenced(tags?.watching(pinned) ?? pinned, fence)
   const store = automatic?.watching(stored) ?? stored
   const ids = new IdSource(environment)
@@ -168,7 +170,8 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
   const sharing =
     capability &&
     clock &&
-    new Sharing(capability, present(opened.shared, 'the shared part of a store'), clock)
+    member &&
+    new Sharing(capability, present(opened.shared, 'the shared part of a store'), { clock, member })
   const Contents = durable ? ContentStore : MemoryContent
   const content = new Contents(store, environment, budget / 4, pins)
   const nodes = new NodeCache(budget / 2)

@@ -1,6 +1,9 @@
 /** The interfaces that adapters implement for the engine. Adapters import from here and from `index.ts` only. */
 export type {
+  Acknowledgement,
   ByteRange,
+  CollectionEpoch,
+  CollectionStage,
   HeadMove,
   ScanRange,
   SharedCapability,

@@ -19,6 +19,7 @@ test.each<[LoopName, number]>([
       minutes: 1,
       seed,
       engines: 1,
+      collect: false,
       blobs: false,
       onProgress,
     })

@@ -6,6 +6,7 @@ import { runFileChanges } from './files.js'
 import { runFaults } from './iofault.js'
 import { hasPostgres } from '../support/postgres-server.js'
 import { runPostgresFaults } from './postgres.js'
+import { runCollectFaults, type CollectFaultResult } from './postgres-collect.js'
 import { runSharedFaults, type SharedFaultResult } from './postgres-shared.js'
 import { runSoak } from './soak.js'
 import { openSimStore } from './sim-store.js'
@@ -18,6 +19,8 @@ export interface LoopOptions {
   readonly seed: number
   /** The number of engines that share a store. */
   readonly engines: number
+  /** Whether these engines also collect the store. */
+  readonly collect: boolean
   /** Whether the store has its large contents in a bucket. */
   readonly blobs: boolean
   readonly onProgress: (line: string) => void
@@ -115,11 +118,12 @@ export const loops = {
     },
   },
   postgres: {
-    form: '[--n 60] [--seed 1] [--engines 1] [--blobs s3]',
-    text: 'kills writers, kills the server, cuts connections, and fails over to a standby, n times in all, on PostgreSQL; or with several engines, kills and suspends one; with s3, also kills the server of the bucket',
+    form: '[--n 60] [--seed 1] [--engines 1] [--collect] [--blobs s3]',
+    text: 'kills writers, kills the server, cuts connections, and fails over to a standby, n times in all, on PostgreSQL; or with several engines, kills and suspends one, also while they collect the store; with s3, also kills the server of the bucket',
     n: 60,
     run: async ({ n, ...options }) => {
       if (!hasPostgres) return { line: 'skipped: PostgreSQL is not installed', failed: false }
+      if (options.collect) return collectLine(await runCollectFaults({ ...options, faults: n }))
       if (options.engines > 1) return sharedLine(await runSharedFaults({ ...options, faults: n }))
       const { faults, acknowledged, lost, torn, resumed, stuck } = await runPostgresFaults({
         ...options,
@@ -179,6 +183,18 @@ function sharedLine({ faults, acknowledged, lost, twice, wrong, refused }: Share
       `${count(faults.killed)} engines killed, ${count(faults.suspended)} suspended, ${count(acknowledged)} acknowledged, ` +
       `${count(lost)} lost, ${count(twice)} applied twice, ${count(wrong)} wrong, ${count(refused)} refused`,
     failed: lost + twice + wrong > 0,
+  }
+}
+
+function collectLine({ faults, collections, sessions, lost, wrong }: CollectFaultResult): {
+  readonly line: string
+  readonly failed: boolean
+} {
+  return {
+    line:
+      `${count(faults.killed)} engines killed, ${count(faults.suspended)} suspended, ${count(collections)} collections, ` +
+      `${count(sessions)} sessions, ${count(lost)} lost, ${count(wrong)} wrong`,
+    failed: lost + wrong > 0,
   }
 }
 

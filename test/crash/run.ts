@@ -48,6 +48,7 @@ const options = {
   minutes: { type: 'string' },
   engines: { type: 'string' },
   blobs: { type: 'string' },
+  collect: { type: 'boolean' },
   files: { type: 'string' },
   seed: { type: 'string' },
   durability: { type: 'string' },
@@ -118,7 +119,9 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
   if (!(minutes > 0)) throw new UsageError('--minutes takes a number above 0')
   const n = number('n', values.seeds ?? values.n, loop.n)
   if (values.engines !== undefined && name !== 'postgres') throw new UsageError('--engines is for postgres')
-  const engines = number('engines', values.engines, 1)
+  const { collect = false } = values
+  if (collect && name !== 'postgres') throw new UsageError('--collect is for postgres')
+  const engines = number('engines', values.engines, collect ? 3 : 1)
   if (values.blobs !== undefined && (name !== 'postgres' || values.blobs !== 's3'))
     throw new UsageError('--blobs s3 is for postgres')
   const { line, failed } = await loop.run({
@@ -126,6 +129,7 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
     minutes,
     seed,
     engines,
+    collect,
     blobs: values.blobs !== undefined,
     onProgress: (text) => console.log(text),
   })

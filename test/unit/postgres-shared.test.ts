@@ -211,8 +211,8 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     await engineOn(schema, { leaseSeconds: 1 })
     const kill = async (): Promise<void> => {
       await server.sql(
-        `INSERT INTO ${schema}.leases (name, owner, host, pid, since, token, seconds, expires_at)
-          SELECT 'engine:' || id, id, 'host', 1, now(), 1, 60, now() + interval '1 day' FROM gen_random_uuid() id`,
+        `INSERT INTO ${schema}.leases (name, owner, host, pid, since, token, seconds, expires_at, epoch)
+          SELECT 'engine:' || id, id, 'host', 1, now(), 1, 60, now() + interval '1 day', 1 FROM gen_random_uuid() id`,
       )
     }
     const late = async (): Promise<unknown> =>
@@ -240,14 +240,6 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     await expect(openEngine({ storage, automaticCollection: true })).rejects.toMatchObject(refused)
   })
 
-  test('an engine collects only while no other engine has the store open', async () => {
-    const { a, engines } = await both()
-    await a.fork().then((fork) => fork.delete())
-    await expect(engines[0].collect()).rejects.toMatchObject({ reason: 'STORE_LOCKED' })
-    await engines[1].close()
-    expect(await engines[0].collect()).toMatchObject({ deletedSessions: 1 })
-  })
-
   test('an engine that lost its lease before a collection of another one continues no more', async () => {
     const schema = freshSchema()
     const [a, b] = [await engineOn(schema), await engineOn(schema)]
@@ -256,7 +248,11 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     await server.sql(`DELETE FROM ${schema}.leases WHERE since = (SELECT min(since) FROM ${schema}.leases)`)
     await b.collect()
     const write = (): Promise<unknown> => session.files.write({ path: '/a', content: 'two' })
-    await expect(write()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    // The engine may have noticed it before the first call.
+    await expect(write()).rejects.toMatchObject({
+      reason: expect.stringMatching(/^STORE_(FAILED|TAKEN)$/) as string,
+      details: { outcome: 'not-applied' },
+    })
     await expect(write()).rejects.toMatchObject({ reason: 'STORE_TAKEN' })
   })
 

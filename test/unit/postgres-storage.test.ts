@@ -1,4 +1,5 @@
 /** Options, migrations, connections and commits of the store on PostgreSQL. */
+import { randomUUID } from 'node:crypto'
 import { inspect } from 'node:util'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -168,7 +169,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       const [row] = await server.sql('SELECT count(*)::int AS count FROM pg_tables WHERE schemaname = $1', [
         schema,
       ])
-      expect(row).toEqual({ count: 9 })
+      expect(row).toEqual({ count: 11 })
     },
   )
 
@@ -201,6 +202,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       { version: 2 },
       { version: 3 },
       { version: 4 },
+      { version: 5 },
     ])
   })
 
@@ -210,21 +212,49 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const before = await server.sql(`SELECT * FROM ${schema}.leases`)
     expect(await failureOf(open())).toMatchObject({
       reason: 'STORE_FORMAT',
-      details: { format: '99', supported: '4' },
+      details: { format: '99', supported: '5' },
     })
     expect(await server.sql(`SELECT * FROM ${schema}.leases`)).toEqual(before)
   })
 
-  test('migrates the tables of an earlier version while an engine of that version is open', async () => {
-    const old = await open()
-    await server.sql(`ALTER TABLE ${schema}.leases DROP COLUMN seconds`)
-    await server.sql(`DROP TABLE ${schema}.objects, ${schema}.buckets`)
-    await server.sql(`ALTER TABLE ${schema}.blobs DROP COLUMN object, DROP COLUMN size`)
+  /** Makes the tables those of an earlier version. */
+  async function downgrade(): Promise<void> {
+    await server.sql(`DROP TABLE ${schema}.objects, ${schema}.buckets, ${schema}.collections, ${schema}.pins`)
+    await server.sql(`ALTER TABLE ${schema}.leases DROP COLUMN seconds, DROP COLUMN epoch`)
+    await server.sql(`ALTER TABLE ${schema}.blobs DROP COLUMN object, DROP COLUMN size, DROP COLUMN epoch`)
+    await server.sql(`ALTER TABLE ${schema}.nodes DROP COLUMN epoch`)
     await server.sql(`DELETE FROM ${schema}.migrations WHERE version >= 3`)
+  }
+
+  test('migrates the tables of an earlier version once no engine of that version is open', async () => {
+    const old = await open()
+    await downgrade()
     expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
     expect(await old.commit({ put: [['a', '1']] })).toBe(true)
     await old.close()
     expect(await (await open()).get('a')).toBe('1')
+  })
+
+  test('an engine of an earlier version that was suspended stores nothing after the migration', async () => {
+    const old = await open()
+    await downgrade()
+    const owner = `'${randomUUID()}'`
+    await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp()`)
+    await server.sql(
+      `INSERT INTO ${schema}.leases (name, owner, since, token, expires_at)
+        VALUES ('engine:a', ${owner}, now(), 1, clock_timestamp())`,
+    )
+    await (await open()).close()
+    expect(await failureOf(old.commit({ put: [['a', '1']] }))).toMatchObject({ reason: 'STORE_TAKEN' })
+    expect(await server.sql(`SELECT name, owner FROM ${schema}.leases`)).toEqual([
+      { name: 'writer', owner: null },
+    ])
+    // It cannot take another lease, because it gives no epoch.
+    const taken = server.sql(
+      `INSERT INTO ${schema}.leases (name, owner, since, token, expires_at) VALUES ('engine:a', ${owner}, now(), 2, now())`,
+    )
+    await expect(taken).rejects.toThrow(/null value in column "epoch"/)
+    await expect(old.close()).resolves.toBeUndefined()
   })
 
   test.each(['events', 'migrations'])('refuses a schema with a foreign table named %s', async (table) => {

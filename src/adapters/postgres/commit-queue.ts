@@ -15,6 +15,7 @@ const nextMicrotask = Promise.resolve()
 export class CommitQueue {
   readonly #store: (set: CommitSet) => Promise<CommitStatus>
   readonly #takenError: () => EngineError
+  readonly #collector: () => string | undefined
   readonly #waiting: Group[] = []
   #newest: Promise<unknown> | undefined
   #running: Promise<void> | undefined
@@ -22,11 +23,16 @@ export class CommitQueue {
 
   /**
    * `store` stores a set whole, or nothing of it. Only one call runs at a time. `takenError` makes the error of a commit
-   * for which the lease of this engine is lost.
+   * for which the lease of this engine is lost. `collector` is the number of its right to collect.
    */
-  constructor(store: (set: CommitSet) => Promise<CommitStatus>, takenError: () => EngineError) {
+  constructor(
+    store: (set: CommitSet) => Promise<CommitStatus>,
+    takenError: () => EngineError,
+    collector: () => string | undefined,
+  ) {
     this.#store = store
     this.#takenError = takenError
+    this.#collector = collector
   }
 
   get failed(): boolean {
@@ -37,7 +43,7 @@ export class CommitQueue {
     if (this.#failure !== undefined) return Promise.reject(fencedError(this.#failure.cause))
     let encoded: EncodedCommit | undefined
     try {
-      encoded = encodeCommit(commit)
+      encoded = encodeCommit(commit, commit.collecting === true ? (this.#collector() ?? '0') : undefined)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -167,7 +173,7 @@ class Group {
 
 function settle({ commit, resolve, reject }: Pending, status: CommitStatus): void {
   if (status === 'stored') resolve(true)
-  else if (status === 'passed' || typeof status === 'object') resolve(false)
+  else if (status === 'passed' || status === 'ended' || typeof status === 'object') resolve(false)
   else if (status === 'gap') {
     const [sessionId, seq] = firstClaim(commit)
     reject(gapError(sessionId, seq))

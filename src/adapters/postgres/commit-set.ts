@@ -24,6 +24,8 @@ export interface EncodedCommit {
   readonly deleteBlobs: readonly string[]
   readonly replaceEvents: readonly EncodedEvent[]
   readonly deleteEvents: readonly string[]
+  /** The number of the right to collect that the commit needs. */
+  readonly collector: string | undefined
   /** The approximate size of all values. */
   readonly bytes: number
 }
@@ -69,11 +71,11 @@ const entryBytes = 64
 
 /**
  * Encodes a commit. Returns undefined if two of its events have the same number, because such a commit stores
- * nothing.
+ * nothing. `collector` is the number of the right to collect, for a commit of a collection.
  *
  * @throws {EngineError} TOO_LARGE when a value is over its limit.
  */
-export function encodeCommit(commit: StoreCommit): EncodedCommit | undefined {
+export function encodeCommit(commit: StoreCommit, collector?: string): EncodedCommit | undefined {
   const { put = [], del = [], blobs = [], deleteBlobs = [], deleteEvents = [], heads = [] } = commit
   const events = (commit.events ?? []).map(encodeEvent)
   const replaceEvents = (commit.replaceEvents ?? []).map(encodeEvent)
@@ -88,7 +90,8 @@ export function encodeCommit(commit: StoreCommit): EncodedCommit | undefined {
   for (const { body } of events) bytes += count(body) + entryBytes
   for (const { body } of replaceEvents) bytes += count(body) + entryBytes
   for (const blob of blobs) bytes += count(blob.bytes) + entryBytes
-  return { events, heads, claims, put: values, del, blobs, deleteBlobs, replaceEvents, deleteEvents, bytes }
+  const changes = { events, heads, put: values, del, blobs, deleteBlobs, replaceEvents, deleteEvents }
+  return { ...changes, claims, collector, bytes }
 }
 
 function encodeEvent({ sessionId, seq, body }: NewStoredEvent): EncodedEvent {
@@ -142,14 +145,18 @@ export class CommitSet {
   readonly nodes = new Map<string, string | null>()
   /** Contents by their hashes; null for deleted ones. */
   readonly blobs = new Map<string, StoredContent | null>()
+  /** The number of the right to collect that all commits of the set need. */
+  collector: string | undefined
+  #isEmpty = true
   bytes = 0
 
   /**
    * Whether this set can also have the effect of the commit. It cannot if that commit depends on the outcome
    * of an earlier one: if its events do not continue those of the set, only the store knows whether they are
-   * the next ones. The same is true of its heads.
+   * the next ones. The same is true of its heads, and of the right to collect.
    */
-  accepts({ events, heads, claims, replaceEvents, deleteEvents }: EncodedCommit): boolean {
+  accepts({ events, heads, claims, replaceEvents, deleteEvents, collector }: EncodedCommit): boolean {
+    if (!this.#isEmpty && collector !== this.collector) return false
     for (const { id, from } of heads) {
       const earlier = this.heads.get(id)
       if (earlier !== undefined && earlier.to !== from) return false
@@ -168,6 +175,8 @@ export class CommitSet {
   /** Adds the effect of a commit that comes after the others. */
   add(commit: EncodedCommit): void {
     this.bytes += commit.bytes
+    this.collector = commit.collector
+    this.#isEmpty = false
     for (const { id, from, to } of commit.heads)
       this.heads.set(id, { from: this.heads.get(id)?.from ?? from, to })
     for (const [sessionId, { first, last }] of commit.claims)
@@ -205,6 +214,7 @@ export class CommitSet {
    */
   *split(bytes: number): Generator<CommitSet, void> {
     let part = new CommitSet()
+    part.collector = this.collector
     for (const [sessionId, move] of this.heads) part.heads.set(sessionId, move)
     for (const [sessionId, claim] of this.claims) part.claims.set(sessionId, claim)
     for (const sessionId of this.deletedSessions) part.deletedSessions.add(sessionId)
@@ -213,6 +223,7 @@ export class CommitSet {
       if (part.bytes < bytes) continue
       yield part
       part = new CommitSet()
+      part.collector = this.collector
     }
     yield part
   }

@@ -17,15 +17,17 @@ export type CommitStatus =
   | 'missing'
   /** Nothing is stored: a known content was deleted. */
   | 'dropped'
+  /** Nothing is stored: this engine lost the right to collect. */
+  | 'ended'
   /** Nothing is stored: another engine has the lease, or the one of this engine has expired. */
   | 'taken'
 
-/** A part of a statement, with parameters of its own. */
+/** A part of a statement, with parameters of its own. If `isStamped` is true, rows get the epoch of the lease. */
 interface Part {
   /** A query with conditions, which runs before any change. `p` gives the placeholder of a parameter. */
-  readonly check?: (schema: string, p: Placeholder) => string
+  readonly check?: (schema: string, p: Placeholder, isStamped: boolean) => string
   /** A query that changes rows if the query `ok` has a row. */
-  readonly change?: (schema: string, p: Placeholder) => string
+  readonly change?: (schema: string, p: Placeholder, isStamped: boolean) => string
   /** The parameters; undefined if the set needs no such part. */
   readonly values: (set: CommitSet) => readonly unknown[] | undefined
 }
@@ -94,12 +96,25 @@ const replaced: Part = {
   values: ({ replaced }) => eventValues(replaced),
 }
 
+/** The part of a collection: it changes something only while its engine has the right to collect. */
+const collecting: Part = {
+  check: (schema, p) =>
+    `role AS (SELECT FROM ${schema}.collections WHERE owner = $2 AND token = ${p(0)}::bigint FOR SHARE)`,
+  values: ({ collector }) => (collector === undefined ? undefined : [collector]),
+}
+
 /** The part with contents that the store must have. A deletion of one waits for this statement. */
 const known: Part = {
   check: (schema, p) =>
     `known AS MATERIALIZED (
       SELECT b.hash FROM ${schema}.blobs b WHERE b.hash = ANY(${p(0)}::bytea[]) ORDER BY b.hash FOR KEY SHARE),
     dropped AS (SELECT cardinality(${p(0)}::bytea[]) > count(*) AS dropped FROM known)`,
+  change: (schema, p, isStamped) =>
+    isStamped
+      ? `touched AS (
+          UPDATE ${schema}.blobs b SET epoch = ok.epoch FROM ok
+          WHERE b.hash = ANY(${p(0)}::bytea[]) AND b.epoch < ok.epoch)`
+      : '',
   values: ({ blobs }) => {
     const hashes = [...blobs].filter(([, content]) => content instanceof KnownContent)
     return hashes.length === 0 ? undefined : [byteaArray(hashes.map(([hash]) => hashBytes(hash)))]
@@ -108,9 +123,13 @@ const known: Part = {
 
 /**
  * The end of each query that adds contents, whether they are bytes or objects. The part `known` replaces such a query for
- * contents that the store has. If this end changes the row one day, `known` must change it too.
+ * contents that the store has. What this end changes in the row, `known` changes too.
  */
-const ifBlobExists = 'ON CONFLICT (hash) DO NOTHING'
+function ifBlobExists(isStamped: boolean): string {
+  return isStamped
+    ? 'ON CONFLICT (hash) DO UPDATE SET epoch = excluded.epoch WHERE b.epoch < excluded.epoch'
+    : 'ON CONFLICT (hash) DO NOTHING'
+}
 
 /**
  * All queries of a statement see the state before it, and no two of its changes touch the same row. So the
@@ -121,6 +140,7 @@ const parts: readonly Part[] = [
   claimed,
   replaced,
   known,
+  collecting,
   {
     change: (schema, p) =>
       `added AS (
@@ -144,11 +164,15 @@ const parts: readonly Part[] = [
   },
   ...(['records', 'nodes'] as const).flatMap((table): Part[] => [
     {
-      change: (schema, p) =>
-        `put_${table} AS (
-          INSERT INTO ${schema}.${table} (key, value)
-          SELECT r.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS r
-          ON CONFLICT (key) DO UPDATE SET value = excluded.value)`,
+      change: (schema, p, isStamped) => {
+        const hasEpoch = isStamped && table === 'nodes'
+        return `put_${table} AS (
+          INSERT INTO ${schema}.${table} AS t (key, value${hasEpoch ? ', epoch' : ''})
+          SELECT r.*${hasEpoch ? ', ok.epoch' : ''} FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS r
+          ON CONFLICT (key) DO UPDATE SET value = excluded.value${
+            hasEpoch ? ', epoch = greatest(t.epoch, excluded.epoch)' : ''
+          })`
+      },
       values: (set) => pairs(set[table]),
     },
     {
@@ -159,23 +183,24 @@ const parts: readonly Part[] = [
     },
   ]),
   {
-    change: (schema, p) =>
+    change: (schema, p, isStamped) =>
       `added_blobs AS (
-        INSERT INTO ${schema}.blobs (hash, bytes)
-        SELECT b.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS b
-        ${ifBlobExists})`,
+        INSERT INTO ${schema}.blobs AS b (hash, bytes${isStamped ? ', epoch' : ''})
+        SELECT c.*${isStamped ? ', ok.epoch' : ''} FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::bytea[]) AS c
+        ${ifBlobExists(isStamped)})`,
     values: ({ blobs }) => pairs(blobs, hashBytes),
   },
   {
     // An object whose id is taken already may have been deleted. The whole statement then fails.
-    change: (schema, p) =>
+    change: (schema, p, isStamped) =>
       `used_objects AS (
         INSERT INTO ${schema}.objects (id, size)
         SELECT o.id, o.size FROM ok, unnest(${p(1)}::uuid[], ${p(2)}::integer[]) AS o(id, size)),
       added_objects AS (
-        INSERT INTO ${schema}.blobs (hash, object, size)
-        SELECT o.* FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::uuid[], ${p(2)}::integer[]) AS o
-        ${ifBlobExists})`,
+        INSERT INTO ${schema}.blobs AS b (hash, object, size${isStamped ? ', epoch' : ''})
+        SELECT o.*${isStamped ? ', ok.epoch' : ''}
+        FROM ok, unnest(${p(0)}::bytea[], ${p(1)}::uuid[], ${p(2)}::integer[]) AS o
+        ${ifBlobExists(isStamped)})`,
     values: ({ blobs }) => objectValues(blobs),
   },
   {
@@ -255,27 +280,29 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
       used = Math.max(used, first + index + 1)
       return `$${first + index + 1}`
     }
-    if (check !== undefined) checks.push(check(schema, placeholder))
-    if (change !== undefined) changes.push(change(schema, placeholder))
+    if (check !== undefined) checks.push(check(schema, placeholder, lease.ends))
+    const changed = change?.(schema, placeholder, lease.ends) ?? ''
+    if (changed !== '') changes.push(changed)
   }
   const [hasClaims, hasReplaced] = [chosen.includes(claimed), chosen.includes(replaced)]
   const hasHeads = chosen.includes(headed)
-  const hasKnown = chosen.includes(known)
+  const [hasKnown, hasRole] = [chosen.includes(known), chosen.includes(collecting)]
   const conditions = [
     ...(hasHeads ? ['(SELECT ids IS NULL FROM overtaken)'] : []),
     ...(hasClaims ? ['NOT (SELECT passed OR gap FROM claimed)'] : []),
     ...(hasReplaced ? ['NOT (SELECT missing FROM missing)'] : []),
     ...(hasKnown ? ['NOT (SELECT dropped FROM dropped)'] : []),
+    ...(hasRole ? ['EXISTS (SELECT FROM role)'] : []),
   ]
   const queries = [
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
     `lease AS (
-      SELECT FROM ${schema}.leases
+      SELECT${lease.ends ? ' epoch' : ''} FROM ${schema}.leases
       WHERE name = '${lease.name}' AND token = $1::bigint AND owner = $2${
         lease.ends ? ' AND expires_at > clock_timestamp()' : ''
       } FOR SHARE)`,
     ...checks,
-    `ok AS (SELECT FROM lease${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`})`,
+    `ok AS (SELECT${lease.ends ? ' epoch' : ''} FROM lease${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`})`,
     ...changes,
   ]
   const outcome = [
@@ -283,8 +310,11 @@ function textOf(schema: string, lease: CheckedLease, mask: number): string {
     ...(hasClaims ? ['(SELECT passed FROM claimed)', '(SELECT gap FROM claimed)'] : ['false', 'false']),
     hasReplaced ? '(SELECT missing FROM missing)' : 'false',
     hasHeads ? '(SELECT ids FROM overtaken)' : 'NULL',
+    hasRole ? 'NOT EXISTS (SELECT FROM role)' : 'false',
+    'EXISTS (SELECT FROM ok)',
+    hasKnown ? '(SELECT dropped FROM dropped)' : 'false',
   ]
-  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}, EXISTS (SELECT FROM ok), ${hasKnown ? '(SELECT dropped FROM dropped)' : 'false'}`
+  return `WITH ${queries.join(',\n')}\nSELECT ${outcome.join(', ')}`
 }
 
 /** The outcome of a statement, from its row. */
@@ -296,6 +326,7 @@ export function statusOf(row: Row | undefined): CommitStatus {
     return { overtaken: new Set(overtaken.split(',').map((id) => Buffer.from(id, 'hex').toString())) }
   if (passed === true) return 'passed'
   if (gap === true) return 'gap'
+  if (row?.[5] === 't') return 'ended'
   if (row?.at(-1) === 't') return 'dropped'
   return missing === true ? 'missing' : 'stored'
 }

@@ -18,6 +18,38 @@ export function lockedError(details: Readonly<Record<string, string>>): EngineEr
   )
 }
 
+/** The error of opening a store of an earlier version that an engine of that version has open. */
+export function olderEngine(version: number, row: readonly (string | null)[]): EngineError {
+  const [host, pid, seconds] = row.map((value) => value ?? 'unknown')
+  return new EngineError(
+    'STORE_LOCKED',
+    `process ${pid} on ${host} has the store open with an earlier version of forkspace (tables of version ${version}). ` +
+      `Close all engines of that version first. If that process has ended, its lease expires in ${seconds} seconds: try again then`,
+    {
+      ...(row[0] && { host: row[0] }),
+      ...(row[1] && { pid: row[1] }),
+      expiresInSeconds: String(Number(seconds)),
+    },
+  )
+}
+
+/** The error of a collection while another engine collects. */
+export function collectingError(): EngineError {
+  return new EngineError(
+    'STORE_LOCKED',
+    'another engine collects this store at the moment. Wait for its end, then collect again if it is still needed',
+  )
+}
+
+/** The error of a collection whose engine lost the right to collect, for example because its process was suspended. */
+export function endedError(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'the collection ended early, because its engine lost the right to collect. Nothing in use was deleted; collect again',
+    { outcome: 'not-applied' },
+  )
+}
+
 /** The error of an engine whose lease expired and was taken by another one. */
 export function takenError(): EngineError {
   return new EngineError(

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
+import type { CollectionEpoch, CollectionStage } from '../../engine/ports.js'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
 import type { CheckedLease, LeaseClaim } from './commit-statement.js'
 import { isLockTimeout, lockedError, sharedError, takenError } from './errors.js'
@@ -11,8 +12,6 @@ import { lockSchema } from './migrations.js'
 const writerLease = 'writer'
 /** The names of leases on a shared store start with this. */
 const sharedLease = 'engine:'
-/** The row whose owner is the only engine that shares a store, and lets no other one in. */
-const aloneLease = 'alone'
 
 /**
  * The right of one engine to write to a store, for a time that the server's clock measures. Each new owner, and
@@ -31,10 +30,11 @@ export class Lease {
   readonly #isShared: boolean
   readonly #owner = randomUUID()
   #token = ''
-  /** Identifies the time since an engine was last alone with the store. */
+  /** Identifies the time since an engine last had the store alone. */
   #period: string | undefined
-  /** Whether this engine may still have the row that lets no other engine in, although it needs it no more. */
-  #endsAlone = false
+  /** The newest epoch of collections that this engine has acknowledged. */
+  #epoch: number | undefined
+  #joined: CollectionEpoch = { epoch: 0, stage: 'none' }
   #timer: NodeJS.Timeout | undefined
   #renewing: Promise<void> | undefined
   #onLost: () => void = ignore
@@ -58,6 +58,21 @@ export class Lease {
     return { owner: this.#owner, token: this.#token }
   }
 
+  /** The newest epoch of collections that this engine has acknowledged. */
+  get epoch(): number {
+    return this.#epoch ?? 0
+  }
+
+  /** Notes that an epoch was acknowledged. */
+  acknowledged(epoch: number): void {
+    this.#epoch = epoch
+  }
+
+  /** The state of collections when this engine took its lease. */
+  get joined(): CollectionEpoch {
+    return this.#joined
+  }
+
   get #key(): string {
     return this.#isShared ? `${sharedLease}${this.#owner}` : writerLease
   }
@@ -72,21 +87,50 @@ export class Lease {
     await this.#shorten(client)
     await this.#inTransaction(client, async () => {
       await (this.#isShared ? this.#endWriter(client) : this.#endShared(client))
+      if (this.#isShared && (await this.#takeAgain(client))) return
+      // A collection begins its next epoch after this transaction, so it waits for this engine then.
+      const [current] = await this.#perform(
+        client,
+        `SELECT epoch, stage FROM ${this.#schema}.collections FOR SHARE`,
+      )
+      const epoch = Number(current?.[0])
+      // The memory of this engine may refer to objects that a collection has deleted since.
+      if (this.#isShared && this.#epoch !== undefined && this.#epoch !== epoch) throw takenError()
       const [taken] = await this.#perform(
         client,
-        `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, seconds, expires_at)
+        `INSERT INTO ${this.#schema}.leases AS l (name, owner, host, pid, since, token, seconds, expires_at, epoch)
           VALUES ($1, $2, $3, $4, clock_timestamp(), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-            $5::integer, clock_timestamp() + make_interval(secs => $5))
+            $5::integer, clock_timestamp() + make_interval(secs => $5), $6)
           ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, host = excluded.host, pid = excluded.pid,
             since = excluded.since, token = l.token + 1, seconds = excluded.seconds, expires_at = excluded.expires_at
           WHERE l.expires_at <= clock_timestamp() OR l.owner = excluded.owner
           RETURNING token`,
-        [this.#key, this.#owner, hostname(), pid, this.#seconds],
+        [this.#key, this.#owner, hostname(), pid, this.#seconds, epoch],
       )
       if (taken === undefined) throw lockedError(await this.#holder(client, this.#key))
+      this.#epoch = epoch
+      this.#joined = { epoch, stage: String(current?.[1]) as CollectionStage }
       this.#token = String(taken[0])
       await this.#forgetKilled(client)
     })
+  }
+
+  /**
+   * Takes the lease of this engine again, if it is still there. A collection removes the leases that are over before it
+   * goes on without their engines, so it has not done so here.
+   */
+  async #takeAgain(client: PostgresClient): Promise<boolean> {
+    const [taken] = await this.#perform(
+      client,
+      `UPDATE ${this.#schema}.leases SET since = clock_timestamp(), token = token + 1,
+          expires_at = clock_timestamp() + make_interval(secs => $3)
+        WHERE name = $1 AND owner = $2 RETURNING token, epoch`,
+      [this.#key, this.#owner, this.#seconds],
+    )
+    if (taken === undefined) return false
+    this.#token = String(taken[0])
+    this.#epoch = Number(taken[1])
+    return true
   }
 
   /**
@@ -113,6 +157,7 @@ export class Lease {
       `DELETE FROM ${this.#schema}.leases WHERE name IN (
         SELECT name FROM ${this.#schema}.leases
           WHERE starts_with(name, $1) AND expires_at < clock_timestamp() - make_interval(secs => $2)
+            AND NOT EXISTS (SELECT FROM ${this.#schema}.collections WHERE stage <> 'none')
           FOR UPDATE SKIP LOCKED)`,
       [sharedLease, postgresLimits.killedLeaseSeconds],
     )
@@ -139,79 +184,16 @@ export class Lease {
         WHERE name = $1 AND owner IS NOT NULL AND expires_at <= clock_timestamp()`,
       [writerLease],
     )
-    await this.#endAloneOfOther(client)
     const [row] = await this.#perform(
       client,
-      `SELECT coalesce(sum(token), 0), bool_or(owner IS NOT NULL) FILTER (WHERE name = $1)
-        FROM ${this.#schema}.leases WHERE name IN ($1, $2)`,
-      [writerLease, aloneLease],
+      `SELECT coalesce(sum(token), 0), bool_or(owner IS NOT NULL) FROM ${this.#schema}.leases WHERE name = $1`,
+      [writerLease],
     )
     if (row?.[1] === 't') throw lockedError(await this.#holder(client, writerLease))
     // The memory of this engine may refer to objects that were deleted since.
     const period = String(row?.[0])
     if (this.#period !== undefined && this.#period !== period) throw takenError()
     this.#period = period
-  }
-
-  /**
-   * Lets this engine in although another one was to be alone, if the lease of that engine is over. It must never store
-   * anything again, because its collection does not know what other engines have stored since. So the token changes.
-   *
-   * @throws {EngineError} STORE_LOCKED when another engine is alone.
-   */
-  async #endAloneOfOther(client: PostgresClient): Promise<void> {
-    const [alone] = await this.#perform(
-      client,
-      `SELECT '${sharedLease}' || owner FROM ${this.#schema}.leases WHERE name = $1 AND owner <> $2`,
-      [aloneLease, this.#owner],
-    )
-    if (alone === undefined) return
-    const name = String(alone[0])
-    // This waits for a statement that began before the end of its lease.
-    await this.#perform(
-      client,
-      `DELETE FROM ${this.#schema}.leases WHERE name = $1 AND expires_at <= clock_timestamp()`,
-      [name],
-    )
-    const holder = await this.#holder(client, name)
-    if (Object.keys(holder).length > 0) throw lockedError(holder)
-    await this.#perform(
-      client,
-      `UPDATE ${this.#schema}.leases SET owner = NULL, token = token + 1 WHERE name = $1`,
-      [aloneLease],
-    )
-  }
-
-  /**
-   * Lets no other engine open the store from now on, until `endAlone`.
-   *
-   * @throws {EngineError} STORE_LOCKED when another engine shares the store.
-   */
-  async beAlone(client: PostgresClient): Promise<void> {
-    this.#endsAlone = false
-    await this.#inTransaction(client, async () => {
-      await this.#endShared(client)
-      const [row] = await this.#perform(
-        client,
-        `INSERT INTO ${this.#schema}.leases AS l (name, owner, since, token, expires_at)
-          VALUES ($1, $2, clock_timestamp(), 1, 'infinity')
-          ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, since = excluded.since, token = l.token + 1
-          RETURNING (SELECT coalesce(sum(token), 0) FROM ${this.#schema}.leases WHERE name = $3) + l.token`,
-        [aloneLease, this.#owner, writerLease],
-      )
-      this.#period = String(row?.[0])
-    })
-  }
-
-  /** Lets other engines in. If this fails, it is tried again when the lease is renewed. */
-  async endAlone(client: PostgresClient): Promise<void> {
-    this.#endsAlone = true
-    await this.#perform(
-      client,
-      `UPDATE ${this.#schema}.leases SET owner = NULL WHERE name = $1 AND owner = $2`,
-      [aloneLease, this.#owner],
-    )
-    this.#endsAlone = false
   }
 
   /** Ends the leases of engines that shared the store, if their times are over. */
@@ -288,19 +270,28 @@ export class Lease {
   /** Gives the lease back, so that the next engine need not wait. */
   async release(client: PostgresClient): Promise<void> {
     const where = `WHERE name = $1 AND owner = $2`
-    await this.#perform(
-      client,
-      this.#isShared
-        ? `DELETE FROM ${this.#schema}.leases ${where}`
-        : `UPDATE ${this.#schema}.leases SET owner = NULL, expires_at = clock_timestamp() ${where}`,
-      [this.#key, this.#owner],
-    )
+    const values = [this.#key, this.#owner]
+    if (!this.#isShared)
+      await this.#perform(
+        client,
+        `UPDATE ${this.#schema}.leases SET owner = NULL, expires_at = clock_timestamp() ${where}`,
+        values,
+      )
+    // A running collection must learn that this engine has ended, because it never got the notes of this engine.
+    else
+      await this.#perform(
+        client,
+        `WITH ended AS (DELETE FROM ${this.#schema}.leases ${where}
+            AND NOT EXISTS (SELECT FROM ${this.#schema}.collections WHERE stage <> 'none' FOR SHARE))
+          UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() ${where}
+            AND EXISTS (SELECT FROM ${this.#schema}.collections WHERE stage <> 'none' FOR SHARE)`,
+        values,
+      )
   }
 
   async #renew(): Promise<void> {
     try {
       const renewed = await this.#connections.write(async (client) => {
-        if (this.#endsAlone) await this.endAlone(client)
         // Jobs of a killed engine wait for the end of its lease.
         if (this.#isShared) await this.#shorten(client)
         return this.#perform(

@@ -44,6 +44,8 @@ export const postgresLimits = {
   freshnessMsMin: 1,
   /** The largest `freshnessMillis`. */
   freshnessMsMax: 60_000,
+  /** Pins of engines that a collection reads at once. */
+  pinsPerRead: 64,
   /** How long a transaction may wait for its next statement, in milliseconds. The server then ends the connection. */
   idleInTransactionMs: 30_000,
   /** How often a read is tried whose connection is lost. */

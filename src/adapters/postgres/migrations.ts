@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { run, type PostgresClient } from './connections.js'
-import { formatError } from './errors.js'
+import { formatError, olderEngine } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 /** The tables of a store, and why each version differs from the one before it. The schema is quoted. */
@@ -38,19 +38,51 @@ const migrations: readonly ((schema: string) => readonly string[])[] = [
     `CREATE TABLE ${schema}.objects (id uuid PRIMARY KEY, size integer NOT NULL, unused_since timestamptz)`,
     `CREATE TABLE ${schema}.buckets (name text PRIMARY KEY, location text NOT NULL, store text NOT NULL, database text)`,
   ],
+  // Version 5. An engine may collect while others write: each of them stamps what it stores or uses again with the epoch
+  // of its lease. An engine of an earlier version stamps nothing, so it must not have the schema open any more. It cannot
+  // take a lease either, because it gives no epoch.
+  (schema) => [
+    `DELETE FROM ${schema}.leases WHERE starts_with(name, 'engine:')`,
+    `UPDATE ${schema}.leases SET owner = NULL, token = token + 1`,
+    `ALTER TABLE ${schema}.leases ADD COLUMN epoch bigint NOT NULL DEFAULT 0`,
+    `ALTER TABLE ${schema}.leases ALTER COLUMN epoch DROP DEFAULT`,
+    `ALTER TABLE ${schema}.nodes ADD COLUMN epoch bigint NOT NULL DEFAULT 0`,
+    `ALTER TABLE ${schema}.blobs ADD COLUMN epoch bigint NOT NULL DEFAULT 0`,
+    `CREATE TABLE ${schema}.collections (
+      name text PRIMARY KEY, epoch bigint NOT NULL, stage text NOT NULL, owner uuid, token bigint NOT NULL
+    )`,
+    `INSERT INTO ${schema}.collections (name, epoch, stage, token) VALUES ('current', 1, 'none', 0)`,
+    `CREATE TABLE ${schema}.pins (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner uuid NOT NULL, epoch bigint NOT NULL, body bytea NOT NULL
+    )`,
+  ],
 ]
+
+/** From this version on, a store may be migrated only while no engine has it open. */
+const exclusiveVersion = 5
 
 /** The version of the tables that this code reads and writes. */
 export const tableVersion: number = migrations.length
 
 /** The tables with the data of a store. */
-export const dataTables = ['records', 'nodes', 'events', 'blobs', 'heads', 'objects', 'buckets'] as const
+export const dataTables = [
+  'records',
+  'nodes',
+  'events',
+  'blobs',
+  'heads',
+  'objects',
+  'buckets',
+  'collections',
+  'pins',
+] as const
 
 /**
  * Creates the schema and its tables, or brings those of an earlier version to this one. Concurrent openers
  * wait for each other, and each step is done once.
  *
  * @throws {EngineError} STORE_FORMAT when a later version wrote the store, or the schema has other tables.
+ * @throws {EngineError} STORE_LOCKED when an engine of an earlier version has the store open.
  */
 export async function migrate(client: PostgresClient, name: string): Promise<void> {
   const schema = quoted(name)
@@ -60,6 +92,7 @@ export async function migrate(client: PostgresClient, name: string): Promise<voi
     await lockSchema(client, name)
     const before = await versionOf(client, name)
     if (before === 0) await create(client, name)
+    else if (before < exclusiveVersion) await refuseOpen(client, schema, before)
     for (const [index, migration] of migrations.entries()) {
       if (index < before) continue
       await perform(client, migration(schema).join(';\n'))
@@ -91,6 +124,17 @@ async function versionOf(client: PostgresClient, name: string): Promise<number> 
       { format: String(version), supported: String(tableVersion) },
     )
   return version
+}
+
+/** Engines take leases under the same lock, so none opens the store between this check and the migration. */
+async function refuseOpen(client: PostgresClient, schema: string, version: number): Promise<void> {
+  const [row] = await perform(
+    client,
+    `SELECT host, pid, greatest(0, ceil(extract(epoch FROM expires_at - clock_timestamp())))
+      FROM ${schema}.leases
+      WHERE owner IS NOT NULL AND expires_at > clock_timestamp() AND isfinite(expires_at) ORDER BY expires_at DESC LIMIT 1`,
+  )
+  if (row !== undefined) throw olderEngine(version, row)
 }
 
 /** Creates the schema with a table for its version. An existing schema must not have tables of these names. */

@@ -42,7 +42,15 @@ export async function openPostgresStore(
     })
     const shared = isShared ? { freshnessMs: freshnessMillis } : undefined
     const objects = blobs && new BlobObjects(blobs, connections, quoted(schema))
-    return new PostgresStore({ connections, lease, schema: quoted(schema), durability, shared, objects })
+    return new PostgresStore({
+      connections,
+      lease,
+      schema: quoted(schema),
+      durability,
+      shared,
+      joined: lease.joined,
+      objects,
+    })
   } catch (error) {
     await connections.close().catch(ignore)
     throw openError(error)

@@ -1,6 +1,7 @@
 import { keys, limits, parseEventText, type EngineError } from '../../engine/ports.js'
 import type {
   ByteRange,
+  CollectionEpoch,
   ScanRange,
   SharedCapability,
   SharedStore,
@@ -12,6 +13,7 @@ import type {
 } from '../../engine/ports.js'
 import { byteaArray } from './arrays.js'
 import type { BlobObjects } from './blob-objects.js'
+import { Collections } from './collections.js'
 import { CommitQueue } from './commit-queue.js'
 import { StoredObject, type CommitSet } from './commit-set.js'
 import {
@@ -53,6 +55,8 @@ export interface PostgresStoreParts {
   readonly durability: 'full' | 'relaxed'
   /** Present: other engines may have the schema open too. */
   readonly shared: SharedCapability | undefined
+  /** What the collection of other engines had done when this one joined. */
+  readonly joined: CollectionEpoch
   /** Present: large contents are objects of a bucket. */
   readonly objects: BlobObjects | undefined
 }
@@ -74,7 +78,8 @@ export class PostgresStore implements Store {
   #recovering: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
-  constructor({ connections, lease, schema, durability, shared, objects }: PostgresStoreParts) {
+  constructor({ connections, lease, schema, durability, shared, joined, objects }: PostgresStoreParts) {
+    const collections = new Collections(connections, schema, lease, hashBytes)
     this.capabilities = { durable: true, syncReads: false, ...(shared && { shared }) }
     if (shared !== undefined)
       this.shared = {
@@ -82,23 +87,42 @@ export class PostgresStore implements Store {
         liveEngines: () => this.#liveEngines(),
         now: () => this.#now(),
         heads: (ids) => this.#heads(ids),
-        alone: () => this.#alone(),
+        joined,
+        get acknowledged() {
+          return lease.epoch
+        },
+        epoch: () => this.#asked(() => collections.epoch()),
+        publish: (of, pins, { acknowledges }) =>
+          this.#asked(() => collections.publish(of, pins, acknowledges)),
+        beginCollection: () => this.#asked(() => collections.begin()),
+        nextEpoch: (stage) => this.#asked(() => collections.next(stage)),
+        acknowledgement: (epoch) => this.#asked(() => collections.acknowledgement(epoch)),
+        pins: (since) => collections.pins(since),
+        sweep: ({ nodes = [], blobs = [] }, before) =>
+          this.#asked(() => collections.sweep(nodes, blobs, before)),
+        endCollection: () => this.#asked(() => collections.end()),
       }
     this.#connections = connections
     this.#lease = lease
     this.#schema = schema
     this.#objects = objects
     this.#statements = new CommitStatements(schema, lease.checked)
-    this.#commits = new CommitQueue((set) => this.#store(set), this.#lostLeaseError)
+    this.#commits = new CommitQueue(
+      (set) => this.#store(set),
+      this.#lostLeaseError,
+      () => collections.token,
+    )
     // The server may have crashed, and have lost operations that the engine still has in memory.
     if (durability === 'relaxed')
       connections.onLost(() => {
         this.#losses++
+        collections.lost()
         this.#commits.fence(lostError())
       })
     // So may a standby that was promoted.
     connections.onPromoted(() => {
       this.#losses++
+      collections.lost()
       if (this.#commits.failed) return
       const error = promotedError()
       this.#commits.fence(error)
@@ -307,15 +331,13 @@ export class PostgresStore implements Store {
     return Number(row?.[0])
   }
 
-  async #alone(): Promise<() => Promise<void>> {
+  async #asked<T>(ask: () => Promise<T>): Promise<T> {
     this.#assertOpen()
     try {
-      await this.#connections.write((client) => this.#lease.beAlone(client))
+      return await ask()
     } catch (error) {
       throw this.#asReadError(error)
     }
-    // After a failure, the lease tries it again when it is renewed.
-    return () => this.#connections.write((client) => this.#lease.endAlone(client)).catch(ignore)
   }
 
   async #heads(sessionIds: readonly string[]): Promise<ReadonlyMap<string, string>> {

@@ -187,6 +187,18 @@ export const limits = {
   sharedJobPollMs: 200,
   /** How often a change runs while other engines change the same session. */
   sharedChangeRuns: 20,
+  /** How often an engine looks whether another one collects their store, in milliseconds. */
+  sharedEpochMs: 500,
+  /** The same during a collection. */
+  sharedEpochBusyMs: 50,
+  /** How long a collection waits for the other engines at once, in milliseconds. */
+  sharedBarrierMs: 600_000,
+  /** How often a collection begins again because an engine ended meanwhile. */
+  sharedCollectionRuns: 5,
+  /** Names in one text that an engine publishes for a collection. */
+  namesPerPin: 4096,
+  /** Such texts in one statement. */
+  pinsPerStatement: 16,
   /** File locks of a session. */
   fileLocks: 10_000,
   /** The longest time to live of a file lock, in seconds. */

@@ -493,7 +493,7 @@ export class Engine extends EngineScope {
   async check(options: CheckOptions = {}): Promise<CheckReport> {
     const { signal, ...rest } = parseCheck(options)
     const { store, environment, journal } = this.#core
-    return this.#services.collection.pausedFor(signal, async (ending) => {
+    return this.#services.collection.pausedEverywhere(this.#core, signal, async (ending) => {
       const report = journal.kept(() => checkStore(store, environment, { ...rest, signal: ending }))
       return report ?? { ...nothingToCheck, findings: [] }
     })

@@ -39,6 +39,10 @@ export interface StoreSharing {
   isFresh(core: Core, live: LiveSession): boolean
   /** Resolves when the state of a session in memory is new enough to be read. */
   freshen(core: Core, live: LiveSession): Promise<void>
+  /** Brings all sessions in memory to their states in the store. */
+  lookAtAll(core: Core): Promise<void>
+  /** Acknowledges the newest epoch of collections. */
+  acknowledge(core: Core): Promise<void>
   /** Stops looking for changes of other engines. */
   stop(): void
 }

@@ -16,6 +16,8 @@ export interface WritePins {
 
 interface Period {
   readonly written: DigestSet
+  /** The epoch in which the period began, on a shared store. */
+  readonly epoch: number
   /** Pins that hold this period and have not ended. */
   holders: number
 }
@@ -33,6 +35,8 @@ const nodePrefix = keys.node('')
 export class RecentWrites {
   /** Oldest first. */
   readonly #periods: Period[] = []
+  /** The newest epoch of a shared store that this engine has acknowledged. */
+  epoch = 0
 
   /** Notes writes until the returned function is called. */
   begin(since: WrittenSince): () => void {
@@ -42,9 +46,14 @@ export class RecentWrites {
     const isFresh = last !== undefined && last.written.size === 0
     const period = isFresh
       ? last
-      : { written: new DigestSet({ filterBytes: limits.recentWritesBytes }), holders: 0 }
+      : { written: new DigestSet({ filterBytes: limits.recentWritesBytes }), epoch: this.epoch, holders: 0 }
     if (!isFresh) this.#periods.push(period)
     return this.#hold(period)
+  }
+
+  /** The epoch in which the oldest pin began; undefined if there is none. */
+  get oldest(): number | undefined {
+    return this.#periods[0]?.epoch
   }
 
   has(digest: string): boolean {

@@ -168,11 +168,71 @@ export interface SharedStore {
   /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
   heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Keeps other engines from opening the store, until the returned function is called.
-   *
-   * @throws {EngineError} STORE_LOCKED when other engines have the store open.
+   * The newest epoch of collections when this engine joined. It must behave from its first commit on as if it had
+   * acknowledged this epoch.
    */
-  alone(): Promise<() => Promise<void>>
+  readonly joined: CollectionEpoch
+  /** The newest epoch that this engine has acknowledged. */
+  readonly acknowledged: number
+  /** The newest epoch of collections. Ends the collection of an engine whose lease is over. */
+  epoch(): Promise<CollectionEpoch>
+  /**
+   * Stores pins of this engine, for a running collection. With `acknowledges`, all later commits of this engine belong to
+   * the epoch `of`. Resolves to false, with nothing changed, when `of` is not the newest epoch any more.
+   */
+  publish(of: number, pins: readonly string[], options: { readonly acknowledges: boolean }): Promise<boolean>
+  /**
+   * Takes the right to collect, which one engine has at a time.
+   *
+   * @throws {EngineError} STORE_LOCKED when another engine has it.
+   */
+  beginCollection(): Promise<void>
+  /**
+   * Begins an epoch.
+   *
+   * @throws {EngineError} STORE_FAILED when this engine has lost the right to collect. The same applies to the methods
+   *   below.
+   */
+  nextEpoch(stage: CollectionStage): Promise<number>
+  /** Which engines have acknowledged an epoch. An engine whose lease is over is ended here: it can store nothing more. */
+  acknowledgement(epoch: number): Promise<Acknowledgement>
+  /** The pins of all engines since an epoch, in pages. */
+  pins(since: number): AsyncIterable<readonly string[]>
+  /** Deletes those nodes and blobs that no commit of this epoch or a later one stored or used. Resolves to their names. */
+  sweep(objects: SweptObjects, before: number): Promise<ReadonlySet<string>>
+  /** Gives the right to collect back. */
+  endCollection(): Promise<void>
+}
+
+/**
+ * What the engines that share a store do for a collection, from the time when they acknowledge the stage on.
+ *
+ * - `none`: no collection runs.
+ * - `history`: commits that refer to earlier states of sessions store these states.
+ * - `references`: engines also note what their commits refer to.
+ * - `roots`: engines have published what they have in memory, and their notes.
+ */
+export type CollectionStage = 'none' | 'history' | 'references' | 'roots'
+
+/** Nodes by their keys, and blobs by their hashes. */
+export interface SweptObjects {
+  readonly nodes?: readonly string[]
+  readonly blobs?: readonly string[]
+}
+
+/** How far the engines that share a store are with an epoch. */
+export interface Acknowledgement {
+  /** Whether all of them have acknowledged it. */
+  readonly isComplete: boolean
+  /** The number of engines that this call ended. */
+  readonly endedEngines: number
+}
+
+/** A step of a collection of a shared store. */
+export interface CollectionEpoch {
+  /** It increases by one with each step. */
+  readonly epoch: number
+  readonly stage: CollectionStage
 }
 
 /** How several engines use a {@link Store}. */
@@ -205,6 +265,11 @@ export interface StoreCommit {
   readonly replaceEvents?: readonly NewStoredEvent[]
   /** Ids of sessions whose events are all deleted. No later commit adds events to these sessions. */
   readonly deleteEvents?: readonly string[]
+  /**
+   * true: a part of a collection of a shared store. If this engine has lost the right to collect, nothing is stored, and
+   * `commit` resolves to false.
+   */
+  readonly collecting?: boolean
   /** The number of effects of the events, if there are several. A store may use it to share the event loop fairly. */
   readonly effects?: number
 }

@@ -106,6 +106,23 @@ export class Pins {
     else seqs.add(seq)
   }
 
+  /** The newest epoch of a shared store that this engine has acknowledged. */
+  set epoch(epoch: number) {
+    this.#writes.epoch = epoch
+  }
+
+  /** Everything that was written in this epoch of a shared store or later is pinned. Undefined: nothing is. */
+  writesSince(): number | undefined {
+    return this.#writes.oldest
+  }
+
+  /** Sessions with pinned states, those that arrive, and the parents of noted forks. */
+  *heldSessions(): Generator<string, void> {
+    yield* this.#arriving
+    yield* this.#forks?.keys() ?? []
+    for (const sessionId of this.#states.keys()) if (this.statesOf(sessionId) !== undefined) yield sessionId
+  }
+
   /** The same store, with a note of everything that is written to it. */
   watching(store: Store): Store {
     if (!this.#durable) return store

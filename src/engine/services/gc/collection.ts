@@ -1,7 +1,7 @@
 import { itemAt } from '../../base/present.js'
 import { parseFlag, parseFunction } from '../../base/input.js'
-import { checkSignal, withSignals } from '../../base/abort.js'
-import { engineClosed, unknownRecords } from '../../base/errors.js'
+import { checkSignal, pause, withSignals } from '../../base/abort.js'
+import { engineClosed, EngineError, messageOf, unknownRecords } from '../../base/errors.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
@@ -11,8 +11,10 @@ import { newestSeq, prunedTo, redoAfter, snapshotsOf } from '../../session/histo
 import { countSessionBytes } from '../../session/usage/count-session-bytes.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
+import type { SweptObjects } from '../../storage/store.js'
 import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
+import { EngineEnded, SharedRun } from './shared-run.js'
 import { unlessLost } from './unless-lost.js'
 import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
@@ -93,18 +95,53 @@ export class Collection {
    * Runs a collection when its turn comes.
    *
    * @throws {EngineError} DATA_LOSS when a stored state cannot be read completely; the sweep then deletes nothing
-   * @throws {EngineError} STORE_LOCKED when other engines share the store
+   * @throws {EngineError} STORE_LOCKED when another engine collects the same store
    */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
     return this.pausedFor(options.signal, async (signal) => {
-      // Other engines may be about to refer to objects without a reference.
-      const release = await core.store.shared?.alone()
-      try {
-        return await this.#collect(core, options, signal)
-      } finally {
-        await release?.()
-      }
+      const { shared } = core.store
+      await shared?.beginCollection()
+      return this.#untilEnd(core, () => this.#collect(core, options, signal))
     })
+  }
+
+  /** Does work while no engine collects the store; see {@link pausedFor}. Waits for the collection of another engine. */
+  pausedEverywhere<T>(
+    core: Core,
+    ending: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.pausedFor(ending, async (signal) => {
+      const { environment, store } = core
+      const startedAt = environment.monotonicMs()
+      for (;;) {
+        try {
+          await store.shared?.beginCollection()
+          break
+        } catch (error) {
+          const isLocked = error instanceof EngineError && error.reason === 'STORE_LOCKED'
+          if (!isLocked || environment.monotonicMs() - startedAt > limits.sharedBarrierMs) throw error
+          await pause(limits.sharedEpochMs, signal)
+        }
+      }
+      return this.#untilEnd(core, () => work(signal))
+    })
+  }
+
+  /** Gives the right to collect back after some work. */
+  async #untilEnd<T>(core: Core, work: () => Promise<T>): Promise<T> {
+    const { shared } = core.store
+    try {
+      return await work()
+    } finally {
+      // If this fails, other engines end the collection once the lease of this one is over.
+      await shared
+        ?.endCollection()
+        .catch((error: unknown) =>
+          core.log('warn', 'the end of a collection was not stored', { error: messageOf(error) }),
+        )
+      if (shared !== undefined) await core.sharing?.acknowledge(core).catch(() => undefined)
+    }
   }
 
   /** Like {@link collect}, but only if `isDue` holds when its turn comes. Resolves with the result of `isDue`. */
@@ -131,8 +168,10 @@ export class Collection {
       onProgress?.({ stage, done })
     }
     this.estimate.begin()
+    const guarded = unlessLost(core)
     const run: Run = {
-      core: unlessLost(core),
+      core: guarded,
+      shared: core.store.shared && new SharedRun(guarded, core.store.shared, signal),
       keepRedo,
       signal,
       slice: new TimeSlice(core.environment),
@@ -140,9 +179,10 @@ export class Collection {
       counts: { ...nothing },
       markBytes: this.#markBytes,
     }
-    core.table.isCollecting = true
+    // On a shared store, this follows from the epoch.
+    if (run.shared === undefined) core.table.isCollecting = true
     const collected = await collectNow(run).finally(() => {
-      core.table.isCollecting = false
+      if (run.shared === undefined) core.table.isCollecting = false
     })
     const storeBytes = (await core.store.size?.()) ?? 0
     this.estimate.collected({ storeBytes, sessions, freedBytes: collected.freedBytes })
@@ -215,9 +255,18 @@ async function collectNow(run: Run): Promise<Collected> {
 
 async function collectStore(run: Run): Promise<void> {
   const { core } = run
-  await settleSessions(run)
-  await deleteScans(run)
-  await sweepUnmarked(run)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await settleSessions(run)
+      await deleteScans(run)
+      await (run.shared === undefined ? sweepUnmarked(run) : sweepShared(run, run.shared))
+      break
+    } catch (error) {
+      if (!(error instanceof EngineEnded)) throw error
+      if (attempt === limits.sharedCollectionRuns) throw enginesEnded()
+      run.shared?.restart()
+    }
+  }
   await core.store.recounted?.()
   // Sessions that are loaded meanwhile are counted before their first use.
   const inMemory = Array.from(core.table.live.values())
@@ -272,6 +321,30 @@ async function sweepUnmarked(run: Run): Promise<void> {
   for (const body of contents) marker.body(body)
   await sweepNodes(run, marker)
   await sweepBlobs(run, marker)
+  await compactLedgers(run, before, marker)
+}
+
+/**
+ * The same on a store that other engines use meanwhile.
+ *
+ * Consider the moment when all records have been read. An object that is used later is then below a record, or in the
+ * memory of an engine. If the record existed all the time, it was read. If it was stored meanwhile, its engine noted and
+ * published it. An engine publishes what is in its memory at that moment, or stores a record before it forgets it, which
+ * it publishes too.
+ */
+async function sweepShared(run: Run, shared: SharedRun): Promise<void> {
+  const { core, signal } = run
+  const before = core.ids.newId()
+  // From here on, objects that any engine stores or uses in a commit again have this epoch.
+  const epoch = await shared.barrier('references')
+  const marker = new Marker(core, signal, run.markBytes)
+  await markStored(run, marker)
+  await shared.barrier('roots')
+  const keptSince = await shared.mark(marker, epoch)
+  run.report('mark', marker.size)
+  const sweep = (objects: SweptObjects): Promise<ReadonlySet<string>> => shared.sweep(objects, keptSince)
+  await sweepNodes(run, marker, sweep)
+  await sweepBlobs(run, marker, sweep)
   await compactLedgers(run, before, marker)
 }
 
@@ -335,47 +408,76 @@ async function markRedo({ core, signal }: Run, marker: Marker, range: RedoRange)
   }
 }
 
-async function sweepNodes({ core, signal, report, counts }: Run, marker: Marker): Promise<void> {
+/** Deletes objects, and resolves to those that it has deleted. */
+type Sweep = (objects: SweptObjects) => Promise<ReadonlySet<string>>
+
+async function sweepNodes(
+  { core, signal, report, counts }: Run,
+  marker: Marker,
+  sweep?: Sweep,
+): Promise<void> {
   let seen = 0
   for await (const page of scanAll(core, keys.allNodes())) {
     signal.throwIfAborted()
-    const del: string[] = []
-    let bytes = 0
+    const del = new Map<string, number>()
     for (const [key, json] of page) {
       const address = key.slice(keys.allNodes().length)
       if (marker.has(address) || core.pins.isWritten(address)) continue
-      del.push(key)
-      bytes += key.length + json.length
+      del.set(key, key.length + json.length)
     }
+    const nodes = [...del.keys()]
     // In the same turn as the check: a later write of the node comes after this commit.
-    if (del.length > 0) await core.store.commit({ del })
-    counts.deletedNodes += del.length
-    counts.freedBytes += bytes
+    if (nodes.length > 0) {
+      if (sweep === undefined) await core.store.commit({ del: nodes })
+      else keepOthers(del, await sweep({ nodes }))
+    }
+    counts.deletedNodes += del.size
+    for (const bytes of del.values()) counts.freedBytes += bytes
     report('sweep', (seen += page.length))
     await marker.rest()
   }
 }
 
-async function sweepBlobs({ core, signal, report, counts }: Run, marker: Marker): Promise<void> {
+async function sweepBlobs(
+  { core, signal, report, counts }: Run,
+  marker: Marker,
+  sweep?: Sweep,
+): Promise<void> {
   let seen = 0
   for (let after = ''; ;) {
     signal.throwIfAborted()
     const page = (await core.store.listBlobs?.(after, limits.recordsPerCommit)) ?? []
-    const deleteBlobs: string[] = []
-    let freed = 0
-    for (const { hash, bytes } of page) {
-      if (marker.has(hash) || core.pins.isWritten(hash)) continue
-      deleteBlobs.push(hash)
-      freed += bytes
+    const del = new Map<string, number>()
+    for (const { hash, bytes } of page)
+      if (!marker.has(hash) && !core.pins.isWritten(hash)) del.set(hash, bytes)
+    const blobs = [...del.keys()]
+    if (blobs.length > 0) {
+      if (sweep === undefined) await core.store.commit({ deleteBlobs: blobs })
+      // The ledgers keep the contents that were used again meanwhile.
+      else for (const hash of keepOthers(del, await sweep({ blobs }))) marker.blob(hash)
     }
-    if (deleteBlobs.length > 0) await core.store.commit({ deleteBlobs })
-    counts.deletedBlobs += deleteBlobs.length
-    counts.freedBytes += freed
+    counts.deletedBlobs += del.size
+    for (const bytes of del.values()) counts.freedBytes += bytes
     report('sweep', (seen += page.length))
     if (page.length < limits.recordsPerCommit) return
     after = itemAt(page, -1).hash
     await marker.rest()
   }
+}
+
+/** Leaves only the deleted objects in a map, and returns the others. */
+function keepOthers(objects: Map<string, number>, deleted: ReadonlySet<string>): string[] {
+  const others = [...objects.keys()].filter((name) => !deleted.has(name))
+  for (const name of others) objects.delete(name)
+  return others
+}
+
+function enginesEnded(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    `other engines ended during each of ${limits.sharedCollectionRuns} tries of the collection. Nothing in use was deleted; ` +
+      'collect again while no engine is being closed',
+  )
 }
 
 /** Removes deleted contents from the tenants' ledgers of writes before the marking. */

@@ -47,9 +47,10 @@ async function* storedSessions(run: Run, before?: string): AsyncGenerator<Stored
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
   await deleteExpired(run)
-  using _ = core.pins.pin({ forks: true })
+  // On a shared store, every engine notes forks from the first epoch on.
+  using _ = run.shared === undefined ? core.pins.pin({ forks: true }) : undefined
   // After this, reads see every fork that began before the pin.
-  await queued(core)
+  await (run.shared?.barrier('history') ?? queued(core))
   let done = 0
   let from: string | undefined
   let isFirst = true
@@ -85,12 +86,19 @@ function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
   return deletedAt !== undefined && core.pins.statesOf(id) === undefined
 }
 
-async function pruneAll({ core, signal, counts }: Run, histories: readonly Pruned[]): Promise<void> {
+async function pruneAll(run: Run, histories: readonly Pruned[]): Promise<void> {
+  const { core, shared, signal, counts } = run
+  if (shared !== undefined && histories.length === 0) return
   // Replays that began before the new snapshots may still read the old redo.
-  await queued(core)
-  await core.pins.readsEnded()
+  let held: ReadonlySet<string> = none
+  if (shared !== undefined) held = await withAncestors(run, await shared.heldSessions())
+  else {
+    await queued(core)
+    await core.pins.readsEnded()
+  }
   await inGroups(histories, limits.collectedAtOnce, async (history) => {
     signal.throwIfAborted()
+    if (held.has(history.sessionId)) return
     const pruned = await pruneHistory(asTenant(core, history.tenantKey), history)
     counts.prunedEvents += pruned.events
     counts.deletedRecords += pruned.snapshots
@@ -98,16 +106,34 @@ async function pruneAll({ core, signal, counts }: Run, histories: readonly Prune
   })
 }
 
+const none: ReadonlySet<string> = new Set()
+
+/** Adds the sessions from which some sessions were forked, and so on. */
+async function withAncestors(run: Run, sessionIds: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+  const all = new Set(sessionIds)
+  for (let before = 0; before < all.size;) {
+    before = all.size
+    // A fork has a later key than its parent, unless the clocks of their engines differed. So one more pass finds no more.
+    for await (const { record } of storedSessions(run))
+      if (record.base !== undefined && all.has(record.id)) all.add(record.base[0])
+  }
+  return all
+}
+
 /** Removes deleted sessions with all their records and events, in groups. */
 export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
-  const { core, signal, report } = run
+  const { core, shared, signal, report } = run
   let unneeded: StoredSession[] = []
   /** Deleted sessions that forks made meanwhile still depend on. */
   const kept = new Set<string>()
   const flush = async (): Promise<void> => {
     // After this wait, forks that were requested before the deletion have been made and noted. Replays from
     // deleted snapshots have ended too, so no reader needs their nodes any more.
-    await core.pins.readsEnded()
+    let held = none
+    if (shared === undefined) await core.pins.readsEnded()
+    // A session that was deleted before leaves the memory of all engines here.
+    else if (unneeded.length > 0) held = await withAncestors(run, await shared.heldSessions())
+    for (const sessionId of held) kept.add(sessionId)
     for (const { tenantKey, record } of unneeded) {
       if (core.pins.forksOf(record.id) === undefined) continue
       let needed: SessionRecord | undefined = record

@@ -9,13 +9,12 @@ import { contentsOf, type Redo } from '../../records/event.js'
 import { keys } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import { missingNode } from '../../tree/encoded.js'
-import { Dir, type Page } from '../../tree/node.js'
+import type { Dir, Page } from '../../tree/node.js'
+import { treeReferences } from '../../tree/memory-references.js'
 import type { PinnedNode } from '../../tree/pins.js'
 import {
   bodyReferences,
   encodedReferences,
-  fileReferences,
-  memoryReferences,
   storedReferences,
   type References,
   type StoredKind,
@@ -99,52 +98,27 @@ export class Marker implements References {
 
   /** Marks everything reachable from a tree or file in memory, both its loaded and its stored nodes. */
   async inMemory(pinned: PinnedNode): Promise<void> {
-    if (!(pinned instanceof Dir)) {
-      if (pinned.last !== undefined) fileReferences(pinned.last, this)
-      return this.#readNodes()
-    }
-    const directories: Dir[] = [pinned]
-    const references = {
+    const visitor = {
       node: (address: string, kind: StoredKind): void => this.node(address, kind),
       blob: (hash: string): void => this.blob(hash),
-      directory: (dir: Dir): void => {
-        directories.push(dir)
-      },
+      isStored: async (address: string) =>
+        this.#visited.has(address) || (await this.#read(address)) !== undefined,
+      rest: () => this.rest(),
     }
-    for (let dir = directories.pop(); dir !== undefined; dir = directories.pop()) {
-      for (const [, value] of dir.xattrs ?? []) this.blob(value.hash)
-      if (dir.links !== undefined) directories.push(dir.links)
-      if (await this.#isStored(dir, 'directory')) continue
-      for (const page of dir.pages ?? []) {
-        if (await this.#isStored(page, 'page')) continue
-        if (page.names !== null) memoryReferences(page.nodes, references)
-        await this.rest()
-      }
-    }
+    await treeReferences(pinned, visitor, this.#seen)
+    await this.#readNodes()
+  }
+
+  /** Marks a node and everything below it, if it is stored. An engine may have published it for a commit that failed. */
+  async ifStored(address: string, kind: StoredKind): Promise<void> {
+    if (this.#visited.has(address) || (await this.#read(address)) === undefined) return
+    this.node(address, kind)
     await this.#readNodes()
   }
 
   /** Yields to other work when the time slice is over. Throws if the signal is aborted. */
   async rest(): Promise<void> {
     await rest({ signal: this.#signal, slice: this.#slice })
-  }
-
-  /**
-   * Whether the caller can skip the node in memory, because it is stored or was visited. A stored node is marked by its
-   * address. A node whose write is still under way has an address but is not stored, so its references in memory count.
-   */
-  async #isStored(node: Dir | Page, kind: StoredKind): Promise<boolean> {
-    const { address } = node
-    if (address !== undefined) {
-      if (this.#visited.has(address)) return true
-      if ((await this.#read(address)) !== undefined) {
-        this.node(address, kind)
-        return true
-      }
-    }
-    if (this.#seen.has(node)) return true
-    this.#seen.add(node)
-    return false
   }
 
   async #readNodes(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { TimeSlice } from '../../base/cooperative.js'
+import type { SharedRun } from './shared-run.js'
 import type { Core } from '../../session/core.js'
 
 /** The stages of a collection, in order. */
@@ -25,6 +26,8 @@ export interface Run {
   readonly slice: TimeSlice
   readonly report: (stage: CollectStage, done: number) => void
   readonly counts: CollectCounts
+  /** Present if other engines may use the store meanwhile. */
+  readonly shared: SharedRun | undefined
 }
 
 /** Yields to other work when the time slice is over. Throws if the signal is aborted by then. */

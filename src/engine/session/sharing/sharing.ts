@@ -7,6 +7,7 @@ import type { LiveSession } from '../table/live.js'
 import { bytesWritten } from '../usage/session-bytes.js'
 import { catchUp } from './shared-changes.js'
 import { SharedSession, type StoredState } from './shared-session.js'
+import type { CollectionMember } from './collection-member.js'
 import type { StoreClock } from './store-clock.js'
 
 /**
@@ -15,6 +16,7 @@ import type { StoreClock } from './store-clock.js'
  */
 export class Sharing implements StoreSharing {
   readonly #freshnessMs: number
+  readonly #member: CollectionMember
   readonly #clock: StoreClock
   readonly engineId: string
   /** Starts all heads that this engine makes. */
@@ -26,7 +28,12 @@ export class Sharing implements StoreSharing {
 
   #sweeping: Promise<void> | undefined
 
-  constructor({ freshnessMs }: SharedCapability, { engineId }: SharedStore, clock: StoreClock) {
+  constructor(
+    { freshnessMs }: SharedCapability,
+    { engineId }: SharedStore,
+    { clock, member }: { readonly clock: StoreClock; readonly member: CollectionMember },
+  ) {
+    this.#member = member
     this.#freshnessMs = freshnessMs
     this.#clock = clock
     this.engineId = engineId
@@ -59,11 +66,32 @@ export class Sharing implements StoreSharing {
       )
     }, this.#freshnessMs)
     this.#timer.unref()
+    this.#member.start(core)
   }
 
   stop(): void {
     clearInterval(this.#timer)
     clearInterval(this.#sweeper)
+    this.#member.stop()
+  }
+
+  async lookAtAll(core: Core): Promise<void> {
+    // One that is used again is compared with the store first.
+    for (const { shared } of core.table.residency.evicted)
+      if (shared !== undefined) shared.readAt = Number.NEGATIVE_INFINITY
+    const since = core.environment.monotonicMs()
+    const lives = [...core.table.live.values()]
+    // One look reads the heads of all of them.
+    for (const { shared } of lives) if (shared !== undefined) shared.isUsed = true
+    for (const live of lives)
+      await this.#readSince(core, live, since).catch((error: unknown) => {
+        // A session that could not be brought to its state in the store has left memory.
+        if (live.discarded === undefined) throw error
+      })
+  }
+
+  acknowledge(core: Core): Promise<void> {
+    return this.#member.look(core)
   }
 
   enter(live: LiveSession, head: string, readAt: number): void {
@@ -95,11 +123,14 @@ export class Sharing implements StoreSharing {
     return shared.catchingUp === undefined && environment.monotonicMs() - shared.readAt <= this.#freshnessMs
   }
 
-  async freshen(core: Core, live: LiveSession): Promise<void> {
+  freshen(core: Core, live: LiveSession): Promise<void> {
+    // The bound is that of the call. A state read since then is new enough, however long the read took.
+    return this.#readSince(core, live, core.environment.monotonicMs() - this.#freshnessMs)
+  }
+
+  async #readSince(core: Core, live: LiveSession, since: number): Promise<void> {
     const { shared } = live
     if (shared === undefined) return
-    // The bound is that of the call. A state read since then is new enough, however long the read took.
-    const since = core.environment.monotonicMs() - this.#freshnessMs
     while (live.discarded === undefined && (shared.catchingUp !== undefined || shared.readAt < since)) {
       shared.isUsed = true
       if (shared.catchingUp === undefined) await this.#look(core)

@@ -43,6 +43,8 @@ export class SessionTable {
         yield live.tree.freeze()
         yield live.baseline
         yield* live.pins?.values() ?? []
+        // The newer states of other engines are computed from it.
+        if (live.shared !== undefined) yield live.shared.stored.root
       }
     }
   }
