@@ -1,4 +1,5 @@
 /** Collections of a schema that other engines use meanwhile. */
+import { createHash } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
@@ -163,6 +164,58 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
       expect(await b.check({ readData: true })).toMatchObject({ found: 0 })
     },
   )
+
+  test('keeps a state that only a view of another engine reads, until the view ends', async () => {
+    const schema = freshSchema()
+    const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const names = Array.from({ length: 30 }, (_, i) => `/d${i}/e/f`)
+    const session = await a.sessions.create({
+      files: Object.fromEntries(names.map((name) => [name, `content of ${name}`])),
+    })
+    await session.checkpoint({ checkpointLabel: 'early' })
+    await session.fs.promises.rm('/d0', { recursive: true })
+    // It stores the state of the checkpoint as nodes.
+    await a.collect()
+    // The other engine has read only the root of that state.
+    const view = await b.sessions.open(session.id).then((one) => one.at({ checkpointLabel: 'early' }))
+    for (let i = 1; i < 30; i++) await session.fs.promises.rm(`/d${i}`, { recursive: true })
+    await session.deleteCheckpoint({ checkpointLabel: 'early' })
+    expect((await a.collect()).deletedNodes).toBeLessThan(60)
+    for (const path of names) {
+      expect(Buffer.from(await view.files.read({ path })).toString()).toBe(`content of ${path}`)
+    }
+    view[Symbol.dispose]()
+    await b.close()
+    expect((await a.collect()).deletedBlobs).toBeGreaterThanOrEqual(30)
+  })
+
+  test('learns what other engines commit while it reads the records', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const base = await b.sessions.create({ files: { '/a': 'a' } })
+    const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
+    holds.push(held)
+    const collected = a.collect()
+    await held.reached
+    const server = await sharedPostgres()
+    const pins = async (): Promise<string> => {
+      const rows = await server.sql(`SELECT convert_from(body, 'UTF8') AS body FROM ${schema}.pins`)
+      return rows.map(({ body }) => String(body)).join()
+    }
+    const before = await pins()
+    const fork = await base.fork()
+    await write(fork, '/b', 'noted content')
+    const rows = await server.sql(
+      `SELECT convert_from(value, 'UTF8') AS value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 's%${fork.id}'`,
+    )
+    const address = /"([0-9a-f]{40})"/.exec(String(rows[0]?.['value']))?.[1] ?? 'no address'
+    expect(before).not.toContain(address)
+    await expect.poll(pins).toContain(address)
+    await expect.poll(pins).toContain(createHash('sha256').update('noted content').digest('hex'))
+    held.release()
+    await collected
+  })
 
   test('begins again if an engine ends before it has published its notes', async () => {
     const schema = freshSchema()
