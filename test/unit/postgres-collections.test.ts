@@ -255,6 +255,27 @@ describe.skipIf(!hasPostgres)('a collection of a schema', () => {
     expect(await owner()).toEqual([{ owner: b.shared.engineId, stage: 'none' }])
   })
 
+  test('a set of several statements uses stored contents in one order, whatever their order in the commit', async () => {
+    const a = await openShared()
+    const blobs = Array.from({ length: 20 }, (_, n) => content(1_000_000, n)).toSorted((x, y) =>
+      x.hash < y.hash ? -1 : 1,
+    )
+    const [first, last] = [blobs[0], blobs.at(-1)].map((blob) => `hash = '\\x${blob?.hash}'`)
+    await a.commit({ blobs })
+    const client = server.client()
+    await client.connect()
+    await client.query(`BEGIN; SELECT FROM ${schema}.blobs WHERE ${last} FOR UPDATE`)
+    const stored = a.commit({ blobs: blobs.toReversed() })
+    await expect
+      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .not.toEqual([])
+    // The statement that waits for the last content has the first one already.
+    expect(await server.sql(`SELECT FROM ${schema}.blobs WHERE ${first} FOR UPDATE SKIP LOCKED`)).toEqual([])
+    await client.query('COMMIT')
+    await client.end()
+    expect(await stored).toBe(true)
+  })
+
   test('pins are read in the order of their publication, and end with the collection', async () => {
     const [a, b] = [await openShared(), await openShared()]
     await a.shared.beginCollection()
