@@ -212,6 +212,70 @@ describe.skipIf(!hasPostgres)('a collection of a schema', () => {
     expect(await server.sql(`SELECT FROM ${schema}.leases WHERE name LIKE 'engine:%'`)).toHaveLength(1)
   })
 
+  /** Cuts the connection of a statement that waits for a lock, and gives the lock back. */
+  async function cutWhile(lock: string, statement: string, call: () => Promise<unknown>): Promise<unknown> {
+    const client = server.client()
+    await client.connect()
+    await client.query(`BEGIN; ${lock}`)
+    const outcome = call().catch((error: unknown) => error)
+    const waiting = `FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '${statement}'`
+    await expect.poll(() => server.sql(`SELECT pid ${waiting}`)).toHaveLength(1)
+    await server.sql(`SELECT pg_terminate_backend(pid) ${waiting}`)
+    await client.query('COMMIT')
+    await client.end()
+    return outcome
+  }
+
+  const owner = (): Promise<unknown> => server.sql(`SELECT owner, stage FROM ${schema}.collections`)
+
+  test('gives the right to collect back later, if that failed at first', async () => {
+    const [a, b] = [await openShared(), await openShared()]
+    await a.shared.beginCollection()
+    const epoch = await a.shared.nextEpoch('roots')
+    const failed = await cutWhile(`SELECT FROM ${schema}.collections FOR UPDATE`, 'WITH ended AS%', () =>
+      a.shared.endCollection(),
+    )
+    expect(failed).toMatchObject({ reason: 'STORE_FAILED' })
+    expect(await owner()).toEqual([{ owner: a.shared.engineId, stage: 'roots' }])
+    expect(await a.shared.epoch()).toEqual({ epoch, stage: 'none' })
+    await b.shared.beginCollection()
+    expect(await a.shared.epoch()).toEqual({ epoch, stage: 'none' })
+    expect(await b.shared.nextEpoch('history')).toBe(epoch + 1)
+  })
+
+  test('gives the right to collect back that it got with a call that failed', async () => {
+    const [a, b] = [await openShared(), await openShared()]
+    const failed = await cutWhile(`LOCK TABLE ${schema}.pins`, 'DELETE FROM%pins%', () =>
+      a.shared.beginCollection(),
+    )
+    expect(failed).toMatchObject({ reason: 'STORE_FAILED' })
+    expect(await owner()).toEqual([{ owner: a.shared.engineId, stage: 'none' }])
+    await a.shared.epoch()
+    await b.shared.beginCollection()
+    expect(await owner()).toEqual([{ owner: b.shared.engineId, stage: 'none' }])
+  })
+
+  test('a set of several statements uses stored contents in one order, whatever their order in the commit', async () => {
+    const a = await openShared()
+    const blobs = Array.from({ length: 20 }, (_, n) => content(1_000_000, n)).toSorted((x, y) =>
+      x.hash < y.hash ? -1 : 1,
+    )
+    const [first, last] = [blobs[0], blobs.at(-1)].map((blob) => `hash = '\\x${blob?.hash}'`)
+    await a.commit({ blobs })
+    const client = server.client()
+    await client.connect()
+    await client.query(`BEGIN; SELECT FROM ${schema}.blobs WHERE ${last} FOR UPDATE`)
+    const stored = a.commit({ blobs: blobs.toReversed() })
+    await expect
+      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .not.toEqual([])
+    // The statement that waits for the last content has the first one already.
+    expect(await server.sql(`SELECT FROM ${schema}.blobs WHERE ${first} FOR UPDATE SKIP LOCKED`)).toEqual([])
+    await client.query('COMMIT')
+    await client.end()
+    expect(await stored).toBe(true)
+  })
+
   test('pins are read in the order of their publication, and end with the collection', async () => {
     const [a, b] = [await openShared(), await openShared()]
     await a.shared.beginCollection()

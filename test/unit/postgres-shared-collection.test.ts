@@ -337,6 +337,39 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     expect(await collected).toMatchObject({ deletedSessions: 1 })
   })
 
+  test('removes the redo of a state that another engine returns to, and a third one follows', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, c] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const b = await engineOn(await storageOn(schema, { freshnessMillis: 60_000 }))
+    const session = await c.sessions.create({ files: { '/a': '0' } })
+    for (let i = 1; i < 8; i++) await write(session, '/a', String(i))
+    const ofB = await b.sessions.open(session.id)
+    expect(await read(ofB, '/a')).toBe('7')
+    // All engines have answered, and the engine knows which redo it removes.
+    const removing = steps.hold('commit', ({ replaceEvents }) => replaceEvents !== undefined)
+    const removed = steps.hold(
+      'commit',
+      ({ put }) => put?.some(([, value]) => typeof value === 'object' && 'pruned' in value) === true,
+    )
+    holds.push(removing, removed)
+    const collected = a.collect()
+    await removing.reached
+    await session.undo({ count: 4 })
+    removing.release()
+    await Promise.race([removed.reached, collected])
+    // The write finds that another engine was first, and follows its events.
+    await write(ofB, '/b', 'b')
+    removed.release()
+    await collected
+    for (const engine of [a, b, c]) {
+      const one = await engine.sessions.open(session.id)
+      expect(await read(one, '/a')).toBe('3')
+    }
+    expect(await read(session, '/b')).toBe('b')
+    expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
+  })
+
   test('ends early if the server may have lost commits, and another one can follow', async () => {
     const schema = freshSchema()
     const steps = await storageOn(schema, { durability: 'relaxed' })

@@ -17,6 +17,8 @@ export class Collections {
   readonly #lease: Lease
   readonly #hash: (digits: string) => Buffer
   #token: string | undefined
+  /** Whether this engine takes the right to collect, has it, or gives it back. */
+  #isCollecting = false
 
   /** `schema` is quoted. */
   constructor(connections: Connections, schema: string, lease: Lease, hash: (digits: string) => Buffer) {
@@ -39,13 +41,19 @@ export class Collections {
   async epoch(): Promise<CollectionEpoch> {
     for (let isSecond = false; ; isSecond = true) {
       const [row] = await this.#connections.read({
-        text: `SELECT c.epoch, c.stage, c.owner IS NOT NULL AND NOT ${this.#isAlive('c.owner')}
+        text: `SELECT c.epoch, c.stage, c.owner IS NOT NULL AND NOT ${this.#isAlive('c.owner')},
+            CASE WHEN c.owner = $1 THEN c.token END
           FROM ${this.#schema}.collections c`,
+        values: [this.#lease.claim.owner],
       })
-      const [epoch, stage, isOver] = row ?? []
-      if (isOver !== 't' || isSecond) return { epoch: Number(epoch), stage: stage as CollectionStage }
+      const [epoch, stage, isOver, own] = row ?? []
+      const isLeft = typeof own === 'string' && !this.#isCollecting
+      if (isSecond || !(isOver === 't' || isLeft))
+        return { epoch: Number(epoch), stage: stage as CollectionStage }
+      // This engine could not give the right back, or got it with a statement that seemed to have failed.
+      if (isLeft) await this.#giveBack(own)
       // The engine may take its lease again at this moment, and continue. Only the row tells.
-      await this.#endOfKilled()
+      else await this.#endOfKilled()
     }
   }
 
@@ -79,6 +87,17 @@ export class Collections {
   }
 
   async begin(): Promise<void> {
+    this.#isCollecting = true
+    try {
+      await this.#begin()
+    } catch (error) {
+      this.#token = undefined
+      this.#isCollecting = false
+      throw error
+    }
+  }
+
+  async #begin(): Promise<void> {
     await this.#endOfKilled()
     const { owner, token } = this.#lease.claim
     const [row] = await this.#write(
@@ -163,16 +182,25 @@ export class Collections {
     return swept
   }
 
-  /** If this fails, the collection ends with the lease of this engine, or with its next collection. */
+  /** If this fails, the next look at the epoch does it again, or others do it once the lease of this engine is over. */
   async end(): Promise<void> {
     // After `lost`, the number is not known any more. An engine has no other collection at the same time.
-    const claims = this.#claims
+    const token = this.#token ?? '0'
     this.#token = undefined
+    try {
+      await this.#giveBack(token)
+    } finally {
+      this.#isCollecting = false
+    }
+  }
+
+  /** Ends the collection of this engine with a number; '0' stands for any number. */
+  async #giveBack(token: string): Promise<void> {
     await this.#write(
       `WITH ended AS (UPDATE ${this.#schema}.collections SET owner = NULL, token = token + 1, stage = 'none'
-          WHERE owner = $2 AND $3::bigint IN (0, token) RETURNING 1)
-        DELETE FROM ${this.#schema}.pins WHERE EXISTS (SELECT FROM ended) AND $1::text IS NOT NULL`,
-      () => claims,
+          WHERE owner = $1 AND $2::bigint IN (0, token) RETURNING 1)
+        DELETE FROM ${this.#schema}.pins WHERE EXISTS (SELECT FROM ended)`,
+      () => [this.#lease.claim.owner, token],
     )
   }
 

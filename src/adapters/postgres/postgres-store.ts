@@ -396,6 +396,8 @@ export class PostgresStore implements Store {
   }
 
   async #storeParts(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {
+    // The transaction locks rows until its end, so the order of all parts together counts.
+    if (this.capabilities.shared !== undefined) set.sort()
     await run(client, { text: 'BEGIN' }, postgresLimits.commitMs)
     try {
       for (const part of set.split(postgresLimits.groupBytes)) {

@@ -66,9 +66,9 @@ async function applied(
   const [first] = redo
   // The effects may be stored as a hash, or may be those of a restore. The state is then read as a whole.
   if (typeof stored === 'string' || first?.[0] === 'R') {
-    const wanted = first?.[0] === 'R' ? first[1] : seq
-    // The changes of this engine wait for the newer state, so it must not wait for them.
-    tree.reset((await storedStateAt(core, live.id, wanted)).root)
+    // The changes of this engine wait for the newer state, so it must not wait for them. A collection may have removed the
+    // redo of the state that a restore leads to. Then the state after the restore has a snapshot.
+    tree.reset((await storedStateAt(core, live.id, seq)).root)
     return { ...event, restored: { before, after: tree.freeze() } }
   }
   await whenLoaded(() => {
