@@ -255,7 +255,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     expect(await b.check({ readData: true })).toMatchObject({ found: 0 })
   })
 
-  test.runIf(isLong)('keeps what a long import of another engine stores', async () => {
+  test.runIf(isLong)('keeps the contents that a long import of another engine stores', async () => {
     const schema = freshSchema()
     const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
     const { sourceId } = await b.sources.create({ displayName: 'files', uploadedSnapshot: {} })
@@ -411,7 +411,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
   }
 
   test.each(Array.from({ length: runs(30) }, (_, n) => n))(
-    'keeps what the random work of several engines uses: %i',
+    'keeps all objects that the random work of several engines uses: %i',
     { timeout: 600_000 },
     async (n) => {
       const random = randomWords(seed * 1000 + n)
@@ -503,7 +503,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
         }
       }
       expect(await engines[0]?.check({ readData: true })).toMatchObject({ found: 0, findings: [] })
-      // Only what the engines have in memory may remain.
+      // Only objects in the memory of an engine may remain.
       await engines[0]?.collect()
       for (const engine of open.splice(0)) await engine.close()
       const alone = await openEngine({ storage: await storageOn(schema, { shared: false }) })

@@ -52,7 +52,7 @@ export class Collections {
         return { epoch: Number(epoch), stage: stage as CollectionStage }
       // This engine could not give the right back, or got it with a statement that seemed to have failed.
       if (isLeft) await this.#giveBack(own)
-      // The engine may take its lease again at this moment, and continue. Only the row tells.
+      // The engine may take its lease again at this moment, and continue. Only the row shows whether it did.
       else await this.#endOfKilled()
     }
   }

@@ -6,7 +6,7 @@ import { parsePin } from '../../session/sharing/store-pins.js'
 import type { CollectionStage, SharedStore, SweptObjects } from '../../storage/store.js'
 import type { StoredKind } from '../../tree/references.js'
 
-/** Another engine ended before it had published what it noted for this collection. */
+/** Another engine ended before it had published its notes for this collection. */
 export class EngineEnded extends Error {}
 
 /** Marks what engines have published. */
@@ -66,7 +66,7 @@ export class SharedRun {
     return held
   }
 
-  /** Marks what the engines have published since an epoch. Returns the epoch from which on everything is kept. */
+  /** Marks the objects that the engines have published since an epoch. Returns the epoch from which on all objects are kept. */
   async mark(marker: PublishedMarks, since: number): Promise<number> {
     let kept = since
     for await (const page of this.#store.pins(since))

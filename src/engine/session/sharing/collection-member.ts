@@ -15,7 +15,7 @@ import { encodePins, type StorePin } from './store-pins.js'
 /**
  * The part of one engine in the collections of a shared store, whichever engine collects. It looks for a new epoch in
  * regular intervals. To acknowledge one, it waits until all changes and reads that began before are over, and publishes
- * what it uses and no record refers to.
+ * the objects in its memory, to which no record may refer.
  *
  * While a collection reads the records of the store, an engine may store a record that refers to a tree from its memory,
  * and another engine may delete the record that the tree came from. The collection may see neither of them. So each engine
@@ -112,7 +112,7 @@ export class CollectionMember {
     for (const live of core.table.live.values()) live.lineage = undefined
     await core.store.commit({})
     await core.pins.readsEnded()
-    // Callers pin what they have read.
+    // The callers of these reads pin their results.
     await nextTurn()
     // Read in one turn. Later forks and readers use states that the collection keeps anyway.
     const pins: StorePin[] = [{ sessions: [...core.pins.heldSessions()] }]
@@ -164,7 +164,7 @@ export class CollectionMember {
     } finally {
       if (!isPublished) noted?.restore(notes)
     }
-    // What an engine commits from now on refers to what it has published, or to what was marked.
+    // Later commits refer only to objects that this engine has published, or that the collection has marked.
     if (isPublished && acknowledges && stage === 'roots') this.#noted = undefined
   }
 }
