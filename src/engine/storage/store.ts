@@ -214,9 +214,11 @@ export interface SharedStore {
  */
 export type CollectionStage = 'none' | 'history' | 'references' | 'roots'
 
-/** Nodes by their keys, and blobs by their hashes. */
+/** Objects that a collection deletes. */
 export interface SweptObjects {
+  /** The keys of nodes. */
   readonly nodes?: readonly string[]
+  /** The hashes of blobs. */
   readonly blobs?: readonly string[]
 }
 
@@ -232,6 +234,7 @@ export interface Acknowledgement {
 export interface CollectionEpoch {
   /** It increases by one with each step. */
   readonly epoch: number
+  /** What the engines do from this epoch on. */
   readonly stage: CollectionStage
 }
 
