@@ -40,7 +40,7 @@ test.skipIf(!hasPostgres)(
   `keeps what engines use that collect while others are killed and suspended (FORKSPACE_SEED=${seed})`,
   { timeout: 300_000 },
   async () => {
-    const args = ['--n', String(10 * runs(2)), '--seed', String(seed), '--collect']
+    const args = ['--n', String(2 * runs(4)), '--seed', String(seed), '--collect', '--engines', '2']
     expect(await runLoop('postgres', ...args)).toMatch(
       /^postgres: \d+ engines killed, \d+ suspended, \d+ collections, [\d,]+ sessions, 0 lost, 0 wrong$/m,
     )

@@ -57,6 +57,7 @@ const bundled = [
   'src/index',
   'src/adapters/level/index',
   'src/adapters/level/open-level-store',
+  'test/crash/collecting-writer',
   'test/crash/filler',
   'test/crash/s3-process',
   'test/crash/run',

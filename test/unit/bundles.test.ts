@@ -216,10 +216,11 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     await copy.files.write({ path: '/b', content: 'parent\ncopy\n' })
     for (let round = 0; round < 2; round++) {
       const { changes, isComplete } = await copy.history({ path: '/b' })
-      expect(changes.map(({ change }) => change)).toEqual(['modified'])
+      // In memory, the imported state is not kept once the session has changed.
+      expect(changes.map(({ change }) => change)).toEqual(lasting ? ['modified'] : [])
       expect(isComplete).toBe(false)
       const blame = await copy.blame({ path: '/b' })
-      expect(blame.ranges.map(({ eventId }) => eventId !== '')).toEqual([false, true])
+      expect(blame.ranges.map(({ eventId }) => eventId !== '')).toEqual(lasting ? [false, true] : [false])
       expect(blame.isComplete).toBe(false)
       await expect(copy.at({ eventId: `${copy.id}-00000000` })).rejects.toEqual(refused('STATE_NOT_KEPT'))
       copy = await reload(copy)
