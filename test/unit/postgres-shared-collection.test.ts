@@ -410,7 +410,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     readonly checkpoints = new Map<string, Map<string, Map<string, string>>>()
   }
 
-  test.each(Array.from({ length: runs(30) }, (_, n) => n))(
+  test.each(Array.from({ length: runs(12) }, (_, n) => n))(
     'keeps all objects that the random work of several engines uses: %i',
     { timeout: 600_000 },
     async (n) => {
