@@ -1,18 +1,16 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { execPath } from 'node:process'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { PostgresServer } from '../support/postgres-server.js'
 import type { CollectingLine, CollectingWriterArguments, Files } from './collecting-protocol.js'
 import { KilledBucket } from './killed-bucket.js'
 import type { PostgresFaultOptions } from './postgres.js'
+import { endWriter, leaseSeconds, startWriter, suspendWriter } from './postgres-writers.js'
 import { sharedStorage } from './shared-storage.js'
 
 export interface CollectFaultResult {
@@ -24,10 +22,6 @@ export interface CollectFaultResult {
   /** Findings of checks, and unexpected errors. */
   wrong: number
 }
-
-const leaseSeconds = 1
-/** Longer than a lease. */
-const suspendedMs = 1500
 
 /**
  * Several processes use a schema and collect it. Again and again, one of them is killed, or suspended until its lease has
@@ -55,7 +49,12 @@ export async function runCollectFaults(
     const name = `w${reports.length}`
     const report = join(directory, name)
     reports.push(report)
-    return startWriter({ ...place, report, name, seed: random() })
+    return startWriter('collecting-writer.js', {
+      ...place,
+      report,
+      name,
+      seed: random(),
+    } satisfies CollectingWriterArguments)
   }
   try {
     const writers: ChildProcess[] = []
@@ -72,9 +71,7 @@ export async function runCollectFaults(
         writers[index] = await start()
         result.faults.killed++
       } else {
-        victim.kill('SIGSTOP')
-        await sleep(suspendedMs)
-        victim.kill('SIGCONT')
+        await suspendWriter(victim)
         result.faults.suspended++
       }
       options.onProgress(`${n + 1}: ${result.faults.killed} killed, ${result.faults.suspended} suspended`)
@@ -88,23 +85,6 @@ export async function runCollectFaults(
     await rm(directory, { recursive: true })
   }
   return result
-}
-
-async function startWriter(settings: CollectingWriterArguments): Promise<ChildProcess> {
-  const file = fileURLToPath(new URL('collecting-writer.js', import.meta.url))
-  const child = spawn(execPath, ['--enable-source-maps', file, JSON.stringify(settings)], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  if (child.stdout !== null)
-    for await (const line of createInterface({ input: child.stdout })) if (line === 'ready') break
-  return child
-}
-
-async function endWriter(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit')
-  child.stdin?.end()
-  const [code] = (await exited) as [number | null]
-  if (code !== 0) throw new Error(`a writer ended with ${code}`)
 }
 
 async function check(

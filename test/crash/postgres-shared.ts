@@ -1,17 +1,15 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { execPath } from 'node:process'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { openEngine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { PostgresServer } from '../support/postgres-server.js'
 import { KilledBucket } from './killed-bucket.js'
 import type { PostgresFaultOptions } from './postgres.js'
+import { endWriter, leaseSeconds, startWriter, suspendWriter } from './postgres-writers.js'
 import { sharedStorage } from './shared-storage.js'
 import type { SharedLine, SharedWriterArguments } from './shared-protocol.js'
 
@@ -28,9 +26,6 @@ export interface SharedFaultResult {
   refused: number
 }
 
-const leaseSeconds = 1
-/** Longer than a lease. */
-const suspendedMs = 1500
 const sessionCount = 2
 
 /**
@@ -99,14 +94,14 @@ async function runRound(
     const name = `w${round}-${reports.length}`
     const report = join(directory, name)
     reports.push(report)
-    return startWriter({
+    return startWriter('shared-writer.js', {
       ...place,
       sessions: sessions.map(({ id }) => id),
       report,
       name,
       seed: random(),
       pending: 1 + (random() % 16),
-    })
+    } satisfies SharedWriterArguments)
   }
   const writers = await Promise.all(Array.from({ length: engines }, start))
   await sleep(100 + (random() % 300))
@@ -118,9 +113,7 @@ async function runRound(
     await exited
     writers[0] = await start()
   } else {
-    victim.kill('SIGSTOP')
-    await sleep(suspendedMs)
-    victim.kill('SIGCONT')
+    await suspendWriter(victim)
   }
   await sleep(100 + (random() % 300))
   await Promise.all(writers.map(endWriter))
@@ -132,23 +125,6 @@ async function runRound(
     result,
   )
   return reports.length
-}
-
-async function startWriter(settings: SharedWriterArguments): Promise<ChildProcess> {
-  const file = fileURLToPath(new URL('shared-writer.js', import.meta.url))
-  const child = spawn(execPath, ['--enable-source-maps', file, JSON.stringify(settings)], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  if (child.stdout !== null)
-    for await (const line of createInterface({ input: child.stdout })) if (line === 'ready') break
-  return child
-}
-
-async function endWriter(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit')
-  child.stdin?.end()
-  const [code] = (await exited) as [number | null]
-  if (code !== 0) throw new Error(`a writer ended with ${code}`)
 }
 
 /** Checks the files and the events with another engine. */

@@ -194,7 +194,7 @@ export class Collections {
     }
   }
 
-  /** Ends the collection of this engine with a number; '0' stands for any number. */
+  /** Ends the collection of this engine that has the number `token`. '0' means any number. */
   async #giveBack(token: string): Promise<void> {
     await this.#write(
       `WITH ended AS (UPDATE ${this.#schema}.collections SET owner = NULL, token = token + 1, stage = 'none'

@@ -123,7 +123,7 @@ const known: Part = {
 
 /**
  * The end of each query that adds contents, whether they are bytes or objects. The part `known` replaces such a query for
- * contents that the store has. What this end changes in the row, `known` changes too.
+ * contents that the store has. `known` changes the same columns as this end.
  */
 function ifBlobExists(isStamped: boolean): string {
   return isStamped

@@ -38,8 +38,8 @@ const migrations: readonly ((schema: string) => readonly string[])[] = [
     `CREATE TABLE ${schema}.objects (id uuid PRIMARY KEY, size integer NOT NULL, unused_since timestamptz)`,
     `CREATE TABLE ${schema}.buckets (name text PRIMARY KEY, location text NOT NULL, store text NOT NULL, database text)`,
   ],
-  // Version 5. An engine may collect while others write: each of them stamps what it stores or uses again with the epoch
-  // of its lease. An engine of an earlier version stamps nothing, so it must not have the schema open any more. It cannot
+  // Version 5. An engine may collect while others write: each of them stores the epoch of its lease in the rows
+  // that it stores or uses again. An engine of an earlier version does not, so it must not have the schema open any more. It cannot
   // take a lease either, because it gives no epoch.
   (schema) => [
     `DELETE FROM ${schema}.leases WHERE starts_with(name, 'engine:')`,

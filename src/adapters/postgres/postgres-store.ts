@@ -55,7 +55,7 @@ export interface PostgresStoreParts {
   readonly durability: 'full' | 'relaxed'
   /** Present: other engines may have the schema open too. */
   readonly shared: SharedCapability | undefined
-  /** What the collection of other engines had done when this one joined. */
+  /** The newest epoch of collections when this engine joined. */
   readonly joined: CollectionEpoch
   /** Present: large contents are objects of a bucket. */
   readonly objects: BlobObjects | undefined

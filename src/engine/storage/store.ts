@@ -205,12 +205,12 @@ export interface SharedStore {
 }
 
 /**
- * What the engines that share a store do for a collection, from the time when they acknowledge the stage on.
+ * A stage of a collection. The engines that share the store act by it once they have acknowledged it.
  *
  * - `none`: no collection runs.
  * - `history`: commits that refer to earlier states of sessions store these states.
- * - `references`: engines also note what their commits refer to.
- * - `roots`: engines have published what they have in memory, and their notes.
+ * - `references`: engines also note the references of their commits.
+ * - `roots`: engines have published the objects in their memory, and their notes.
  */
 export type CollectionStage = 'none' | 'history' | 'references' | 'roots'
 

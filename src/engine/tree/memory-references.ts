@@ -12,7 +12,7 @@ export interface TreeVisitor extends References {
 
 /**
  * Reports the references of a tree or file in memory: its stored nodes, and the references of all other nodes. A node
- * whose write is still under way has an address but is not stored, so its references in memory count. `seen` has the nodes
+ * with an address may not be stored yet, because its write is still under way. Then its references in memory count. `seen` has the nodes
  * that are not stored and were visited.
  */
 export async function treeReferences(

@@ -329,8 +329,8 @@ async function sweepUnmarked(run: Run): Promise<void> {
  *
  * Consider the moment when all records have been read. An object that is used later is then below a record, or in the
  * memory of an engine. If the record existed all the time, it was read. If it was stored meanwhile, its engine noted and
- * published it. An engine publishes what is in its memory at that moment, or stores a record before it forgets it, which
- * it publishes too.
+ * published it. An engine publishes the objects in its memory at that moment. Before it forgets one of them, it stores a
+ * record that refers to the object, and publishes that reference.
  */
 async function sweepShared(run: Run, shared: SharedRun): Promise<void> {
   const { core, signal } = run

@@ -3,7 +3,7 @@ import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { StoredKind } from '../../tree/references.js'
 
-/** What an engine protects from the collection of another one. An absent field protects nothing. */
+/** Objects that an engine protects from the collection of another one. An absent field protects nothing. */
 export interface StorePin {
   /** Stored nodes, with everything below them. */
   readonly nodes?: readonly (readonly [address: string, kind: StoredKind])[]
