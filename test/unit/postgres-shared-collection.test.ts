@@ -220,10 +220,14 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     await collected
   })
 
-  test('begins again if an engine ends before it has published its notes', async () => {
+  test.each([
+    ['continues', 'is closed', 1],
+    ['begins again', 'loses its lease', 2],
+  ])('%s if an engine %s before it has published its notes', async (_, end, tries) => {
     const schema = freshSchema()
     const steps = await storageOn(schema)
-    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const ofB = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(ofB)]
     const parent = await b.sessions.create({ files: { '/a': 'a' } })
     const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
     holds.push(held)
@@ -232,10 +236,15 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     await held.reached
     const fork = await parent.fork()
     await parent.delete()
-    await b.close()
+    const server = await sharedPostgres()
+    if (end === 'is closed') await b.close()
+    else
+      await server.sql(
+        `UPDATE ${schema}.leases SET expires_at = clock_timestamp() WHERE name = 'engine:${ofB.store.shared?.engineId}'`,
+      )
     held.release()
     await collected
-    expect(stages.join().split(/(?<=mark),(?=sessions)/)).toHaveLength(2)
+    expect(stages.join().split(/(?<=mark),(?=sessions)/)).toHaveLength(tries)
     expect(await read(await a.sessions.open(fork.id), '/a')).toBe('a')
     expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
   })
@@ -402,6 +411,30 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
       )
       .toBe('')
     expect(await server.sql(`SELECT hash FROM ${schema}.blobs`)).toEqual([])
+  })
+
+  test('changes no record of usage after another engine has ended it', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const a = await engineOn(steps)
+    await a.sessions.create({ files: { '/a': 'a' } }).then((one) => one.delete())
+    const held = steps.hold('scan', ({ gte, limit }) => gte === 'y' && limit === 1)
+    holds.push(held)
+    const collected = a.collect().catch((error: unknown) => error)
+    await held.reached
+    const server = await sharedPostgres()
+    const usage = (): Promise<readonly unknown[]> =>
+      server.sql(
+        `SELECT key, value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 'y%' ORDER BY key`,
+      )
+    const before = await usage()
+    expect(before).not.toEqual([])
+    await server.sql(`UPDATE ${schema}.collections SET owner = NULL, token = token + 1, stage = 'none'`)
+    held.release()
+    expect(await collected).toMatchObject({ reason: 'STORE_FAILED' })
+    expect(await usage()).toEqual(before)
+    await a.collect()
+    expect(await usage()).not.toEqual(before)
   })
 
   /** The files of the sessions, as they must be. */

@@ -57,10 +57,10 @@ export interface MeteredStore extends Store {
    */
   beginRecords(): void
   /**
-   * Rewrites the records before `id` in a shorter form. Contents that are not kept count as deleted now.
-   * `isKept` is not called for contents that were recorded later.
+   * Rewrites the records before `id` in a shorter form, with the commits of `store`, which may refuse them. Contents that
+   * are not kept count as deleted now. `isKept` is not called for contents that were recorded later.
    */
-  compactAmounts(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
+  compactAmounts(store: Store, id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
 
 const minuteMs = 60_000
@@ -163,7 +163,7 @@ function meter({ store, environment, ids, tenantKey, budgets, ledgers }: Meterin
     beginRecords: () => {
       for (const each of ledgers) each.beginRecord()
     },
-    compactAmounts: (id, isKept) => ledger.compact(id, isKept),
+    compactAmounts: (to, id, isKept) => ledger.compact(to, id, isKept),
   }
 }
 
@@ -175,7 +175,7 @@ interface Ledger {
   /** Makes the next commit begin a new record. */
   beginRecord(): void
   amounts(): AsyncIterable<StoredAmount>
-  compact(id: string, isKept: (hashDigits: string) => boolean): Promise<void>
+  compact(store: Store, id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
 
 /**
@@ -295,7 +295,7 @@ class StoredLedger implements Ledger {
     return keys.writtenBlobs(this.#tenantKey, this.#ids.newId().slice(0, idDigits))
   }
 
-  async compact(id: string, isKept: (hashDigits: string) => boolean): Promise<void> {
+  async compact(store: Store, id: string, isKept: (hashDigits: string) => boolean): Promise<void> {
     const prefix = keys.allWrittenBlobs(this.#tenantKey)
     const lt = keys.writtenBlobs(this.#tenantKey, id.slice(0, idDigits))
     const now = this.#environment.wallClockMs()
@@ -307,9 +307,7 @@ class StoredLedger implements Ledger {
       compaction = new Compaction()
       if (first === undefined || !isWorth) return
       const isEmpty = record.kept.length === 0 && record.gone.length === 0
-      await this.#store.commit(
-        isEmpty ? { del: [first, ...others] } : { put: [[first, record]], del: others },
-      )
+      await store.commit(isEmpty ? { del: [first, ...others] } : { put: [[first, record]], del: others })
     }
     for await (const page of scanAll({ store: this.#store }, prefix, { before: lt })) {
       for (const [key, json] of page) {

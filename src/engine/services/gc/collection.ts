@@ -475,8 +475,8 @@ function keepOthers(objects: Map<string, number>, deleted: ReadonlySet<string>):
 function enginesEnded(): EngineError {
   return new EngineError(
     'STORE_FAILED',
-    `other engines ended during each of ${limits.sharedCollectionRuns} tries of the collection. Nothing in use was deleted; ` +
-      'collect again while no engine is being closed',
+    `other engines lost their leases during each of ${limits.sharedCollectionRuns} tries of the collection, for example ` +
+      'because their processes were killed. Nothing in use was deleted; collect again',
   )
 }
 
@@ -490,7 +490,7 @@ async function compactLedgers({ core, signal }: Run, before: string, marker: Mar
     const [first] = await core.store.scan({ gte, lt, limit: 1 })
     if (first === undefined) return
     const tenantKey = keys.tenantOfWrittenBlobs(first[0])
-    await core.storeOf(tenantKey).compactAmounts(before, isKept)
+    await core.storeOf(tenantKey).compactAmounts(core.store, before, isKept)
     gte = prefixEnd(keys.allWrittenBlobs(tenantKey))
   }
 }
