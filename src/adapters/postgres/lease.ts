@@ -38,6 +38,8 @@ export class Lease {
   #timer: NodeJS.Timeout | undefined
   #renewing: Promise<void> | undefined
   #onLost: () => void = ignore
+  /** Whether a running collection has all notes of this engine. */
+  #hasLeft = false
 
   /** `name` is that of the schema, and `schema` is quoted. */
   constructor(connections: Connections, { name, schema, seconds, shared }: LeaseOptions) {
@@ -66,6 +68,11 @@ export class Lease {
   /** Notes that an epoch was acknowledged. */
   acknowledged(epoch: number): void {
     this.#epoch = epoch
+  }
+
+  /** Notes that a running collection has all notes of this engine, which commits nothing more. */
+  leave(): void {
+    this.#hasLeft = true
   }
 
   /** The state of collections when this engine took its lease. */
@@ -277,6 +284,7 @@ export class Lease {
         `UPDATE ${this.#schema}.leases SET owner = NULL, expires_at = clock_timestamp() ${where}`,
         values,
       )
+    else if (this.#hasLeft) await this.#perform(client, `DELETE FROM ${this.#schema}.leases ${where}`, values)
     // A running collection must learn that this engine has ended, because it never got the notes of this engine.
     else
       await this.#perform(

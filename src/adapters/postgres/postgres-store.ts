@@ -94,6 +94,7 @@ export class PostgresStore implements Store {
         epoch: () => this.#asked(() => collections.epoch()),
         publish: (of, pins, { acknowledges }) =>
           this.#asked(() => collections.publish(of, pins, acknowledges)),
+        leave: () => lease.leave(),
         beginCollection: () => this.#asked(() => collections.begin()),
         nextEpoch: (stage) => this.#asked(() => collections.next(stage)),
         acknowledgement: (epoch) => this.#asked(() => collections.acknowledgement(epoch)),

@@ -43,6 +43,8 @@ export interface StoreSharing {
   lookAtAll(core: Core): Promise<void>
   /** Acknowledges the newest epoch of collections. */
   acknowledge(core: Core): Promise<void>
+  /** Publishes what a running collection needs from this engine, which commits nothing more. */
+  leave(): Promise<void>
   /** Stops looking for changes of other engines. */
   stop(): void
 }

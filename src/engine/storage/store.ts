@@ -182,6 +182,11 @@ export interface SharedStore {
    */
   publish(of: number, pins: readonly string[], options: { readonly acknowledges: boolean }): Promise<boolean>
   /**
+   * Notes that this engine commits nothing more, and that it has published all that a running collection needs from it.
+   * That collection then continues after `close`. Otherwise it begins again.
+   */
+  leave(): void
+  /**
    * Takes the right to collect, which one engine has at a time.
    *
    * @throws {EngineError} STORE_LOCKED when another engine has it.

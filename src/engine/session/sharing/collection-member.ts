@@ -72,6 +72,22 @@ export class CollectionMember {
     clearTimeout(this.#timer)
   }
 
+  /**
+   * Publishes the notes of this engine, which commits nothing more, so that a running collection need not begin again.
+   * The objects in its memory are not in use any more.
+   */
+  async leave(): Promise<void> {
+    let tried: number | undefined
+    for (;;) {
+      const newest = await this.#store.epoch()
+      if (newest.stage === 'none' || (await this.#publish(newest, [], this.#noted, false))) break
+      // Unless a new epoch began meanwhile, the lease of this engine is over.
+      if (newest.epoch === tried) return
+      tried = newest.epoch
+    }
+    this.#store.leave()
+  }
+
   /** Acknowledges the newest epoch, if that is not done. Calls share one look. */
   look(core: Core): Promise<void> {
     this.#looking ??= this.#look(core).finally(() => {
@@ -143,22 +159,22 @@ export class CollectionMember {
     core.pins.epoch = this.#store.acknowledged
   }
 
-  /** Publishes pins and notes. If that fails, the notes are published later. */
+  /** Publishes pins and notes. If that fails, or the epoch is over, the notes are published later. */
   async #publish(
     { epoch, stage }: CollectionEpoch,
     pins: readonly StorePin[],
     noted: Notes | undefined,
     acknowledges: boolean,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const notes = noted?.take() ?? []
     let isPublished = false
     try {
       const bodies = encodePins([...pins, ...notes])
       const last = bodies.splice(-limits.pinsPerStatement)
-      if (last.length === 0 && !acknowledges) return
+      if (last.length === 0 && !acknowledges) return true
       while (bodies.length > 0) {
         const some = bodies.splice(0, limits.pinsPerStatement)
-        if (!(await this.#store.publish(epoch, some, { acknowledges: false }))) return
+        if (!(await this.#store.publish(epoch, some, { acknowledges: false }))) return false
       }
       isPublished = await this.#store.publish(epoch, last, { acknowledges })
     } finally {
@@ -166,6 +182,7 @@ export class CollectionMember {
     }
     // Later commits refer only to objects that this engine has published, or that the collection has marked.
     if (isPublished && acknowledges && stage === 'roots') this.#noted = undefined
+    return isPublished
   }
 }
 

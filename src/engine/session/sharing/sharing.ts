@@ -94,6 +94,10 @@ export class Sharing implements StoreSharing {
     return this.#member.look(core)
   }
 
+  leave(): Promise<void> {
+    return this.#member.leave()
+  }
+
   enter(live: LiveSession, head: string, readAt: number): void {
     const stored: StoredState = {
       root: live.tree.freeze(),
