@@ -1,5 +1,5 @@
 import type { Guarantee } from './contender.js'
-import type { Report, Row } from './results.js'
+import { comparisons, type Comparison, type Report } from './results.js'
 import { escaped } from './svg.js'
 import { ratioText } from './tables.js'
 
@@ -50,7 +50,7 @@ interface Line {
  */
 export function renderChart({ tables }: Report): string {
   const lines = tables
-    .map(({ title, rows }): Line => ({ title, marks: classes.flatMap((_, index) => markOf(index, rows)) }))
+    .map((table): Line => ({ title: table.title, marks: comparisons(table).flatMap(marksOf) }))
     .filter(({ marks }) => marks.length > 0)
   const ratios = lines.flatMap(({ marks }) => marks.map(({ ratio }) => ratio))
   const [low, high] = [Math.min(0.1, ...ratios), Math.max(10, ...ratios)].map(Math.log10)
@@ -70,20 +70,10 @@ export function renderChart({ tables }: Report): string {
   ].join('\n')
 }
 
-function markOf(index: number, rows: readonly Row[]): Mark[] {
-  const [guarantee, label] = classes[index]!
-  // The rows are sorted, the cheapest first.
-  const own = rows.find((row) => row.family === 'forkspace' && row.guarantee === guarantee)
-  // A cost of zero, below the steps of the clock, has no place on a logarithmic axis.
-  if (own?.toPeer === undefined || own.toPeer <= 0) return []
-  const peer = rows.find(
-    (row) =>
-      row.family !== 'forkspace' &&
-      row.guarantee === guarantee &&
-      !row.limit &&
-      (row.cpu ?? row.bytes) !== undefined,
-  )
-  const about = `${label}: ${own.contender} takes ${ratioText(own.toPeer)} of ${peer?.contender ?? 'its peer'}`
+function marksOf({ guarantee, own, peer }: Comparison): Mark[] {
+  const index = classes.findIndex(([name]) => name === guarantee)
+  if (own.toPeer === undefined) return []
+  const about = `${classes[index]![1]}: ${own.contender} takes ${ratioText(own.toPeer)} of ${peer.contender}`
   return [{ index, ratio: own.toPeer, about }]
 }
 

@@ -35,7 +35,28 @@ export interface Table {
 
 export interface Report {
   readonly node: string
+  /** The processor, memory and system. Files of earlier versions have none. */
+  readonly machine?: string
   readonly tables: readonly Table[]
+}
+
+/** The cheapest variant of forkspace with a guarantee, and its cheapest peer. */
+export interface Comparison {
+  readonly guarantee: Guarantee
+  readonly own: Row
+  readonly peer: Row
+}
+
+/** Compares forkspace with its peers, for each guarantee that both have. */
+export function comparisons({ rows }: Table): Comparison[] {
+  const guarantees = ['memory', 'survives kill -9', 'survives power loss'] as const
+  return guarantees.flatMap((guarantee) => {
+    // The rows are sorted, the cheapest first. A cost of zero is below the steps of the clock.
+    const able = rows.filter((row) => !row.limit && row.guarantee === guarantee && (costOf(row) ?? 0) > 0)
+    const own = able.find(({ family }) => family === 'forkspace')
+    const peer = able.find(({ family }) => family !== 'forkspace')
+    return own === undefined || peer === undefined ? [] : [{ guarantee, own, peer }]
+  })
 }
 
 /** The figure that ratios compare: CPU time, or bytes of memory. */

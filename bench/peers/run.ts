@@ -1,6 +1,6 @@
 import { readFileSync, statfsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cpus, release, tmpdir, totalmem, type } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Contender } from './contender.js'
@@ -106,17 +106,24 @@ export async function runPeers(settings: Settings): Promise<number> {
 
 async function newReport(settings: Settings): Promise<Report> {
   const directory = await mkdtemp(join(tmpdir(), 'forkspace-peers-'))
-  const { type } = statfsSync(directory)
-  if (type === inMemory)
+  const { type: fileSystem } = statfsSync(directory)
+  if (fileSystem === inMemory)
     console.error(
       'The temporary directory is in memory. Set TMPDIR to a disk, or figures of disks mean nothing.',
     )
   try {
     const race = { ...settings.race, directory }
-    return { node: process.version, tables: await measure(settings, race) }
+    return { node: process.version, machine: machineOf(), tables: await measure(settings, race) }
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** For example `2 × AMD EPYC, 24 GiB, Linux 6.1`. */
+function machineOf(): string {
+  const [cpu] = cpus()
+  const memory = Math.ceil(totalmem() / 2 ** 30)
+  return `${cpus().length} × ${cpu?.model.trim() ?? 'unknown processor'}, ${memory} GiB, ${type()} ${release().split('.', 2).join('.')}`
 }
 
 async function measure({ chosen, contenders }: Settings, options: RaceOptions): Promise<Table[]> {

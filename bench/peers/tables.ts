@@ -1,5 +1,5 @@
 import { digits, format, renderCells } from '../support/table.js'
-import type { Report, Row, Table } from './results.js'
+import { comparisons, costOf, type Report, type Row, type Table } from './results.js'
 
 interface Column {
   readonly head: string
@@ -17,11 +17,10 @@ export function renderPeers(table: Table): string {
   return unable.length === 0 ? text : `${text}n/a: ${unable.join('; ')}\n`
 }
 
-/** Renders all tables as Markdown, without the contenders that have no figures. */
-export function renderMarkdown({ node, tables }: Report): string {
+/** Renders a summary and all tables as Markdown, without the contenders that have no figures. */
+export function renderMarkdown({ node, machine, tables }: Report): string {
   const parts = tables.map((table) => {
     const columns = columnsOf(table)
-    const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
     const rows = table.rows.filter(({ outcome }) => outcome === 'measured')
     return [
       `### ${table.scenario}: ${table.title}`,
@@ -31,7 +30,33 @@ export function renderMarkdown({ node, tables }: Report): string {
       ...rows.map((row) => line(columns.map(({ cell }) => cell(row).replaceAll('|', String.raw`\|`)))),
     ].join('\n')
   })
-  return `Measured on Node ${node}.\n\n${parts.join('\n\n')}\n`
+  const measured = `Measured on Node ${node}${machine === undefined ? '' : `, ${machine}`}.`
+  return `${[measured, summaryOf(tables), ...parts].join('\n\n')}\n`
+}
+
+/** For each scenario, the cost of forkspace and of its cheapest peer. */
+function summaryOf(tables: readonly Table[]): string {
+  const rows = tables.flatMap((table) =>
+    comparisons(table).map(({ guarantee, own, peer }) => {
+      const isWrong = peer.notes.some((note) => note.startsWith('wrong'))
+      const cost = (row: Row): string => format(costOf(row) ?? 0, table.unit)
+      const cells = [table.scenario, guarantee, cost(own), cost(peer), ratioText(own.toPeer)]
+      return line([
+        ...cells,
+        ratioText(own.toLimit),
+        `${peer.contender}${isWrong ? ', with wrong answers' : ''}`,
+      ])
+    }),
+  )
+  return [
+    line(['scenario', 'class', 'forkspace', 'peer', 'to best peer', 'to limit', 'best peer']),
+    line(['---', '---', '---:', '---:', '---:', '---:', '---']),
+    ...rows,
+  ].join('\n')
+}
+
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |`
 }
 
 export function ratioText(ratio: number | undefined): string {
