@@ -20,12 +20,11 @@ export class Memtable {
   readonly #spaces = { r: new Map<string, Place>(), e: new Map<string, Place>(), b: new Map<string, Place>() }
   /** The sessions whose events are all deleted: the prefix of their keys, and the place of the deletion. */
   readonly deletedSessions = new Map<string, Place>()
-  /** The key of the newest event of each session in this table. */
-  readonly #lastEvents = new Map<string, string>()
   /**
-   * The keys of the events of each session, unordered, so that the deletion of a session reads only its own.
+   * The keys of the events of each session, unordered, so that the deletion of a session reads only its own, and the key of
+   * its newest event.
    */
-  readonly #eventKeys = new Map<string, string[]>()
+  readonly #events = new Map<string, { last: string; readonly keys: string[] }>()
   /** The keys of the entries, and of some that were deleted since. */
   readonly #sorted = { r: new SortedKeys(), e: new SortedKeys(), b: new SortedKeys() }
 
@@ -42,25 +41,29 @@ export class Memtable {
   }
 
   set(key: string, place: Place): void {
-    if (key[0] === 'e') {
-      const session = sessionOf(key)
-      const last = this.#lastEvents.get(session)
-      if (last === undefined || last < key) this.#lastEvents.set(session, key)
-      const known = this.#eventKeys.get(session)
-      if (known === undefined) this.#eventKeys.set(session, [key])
-      else if (!this.#spaces.e.has(key)) known.push(key)
-    }
     const space = this.#space(key)
-    if (!space.has(key)) this.#sorted[key[0] as Space].add(key)
+    const before = space.size
     space.set(key, place)
+    if (space.size === before) return
+    this.#sorted[key[0] as Space].add(key)
+    if (key[0] === 'e') this.#addEvent(key)
+  }
+
+  #addEvent(key: string): void {
+    const session = sessionOf(key)
+    const events = this.#events.get(session)
+    if (events === undefined) this.#events.set(session, { last: key, keys: [key] })
+    else {
+      if (events.last < key) events.last = key
+      events.keys.push(key)
+    }
   }
 
   /** Deletes all events of the session. Its keys start with `session`. */
   deleteSession(session: string, place: Place): void {
     this.deletedSessions.set(session, place)
-    if (!this.#lastEvents.delete(session)) return
-    for (const key of this.#eventKeys.get(session) ?? []) this.#spaces.e.delete(key)
-    this.#eventKeys.delete(session)
+    for (const key of this.#events.get(session)?.keys ?? []) this.#spaces.e.delete(key)
+    this.#events.delete(session)
   }
 
   /** Adds the entries of a newer table. */
@@ -71,7 +74,7 @@ export class Memtable {
 
   /** The key of the newest event in this table, of the session whose keys start with `session`. */
   lastEvent(session: string): string | undefined {
-    return this.#lastEvents.get(session)
+    return this.#events.get(session)?.last
   }
 
   /**
