@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { tmpdir } from 'node:os'
 import { openEngine } from 'forkspace'
 import { postgresStorage } from 'forkspace/postgres'
 import pg from 'pg'
@@ -21,7 +22,8 @@ export const postgres: Scenario = {
   title: 'Acknowledged writes on PostgreSQL, compared with inserts of a row of 200 B by pg',
   async *run(context) {
     if (!hasPostgres) return
-    const server = await PostgresServer.start()
+    // On the disk: in memory, a commit would not wait for anything.
+    const server = await PostgresServer.start([], tmpdir())
     try {
       yield* onServer(server, context)
     } finally {

@@ -69,31 +69,38 @@ export class PostgresServer {
   readonly #settings: readonly string[]
   #process: ChildProcess | undefined
 
-  /** Starts a server with no data. `settings` are of the form `name=value`. */
-  static start(settings: readonly string[] = []): Promise<PostgresServer> {
+  /** Starts a server with no data, in a new directory below `parent`. `settings` are of the form `name=value`. */
+  static start(settings: readonly string[] = [], parent = temporaryDirectory()): Promise<PostgresServer> {
     const options = ['--no-sync', '--no-instructions', '--auth=trust', `--username=${user}`, '--no-locale']
-    return PostgresServer.#startNew(settings, (data) => ['initdb', ['-D', data, ...options, '-E', 'UTF8']])
+    return PostgresServer.#startNew(settings, parent, (data) => [
+      'initdb',
+      ['-D', data, ...options, '-E', 'UTF8'],
+    ])
   }
 
   /** Starts a standby of a server that sends its log, which is one with the same settings. */
   static startStandby(primary: PostgresServer): Promise<PostgresServer> {
     const from = ['-h', primary.directory, '-p', String(port), '-U', user]
     const options = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync']
-    return PostgresServer.#startNew(primary.#settings, (data) => [
+    return PostgresServer.#startNew(primary.#settings, temporaryDirectory(), (data) => [
       'pg_basebackup',
       ['-D', data, ...from, ...options],
     ])
   }
 
-  static async #startNew(settings: readonly string[], command: DataCommand): Promise<PostgresServer> {
-    const server = new PostgresServer(settings, command)
+  static async #startNew(
+    settings: readonly string[],
+    parent: string,
+    command: DataCommand,
+  ): Promise<PostgresServer> {
+    const server = new PostgresServer(settings, parent, command)
     await server.start()
     return server
   }
 
-  private constructor(settings: readonly string[], command: DataCommand) {
+  private constructor(settings: readonly string[], parent: string, command: DataCommand) {
     this.#settings = settings
-    this.directory = mkdtempSync(join(temporaryDirectory(), 'pg-'))
+    this.directory = mkdtempSync(join(parent, 'pg-'))
     const owner = account()
     if (owner !== undefined) chownSync(this.directory, owner.uid, owner.gid)
     chmodSync(this.directory, 0o700)
