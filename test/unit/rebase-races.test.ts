@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { keys } from '../../src/engine/storage/keys.js'
 import { memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
 import { bytesOf } from '../support/bundle-file.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
@@ -133,5 +134,23 @@ describe.runIf(hasGit)('a rebase after the call', () => {
     const clone = await cloning
     await clone.git('pull', '--quiet', '--ff-only')
     expect([await clone.git('show', 'HEAD:a'), await clone.git('show', 'HEAD:b')]).toEqual(['theirs', 'mine'])
+  })
+
+  test('a fork does not build on a commit that came after its state', async () => {
+    await engine.close()
+    engine = await openEngine({ storage, hostPaths: { roots: [root] } })
+    session = await engine.sessions.open(session.id)
+    const tips = storage.hold('scan', ({ gte }) => gte === keys.branchTips(session.id), 'before')
+    const forking = session.fork()
+    await tips.reached
+    await session.files.write({ path: '/a', content: 'two' })
+    await session.commit({ message: 'first', gitBranch: main })
+    tips.release()
+    const fork = await forking
+    await fork.files.write({ path: '/c', content: 'fork' })
+    await expect(fork.commit({ message: 'second', gitBranch: main })).rejects.toMatchObject({
+      reason: 'BRANCH_MOVED',
+    })
+    expect(repository.git(['show', 'main:a'])).toBe('two')
   })
 })
