@@ -256,7 +256,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     bus: new MessageBus(),
     checkouts: new Checkouts(parts.host ?? missing('host'), {
       allowGitNames,
-      repositoryOf: (caller, live) => keptCommits.repository(caller, live),
+      repositoryOf: (caller, base) => keptCommits.repository(caller, base),
     }),
     collection,
     commits,

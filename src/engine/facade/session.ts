@@ -996,9 +996,9 @@ export class Session implements SessionApi {
         else this.#access.permitWhen('mergeSession', 'otherSession')
       }
       const other = sessionId === this.id ? live : await openUsed(core, sessionId)
-      const { fingerprint } = other.record.baseline
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
+      const { fingerprint } = other.record.baseline
       const isNewest = !refersToHistory(state) && state.base !== true
       const final = isNewest && other.shared !== undefined ? await finalState(other, other.shared) : undefined
       const { root, seq } = final ?? (await positionedState(core, other, state))

@@ -29,11 +29,17 @@ export function setTip(live: LiveSession, branch: string, tip: BranchTip): void 
   if (live.branchTips !== undefined) live.branchTips = new Map(live.branchTips).set(branch, tip)
 }
 
-/** The tips that a fork of a state builds on, for its commit. Undefined `seq`: the newest state. */
-export function tipsForFork(tips: BranchTips, seq: number | undefined): BranchTips {
+/**
+ * The tips that a fork of a state builds on, for its commit. A tip without a number belongs to the newest state. Commits
+ * may have been made since that state was read.
+ */
+export function tipsForFork(
+  tips: BranchTips,
+  { seq, isEarlier }: { readonly seq: number; readonly isEarlier: boolean },
+): BranchTips {
   const kept = new Map<string, BranchTip>()
   for (const [branch, tip] of tips)
-    if (seq === undefined || (tip.seq !== undefined && tip.seq <= seq))
+    if (tip.seq === undefined ? !isEarlier : tip.seq <= seq)
       kept.set(branch, { commitId: tip.commitId, seq: 0 })
   return kept
 }

@@ -18,7 +18,7 @@ import type { EventMarks } from './history/event-marks.js'
 import type { Journal } from './journal/journal.js'
 import type { GrepCache } from './search/grep-cache.js'
 import { finalState } from './sharing/when-stored.js'
-import type { LiveSession } from './table/live.js'
+import type { BaseAtState, LiveSession } from './table/live.js'
 import type { ClockSpans } from './table/clock-spans.js'
 import type { SessionTable } from './table/session-table.js'
 import type { TagIndex } from './table/tag-index.js'
@@ -131,18 +131,21 @@ export async function reading<T>(core: Core, roots: readonly Dir[], read: () => 
 /** A state that collections keep until it is disposed of. */
 export interface PinnedState extends Disposable {
   /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
-  readonly state: Promise<Dir>
+  readonly state: Promise<BaseAtState & { readonly root: Dir }>
 }
 
-/** Pins the state of a session after the changes called before. */
+/** Pins the state of a session after the changes called before, and its base at that time. */
 export function pinState(core: Core, live: LiveSession): PinnedState {
   let pin: Disposable | undefined
   let isReleased = false
-  const take = async (): Promise<Dir> => {
-    const root = live.shared === undefined ? live.tree.freeze() : (await finalState(live, live.shared)).root
-    if (!isReleased) pin = core.pins.pin({ roots: [root] })
+  const take = async (): Promise<BaseAtState & { readonly root: Dir }> => {
+    const { record, baseline, root } =
+      live.shared === undefined
+        ? { record: live.record, baseline: live.baseline, root: live.tree.freeze() }
+        : await finalState(live, live.shared)
+    if (!isReleased) pin = core.pins.pin({ roots: [root, baseline] })
     await live.acknowledged
-    return root
+    return { record, baseline, root }
   }
   const state = live.tail?.then(take) ?? take()
   // The state may fail before the caller awaits it, which must not be an unhandled rejection.

@@ -227,7 +227,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     await catchUp(core, parent)
     return forkNow(core, parent, request)
   }
-  const tips = known.size === 0 ? known : tipsForFork(known, isEarlier ? seq : undefined)
+  const tips = known.size === 0 ? known : tipsForFork(known, { seq, isEarlier })
   // Not `using`, which compiles to calls that take as long as the rest of a fork.
   const writes = core.pins.pin({ writesSince: 'now' })
   try {

@@ -56,7 +56,7 @@ export function withoutMerge(live: LiveSession): Pick<NewEvent, 'session' | 'del
  *
  * @throws {EngineError} UNRESOLVED_CONFLICTS when it has.
  */
-export function checkNoConflicts({ id, record: { conflicts } }: LiveSession): void {
+export function checkNoConflicts({ id, conflicts }: SessionRecord): void {
   if (conflicts === undefined) return
   throw new EngineError(
     'UNRESOLVED_CONFLICTS',

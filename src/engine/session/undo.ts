@@ -80,7 +80,7 @@ export async function undoOrRedo(
   using pinned = new ReplacedPin()
   let found: Step | undefined
   return await mutate(core, live, () => {
-    checkNoConflicts(live)
+    checkNoConflicts(live.record)
     if (found?.version !== live.version)
       throw new Fault(async () => {
         found = await findStep(core, live, { direction, request, pinned })

@@ -8,7 +8,7 @@ import { chainStart, digestRedo, expectedLink, redoHash } from '../../session/hi
 import { allCheckpoints } from '../../session/checkpoints.js'
 import { sessionNotFound, type Core } from '../../session/core.js'
 import type { EventBody } from '../../records/event.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { manifestHash } from '../../session/reads/manifest.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import { rootsAt } from '../../session/history/replay.js'
@@ -28,7 +28,7 @@ import { cutLines } from './bundle-text.js'
 import { TreeWriter } from './bundle-tree-writer.js'
 
 /** A session at the moment when its export began. */
-export interface OpenedExport {
+export interface OpenedExport extends BaseAtState {
   readonly live: LiveSession
   readonly seq: number
   readonly root: Dir
@@ -74,7 +74,7 @@ export async function openExport(
 }
 
 function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRecord[]): OpenedExport {
-  const { seq } = live
+  const { seq, record, baseline } = live
   const root = live.tree.freeze()
   const pins: Disposable[] = []
   const keep = (tree: Dir): void => {
@@ -84,9 +84,9 @@ function open(core: Core, live: LiveSession, checkpoints: readonly CheckpointRec
   const states =
     core.journal.kept(() => 'stored' as const) ??
     seqs.map((one) => present(live.pins?.get(one), 'the state of a checkpoint'))
-  const owner = { live, seq, root, checkpoints, states, facts: {}, keep }
+  const owner = { live, seq, record, baseline, root, checkpoints, states, facts: {}, keep }
   keep(root)
-  keep(live.baseline)
+  keep(baseline)
   pins.push(core.pins.pin({ states: { sessionId: live.id, seqs }, owner }))
   const close = (): void => {
     for (const pin of pins.splice(0)) pin[Symbol.dispose]()
@@ -104,7 +104,7 @@ export async function exportBlocks(
   signal: AbortSignal | undefined,
 ): Promise<{ rootHash: string; blocks: AsyncGenerator<BundleBlock, void> }> {
   const states = new States(core, opened)
-  const { baseline, tags, metadata } = opened.live.record
+  const { baseline, tags, metadata } = opened.record
   const writer = new TreeWriter(core)
   const encoded: BundleState[] = []
   for await (const root of states.all()) {
@@ -214,8 +214,8 @@ class States {
   }
 
   async *all(): AsyncGenerator<Dir, void> {
-    const { live, root, checkpoints, keep } = this.#opened
-    yield live.baseline
+    const { live, baseline, root, checkpoints, keep } = this.#opened
+    yield baseline
     if (this.#kept !== undefined) yield* this.#kept
     else {
       const kept: Dir[] = []

@@ -7,7 +7,7 @@ import { limits } from '../../base/limits.js'
 import { applyPlans } from '../../session/edits/batch.js'
 import { pinState, reading, type Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
 import type { Dir } from '../../tree/node.js'
 import { Disk, modified } from './checkout-disk.js'
@@ -32,7 +32,7 @@ import type { Host, HostTree } from '../sources/host-ports.js'
 export class Checkouts {
   readonly #host: () => Promise<Host>
   readonly #allowGitNames: boolean
-  readonly #repositoryOf: (core: Core, live: LiveSession) => CheckoutRepository
+  readonly #repositoryOf: (core: Core, base: BaseAtState) => CheckoutRepository
   readonly #mutex = new KeyedMutex()
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
@@ -41,7 +41,7 @@ export class Checkouts {
     host: () => Promise<Host>,
     options: {
       readonly allowGitNames: boolean
-      readonly repositoryOf: (core: Core, live: LiveSession) => CheckoutRepository
+      readonly repositoryOf: (core: Core, base: BaseAtState) => CheckoutRepository
     },
   ) {
     this.#host = host
@@ -58,8 +58,8 @@ export class Checkouts {
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // The state includes all earlier calls.
     using pinned = pinState(core, live)
-    const repository = layout.git ? this.#repositoryOf(core, live) : undefined
-    const to = await pinned.state
+    const { root: to, ...base } = await pinned.state
+    const repository = layout.git ? this.#repositoryOf(core, base) : undefined
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
       const shared = await openShared(await this.#host(), tree, layout.shared)
       try {

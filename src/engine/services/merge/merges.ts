@@ -420,7 +420,7 @@ export class Merges {
     const expected =
       expectedEventId === undefined ? undefined : parseEventId('expectedEventId', live.id, expectedEventId)
     return this.#whenStill(core, live, async (target) => {
-      checkNoConflicts(live)
+      checkNoConflicts(live.record)
       if (expected !== undefined && expected !== target.seq) throw targetMoved(live, expectedEventId)
       return merge(target)
     })

@@ -1,7 +1,7 @@
 import { whenLoaded } from '../../base/fault.js'
 import { splitPath } from '../../base/path.js'
 import type { Core } from '../../session/core.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState } from '../../session/table/live.js'
 import { treeChanges } from '../../session/tree-changes.js'
 import { FileNode, Symlink, type Dir } from '../../tree/node.js'
 import { emptyRoot } from '../../tree/tree.js'
@@ -15,7 +15,7 @@ export function baseOf(
     record: {
       baseline: { revision },
     },
-  }: LiveSession,
+  }: BaseAtState,
 ): Dir {
   if (revision?.git === undefined) return emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
   // A promoted state is based on a commit with another tree.

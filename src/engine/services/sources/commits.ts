@@ -7,7 +7,7 @@ import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
-import { pinState, inBackground, reading, type Core } from '../../session/core.js'
+import { pinState, inBackground, reading, type Core, type PinnedState } from '../../session/core.js'
 import { branchTipsOf, setTip } from '../../session/branch-tips.js'
 import { onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
@@ -160,29 +160,29 @@ export class Commits {
   async #commit(
     core: Core,
     live: LiveSession,
-    state: Promise<Dir>,
+    pinned: PinnedState['state'],
     request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
-    const root = await state
-    return reading(core, [root], () => this.#commitTree(core, live, root, request))
+    const state = await pinned
+    const base = baseOf(core, state)
+    return reading(core, [state.root, base], () => this.#commitTree(core, live, { ...state, base }, request))
   }
 
   async #commitTree(
     core: Core,
     live: LiveSession,
-    root: Dir,
+    { record: session, root, base }: Awaited<PinnedState['state']> & { readonly base: Dir },
     request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
-    checkNoConflicts(live)
+    checkNoConflicts(session)
     const { message, branchName, author, allowEmpty, signal } = request
-    const { revision } = live.record.baseline
+    const { revision } = session.baseline
     const remote =
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
     const last = tip === undefined ? undefined : branchTipKind.parse(tip).commitId
     const parent = last ?? revision?.git?.commitId ?? null
-    const base = baseOf(core, live)
     const committer = await this.#committer()
     try {
       const { commitId } = await committer.commit({
@@ -203,7 +203,7 @@ export class Commits {
       }
       // The remote has accepted no other commit on the same one.
       const expected = remote === undefined ? { tip: last } : undefined
-      await settle(core, live.id, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
+      await settle(core, session, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED' && !(error instanceof TipMoved)) {
@@ -222,9 +222,10 @@ function storeStatus(core: Core, live: LiveSession, session: SessionRecord | und
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
 }
 
+/** Records a commit of a state in which the session had a record. */
 function settle(
   core: Core,
-  sessionId: string,
+  before: SessionRecord,
   event: {
     readonly type: typeof eventTypes.commit
     readonly details: { readonly commitId: string; readonly branchName: string }
@@ -232,7 +233,10 @@ function settle(
   expected: { readonly tip: string | undefined } | undefined,
 ): Promise<void> {
   const { commitId, branchName } = event.details
-  return onCurrent(core, sessionId, (live) => {
+  return onCurrent(core, before.id, (live) => {
+    // After a rebase, the first commit of each branch builds on the new base.
+    if (revisionOf(live.record) !== revisionOf(before))
+      return record(core, live, { ...event, redo: [], session: settled(live) })
     if (live.shared !== undefined && expected !== undefined) {
       const { branchTips } = live
       if (branchTips === undefined)
@@ -246,6 +250,11 @@ function settle(
     const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })
+}
+
+/** The revision of a source that a session builds on. */
+function revisionOf({ baseline }: SessionRecord): string | undefined {
+  return baseline.revision?.revisionId
 }
 
 function parseAuthor(principal: string, author: CommitIdentity | undefined): CommitIdentity {

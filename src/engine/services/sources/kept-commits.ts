@@ -16,7 +16,7 @@ import { Shape } from '../../base/shape.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { branchTipKind } from '../../records/branch-tip.js'
 import type { Core } from '../../session/core.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
@@ -196,9 +196,9 @@ export class KeptCommits {
    */
   repository(
     core: Core,
-    live: LiveSession,
+    of: BaseAtState,
   ): { readonly commitId: string; files(exclude: readonly string[]): Promise<readonly RepositoryFile[]> } {
-    const commitId = baseCommit(live)
+    const commitId = baseCommit(of)
     if (commitId === undefined)
       throw new EngineError(
         'COMMIT_NOT_FOUND',
@@ -263,8 +263,8 @@ export class KeptCommits {
 type BranchCommit = CommitDescription & { readonly branchName: string }
 
 /** The imported commit that the session builds on. */
-function baseCommit(live: LiveSession): string | undefined {
-  const id = live.record.baseline.revision?.git?.commitId
+function baseCommit({ record }: Pick<BaseAtState, 'record'>): string | undefined {
+  const id = record.baseline.revision?.git?.commitId
   return id === '' ? undefined : id
 }
 

@@ -18,7 +18,7 @@ import { commitRecords, record } from '../../session/mutation-queue.js'
 import { finalState } from '../../session/sharing/when-stored.js'
 import { checkNoConflicts, settled } from '../../session/status.js'
 import { onCurrent } from '../../session/table/current.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import { Dir, FileNode } from '../../tree/node.js'
 import { emptyRoot, Tree } from '../../tree/tree.js'
@@ -43,7 +43,7 @@ interface Served extends Omit<ServedCommit, 'root'> {
 }
 
 /** The state of a session between two of its changes. */
-interface State {
+interface State extends BaseAtState {
   readonly live: LiveSession
   readonly seq: number
   readonly root: Dir
@@ -153,7 +153,7 @@ export class Repositories {
       void writes
       const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal), signal)
       using _ = pin
-      checkNoConflicts(state.live)
+      checkNoConflicts(state.record)
       const head = headOf(served)
       if (head.commitId !== push.expected) throw moved(push.expected, head.commitId)
       const { objects, writer } = this.#writableObjects(core)
@@ -173,7 +173,7 @@ export class Repositories {
   async #seen(core: Core, id: string, signal: AbortSignal): Promise<Seen & { readonly pin: Disposable }> {
     for (let run = 1; ; run++) {
       const state = await this.#newest(core, id)
-      const pin = core.pins.pin({ roots: [state.root] })
+      const pin = core.pins.pin({ roots: [state.root, state.baseline] })
       try {
         return { state, served: await this.#serve(core, state, signal), pin }
       } catch (error) {
@@ -197,6 +197,7 @@ export class Repositories {
     const base = served?.base ?? ''
     await onCurrent(core, state.live.id, (live) => {
       if (!isStill(live, state)) throw moved(served?.commitId ?? null, null)
+      checkNoConflicts(live.record)
       const seq = live.seq + 1
       const kept: ServedCommit = { commitId, seq, base, root }
       const tip: BranchTip = { commitId, seq }
@@ -242,11 +243,10 @@ export class Repositories {
   async #newest(core: Core, sessionId: string): Promise<State> {
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
-    const { seq, root } = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
-    const state = { live, seq, root }
-    using _ = core.pins.pin({ roots: [state.root] })
+    const newest = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
+    using _ = core.pins.pin({ roots: [newest.root, newest.baseline] })
     await live.acknowledged
-    return state
+    return { live, ...newest }
   }
 
   /** The commit of a state, which is stored. Undefined if there are no files and no commits. */
@@ -255,8 +255,8 @@ export class Repositories {
     const { epoch } = live
     const last = await this.#last(core, live)
     if (last?.seq === seq) return last
-    const own = newestTip(await branchTipsOf(core, live), last?.seq)
-    const imported = live.record.baseline.revision?.git
+    const own = newestTip(await branchTipsOf(core, live), { since: last?.seq, upTo: seq })
+    const imported = state.record.baseline.revision?.git
     const base = last?.base ?? imported?.commitId ?? ''
     const before = last?.commitId ?? (base === '' ? undefined : base)
     const parents = await this.#parents(core, { before, own, base })
@@ -265,7 +265,7 @@ export class Repositories {
     const commitId = await this.#commit(core, {
       parents,
       baseTree: last === undefined ? (imported?.treeId ?? null) : await this.#treeOf(core, last.commitId),
-      changes: changesOf(core, last?.tree ?? baseOf(core, live), root),
+      changes: changesOf(core, last?.tree ?? baseOf(core, state), root),
       message: `Changes up to event ${seq}`,
       atMs: live.lastEventAt,
       signal,
@@ -420,8 +420,8 @@ class ServedElsewhere extends EngineError {
   }
 }
 
-function newestOf(live: LiveSession): Pick<State, 'seq' | 'root'> {
-  return { seq: live.seq, root: live.tree.freeze() }
+function newestOf({ seq, record, baseline, tree }: LiveSession): Omit<State, 'live'> {
+  return { seq, record, baseline, root: tree.freeze() }
 }
 
 function headOf(served: Served | undefined): RepositoryHead {
@@ -429,12 +429,15 @@ function headOf(served: Served | undefined): RepositoryHead {
   return { commitId: served?.commitId ?? null, base }
 }
 
-/** The session's newest own commit since an event. */
-function newestTip(tips: BranchTips, since: number | undefined): string | undefined {
+/** The session's newest own commit between two events. */
+function newestTip(
+  tips: BranchTips,
+  { since, upTo = Number.POSITIVE_INFINITY }: { readonly since: number | undefined; readonly upTo?: number },
+): string | undefined {
   let newest: BranchTip | undefined
   for (const tip of tips.values()) {
     const { commitId, seq = 0 } = tip
-    if (commitId === '' || (since !== undefined && seq <= since)) continue
+    if (commitId === '' || seq > upTo || (since !== undefined && seq <= since)) continue
     if (newest === undefined || seq > (newest.seq ?? 0)) newest = tip
   }
   return newest?.commitId
@@ -444,7 +447,11 @@ function newestTip(tips: BranchTips, since: number | undefined): string | undefi
 function isStill(live: LiveSession, { seq, root }: State): boolean {
   if (live.seq === seq) return true
   const { branchTips } = live
-  return live.tree.freeze() === root && branchTips !== undefined && newestTip(branchTips, seq) === undefined
+  return (
+    live.tree.freeze() === root &&
+    branchTips !== undefined &&
+    newestTip(branchTips, { since: seq }) === undefined
+  )
 }
 
 async function hasFiles(core: Core, root: Dir): Promise<boolean> {

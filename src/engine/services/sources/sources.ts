@@ -352,12 +352,14 @@ export class SourceService {
       })
     const work = (context: JobContext): Promise<void> =>
       this.#inTurn(core, sourceId, context, async () => {
-        const [saved, root] = await saveBaseline(core, await pinned.state)
-        const before = { root: live.baseline, counts: live.record.baseline.counts }
+        const state = await pinned.state
+        const base = state.record.baseline
+        const [saved, root] = await saveBaseline(core, state.root)
+        const before = { root: state.baseline, counts: base.counts }
         const baseline = { ...saved, counts: await countTree(core, root, before) }
         context.signal.throwIfAborted()
         const { fingerprint } = baseline
-        const git = lineageOf(live.record.baseline, sourceId)
+        const git = lineageOf(base, sourceId)
         const imported = { revisionId: fingerprint, baseline, root, put: [], del: [], ...(git && { git }) }
         const event = {
           type: eventTypes.promoteSession,

@@ -1,6 +1,5 @@
-import type { SessionRecord } from '../../records/session.js'
 import type { Dir } from '../../tree/node.js'
-import type { LiveSession } from '../table/live.js'
+import type { BaseAtState, LiveSession } from '../table/live.js'
 import type { SharedSession } from './shared-session.js'
 
 /** Resolves when all changes of a shared session that were called are stored, or were refused. */
@@ -12,10 +11,9 @@ export async function whenStored({ shared }: LiveSession): Promise<void> {
 }
 
 /** A state of a session that no other engine can replace. */
-export interface FinalState {
+export interface FinalState extends BaseAtState {
   readonly root: Dir
   readonly seq: number
-  readonly record: SessionRecord
 }
 
 /** The state with all changes that were called before, once they are stored. Later changes are not part of it. */
@@ -24,11 +22,12 @@ export async function finalState(live: LiveSession, shared: SharedSession): Prom
     // Otherwise nothing is awaited, so the state is that at the time of the call.
     if (shared.catchingUp !== undefined) await shared.catchingUp.catch(ignore)
     const { restarts } = shared
-    const { seq, record } = live
+    const { seq, record, baseline } = live
     const root = live.tree.freeze()
     await settled(shared)
     // Otherwise another engine was first, and the changes have run again on its state.
-    if (shared.catchingUp === undefined && shared.restarts === restarts) return { root, seq, record }
+    if (shared.catchingUp === undefined && shared.restarts === restarts)
+      return { root, seq, record, baseline }
   }
 }
 

@@ -37,6 +37,13 @@ export class SessionSlot {
   }
 }
 
+/** The base of a session at the time of a state. A rebase replaces both. */
+export interface BaseAtState {
+  readonly record: SessionRecord
+  /** The root of `record.baseline`. */
+  readonly baseline: Dir
+}
+
 /**
  * A session in memory, in its newest state. Events up to `seq` are applied, but the last ones may not be
  * stored yet.
