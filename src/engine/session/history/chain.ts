@@ -68,6 +68,15 @@ export function redoHash(redo: EventBody[5] = []): string {
   return typeof redo === 'string' ? redo : hashText(JSON.stringify(redo))
 }
 
+/**
+ * The effects of an event. Undefined if only their hash is known, because they were collected, or the event came with a
+ * bundle. The hash of no effects is known.
+ */
+export function knownRedo(redo: EventBody[5]): readonly Redo[] | undefined {
+  if (typeof redo !== 'string') return redo
+  return redo === noRedo ? [] : undefined
+}
+
 function hashText(redoText: string): string {
   return redoText === '[]' ? noRedo : digest(redoText)
 }

@@ -46,6 +46,8 @@ export interface Journal {
   /** The blobs that a commit must contain. Undefined if their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
+  /** Keeps the newest state of an imported session, if memory is the only copy, so that its first change can be undone. */
+  imported(live: LiveSession, at: number): void
   /**
    * The root after an event, if memory is the only copy. Undefined if the store can compute it.
    *
