@@ -4,7 +4,7 @@ import type { BlobRef } from '../../cas/blob.js'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { StoreCommit } from '../../storage/store.js'
-import { chainEvent, knownRedo } from '../history/chain.js'
+import { chainEvent, knownRedo, type EncodedRedo } from '../history/chain.js'
 import type { LiveSession } from '../table/live.js'
 import type { Deletion, Journal } from './journal.js'
 
@@ -18,8 +18,8 @@ export class StoredJournal implements Journal {
     throw new Fault(load)
   }
 
-  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): string {
-    const { text, link } = chainEvent(event, live.chain, redo)
+  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[], prepared?: EncodedRedo): string {
+    const { text, link } = chainEvent(event, live.chain, prepared ?? redo)
     live.chain = link
     return text
   }
