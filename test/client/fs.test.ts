@@ -34,6 +34,7 @@ const paths = [
   '',
   '/a\0',
   `/${'n'.repeat(256)}`,
+  '/missing',
 ] as const
 
 /** Every item in `npm run test:long`, every fourth one in `npm test`. `at` shifts which ones. */
@@ -171,6 +172,7 @@ describe('a call', () => {
     await fs.symlink('file', '/link')
     await fs.symlink('dir', '/dirlink')
     await fs.symlink('/none/at/all', '/broken')
+    await fs.symlink('dir/missing', '/missing')
     await fs.symlink('loop', '/loop')
     await fs.link('/file', '/dir/same')
     await fs.chmod('/dir/file', 0o755)
@@ -223,6 +225,17 @@ describe('a call', () => {
     )
     expect(await differences(calls)).toEqual([])
   })
+
+  test.each(['writeFile', 'appendFile'] as const)(
+    '%s gives its mode to the file that a symlink names, if it is new',
+    async (name) => {
+      for (const path of ['/missing', '/link', '/broken', '/loop', '/dirlink']) {
+        const [remotely, locally] = await both((fs) => fs[name](path, 'x', { mode: 0o700 }))
+        expect(remotely).toEqual(locally)
+      }
+      expect((await there.fs.promises.stat('/dir/missing')).mode & 0o777).toBe(0o700)
+    },
+  )
 
   test.each(Object.keys(wrong))('%s fails with the same error', async (name) => {
     const [remotely, locally] = await both(wrong[name]!)

@@ -33,8 +33,23 @@ export async function findGarbage(
         for (const hash of hashesIn(JSON.stringify(body[5]), 64)) mentioned.add(hash)
   }
   const nodes = new Map<string, string>()
+  // Of deleted sessions with forks, the record and the lineage stay.
+  const known = (await all(store, keys.allSessions())).map(([key, json]) => ({
+    ...(JSON.parse(json) as { id: string; base?: [string, number]; collected?: true }),
+    key,
+    json,
+  }))
+  const gone = known.filter(({ collected }) => collected === true)
+  const ancestors = new Set<string>()
+  for (const { id } of sessions)
+    for (let at = known.find((one) => one.id === id); at?.base !== undefined;) {
+      const [parentId] = at.base
+      ancestors.add(parentId)
+      at = known.find((one) => one.id === parentId)
+    }
+  for (const { json } of gone) for (const hash of hashesIn(json, 64)) mentioned.add(hash)
   for (const [key, json] of await all(store, keys.node(''))) nodes.set(key.slice(1), json)
-  const reachedFrom = async (prefixes: readonly string[]): Promise<Set<string>> => {
+  const reachedBelow = (texts: readonly string[]): Set<string> => {
     const reached = new Set<string>()
     const visit = (json: string): void => {
       for (const address of hashesIn(json, 40)) {
@@ -43,8 +58,13 @@ export async function findGarbage(
         visit(nodes.get(address)!)
       }
     }
-    for (const prefix of prefixes) for (const [, json] of await all(store, prefix)) visit(json)
+    for (const json of texts) visit(json)
     return reached
+  }
+  const reachedFrom = async (prefixes: readonly string[]): Promise<Set<string>> => {
+    const texts: string[] = []
+    for (const prefix of prefixes) for (const [, json] of await all(store, prefix)) texts.push(json)
+    return reachedBelow(texts)
   }
   if (keepRedo) {
     for (const address of await reachedFrom(['r']))
@@ -52,7 +72,7 @@ export async function findGarbage(
     for (const [, json] of await all(store, 'r')) for (const hash of hashesIn(json, 64)) mentioned.add(hash)
   }
   // The states that forks started from and that were merged, and the trees of merges with conflicts.
-  for (const address of await reachedFrom(['L', 'C']))
+  for (const address of [...(await reachedFrom(['L', 'C'])), ...reachedBelow(gone.map(({ json }) => json))])
     for (const hash of hashesIn(nodes.get(address), 64)) mentioned.add(hash)
   for (const prefix of ['L', 'C'])
     for (const [, json] of await all(store, prefix))
@@ -60,9 +80,12 @@ export async function findGarbage(
   const blobs = new Set((await store.listBlobs!('', Number.MAX_SAFE_INTEGER)).map(({ hash }) => hash))
   const reached = await reachedFrom(['r', 's', 'L', 'C'])
   const ids = new Set(sessions.map(({ id }) => id))
-  const records: string[] = []
+  const records = gone.filter(({ id }) => !ancestors.has(id)).map(({ key }) => key)
   for (const prefix of ['r', 'k', 'c', 'a', 'p', 'u', 'h', 'x', 't', 'q', 'l', 'v', 'L', 'C'])
-    for (const [key] of await all(store, prefix)) if (!ids.has(key.slice(1, 37))) records.push(key)
+    for (const [key] of await all(store, prefix)) {
+      const id = key.slice(1, 37)
+      if (!ids.has(id) && !(prefix === 'L' && ancestors.has(id))) records.push(key)
+    }
   return {
     missingContents: [...contents].filter((hash) => !blobs.has(hash)),
     contents: [...blobs].filter((hash) => !contents.has(hash) && !mentioned.has(hash)),

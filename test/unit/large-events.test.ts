@@ -1,10 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { parseEventText } from '../../src/engine/storage/event-text.js'
 import type { Store } from '../../src/engine/ports.js'
+import { Tree } from '../../src/engine/tree/tree.js'
 import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { limits, memoryStorage, openEngine, type Session, type Storage } from '../../src/index.js'
 import { isLong } from '../support/seed.js'
@@ -73,6 +74,64 @@ test('a state after a large event is computed in many turns', async () => {
   })
   expect(turns).toBeGreaterThanOrEqual(10_000 / limits.effectsPerTurn)
   await engine.close()
+})
+
+test.each([false, true])(
+  'the effects of a large merge are applied in many turns, durable: %s',
+  async (durable) => {
+    const storage = memoryStorage({ durable })
+    let engine = await openEngine({ storage })
+    let session = await engine.sessions.create({ files: { '/old': '' } })
+    const fork = await session.fork()
+    await writeMany(fork, 'a', 10_000)
+    await fork.files.rename({ sourcePath: '/old', destinationPath: '/new' })
+    const changes = session.watch({ debounceMs: 1 })
+    const put = vi.spyOn(Tree.prototype, 'put')
+    onTestFinished(() => put.mockRestore())
+    let most = 0
+    let isOver = false
+    const turn = (): void => {
+      most = Math.max(most, put.mock.calls.length)
+      put.mockClear()
+      if (!isOver) setImmediate(turn)
+    }
+    turn()
+    expect(await session.merge(fork)).toMatchObject({ changeCount: 10_003, conflicts: [] })
+    isOver = true
+    // Two parts may come in one turn of the test.
+    expect(most).toBeLessThanOrEqual(2 * limits.effectsPerTurn)
+    expect((await changes.next()).done).toBe(false)
+    await changes.return?.()
+    const { manifestHash } = await fork.manifest()
+    expect((await session.manifest()).manifestHash).toBe(manifestHash)
+    await session.files.write({ path: '/after', content: '' })
+    await session.undo()
+    const { headHash } = await session.events.verify()
+    await engine.close()
+    if (!durable) return
+    engine = await openEngine({ storage })
+    session = await engine.sessions.open(session.id)
+    expect((await session.manifest()).manifestHash).toBe(manifestHash)
+    expect((await session.events.verify()).headHash).toBe(headHash)
+    await engine.close()
+  },
+)
+
+test('an open file follows its moves and removals in a large merge', async () => {
+  await using engine = await openEngine({ storage: memoryStorage({ durable: true }) })
+  const session = await engine.sessions.create({ files: { '/moved': 'moved', '/gone': 'gone' } })
+  const fork = await session.fork()
+  await writeMany(fork, 'a', 2 * limits.effectsPerTurn)
+  await fork.files.rename({ sourcePath: '/moved', destinationPath: '/new' })
+  await fork.files.delete({ path: '/gone' })
+  // The merge moves a file that this side has changed.
+  await session.files.write({ path: '/moved', content: 'here' })
+  await using moved = await session.fs.promises.open('/moved', 'r+')
+  await using gone = await session.fs.promises.open('/gone', 'r')
+  await session.merge(fork)
+  await moved.writeFile('changed')
+  expect(await session.fs.promises.readFile('/new', 'utf8')).toBe('changed')
+  expect(await gone.readFile('utf8')).toBe('gone')
 })
 
 test('the links of a large event and of many events are verified in many turns', async () => {

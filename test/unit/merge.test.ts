@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { keys } from '../../src/engine/ports.js'
+import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
   memoryStorage,
   openEngine,
@@ -68,6 +68,11 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     for (const { path, fileType } of nodes)
       files[path] = fileType === 'VFS_FILE_TYPE_FILE' ? await read(session, path) : '/'
     return files
+  }
+
+  async function newestEvent(session: Session): Promise<string> {
+    const { events } = await session.events.list()
+    return events.at(-1)?.eventId ?? ''
   }
 
   const statusOf = async (session: Session): Promise<string> => (await session.get()).status
@@ -520,6 +525,138 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect((await target.merge(fork)).changes.map(({ path }) => path)).toEqual(['/d'])
   })
 
+  test('merges after a restore to a state without a name, and a collection', async () => {
+    await start({ '/a': text(...ten) })
+    await write(target, '/kept', 'before the restored state')
+    const restored = await newestEvent(target)
+    await write(target, '/undone', 'after it')
+    const fork = await target.fork()
+    await write(fork, '/a', text(...ten.slice(0, 9), 'fork'))
+    await target.restore({ from: { eventId: restored } })
+    await write(target, '/a', text('target', ...ten.slice(1)))
+    await engine.collect()
+    const { changes, conflicts } = await target.merge(fork)
+    expect(conflicts).toEqual([])
+    expect(changes.map(({ path }) => path)).toEqual(['/a', '/undone'])
+    expect(await read(target, '/a')).toBe(text('target', ...ten.slice(1, 9), 'fork'))
+  })
+
+  test('merges two forks from both sides of a restore after their parent moved on, and a collection', async () => {
+    await start({ '/a': text(...ten) })
+    await target.checkpoint({ checkpointLabel: 'start' })
+    await write(target, '/a', text('both', ...ten.slice(1)))
+    const restored = await newestEvent(target)
+    await write(target, '/undone', 'x')
+    const one = await target.fork()
+    await target.restore({ from: { eventId: restored } })
+    await write(target, '/other', 'x')
+    const two = await target.fork()
+    await target.restore({ checkpointLabel: 'start' })
+    await write(one, '/a', text('both', ...ten.slice(1, 9), 'one'))
+    await write(two, '/a', text('both', '2', 'two', ...ten.slice(3)))
+    await target.deleteCheckpoint({ checkpointLabel: 'start' })
+    await write(target, '/third', 'x')
+    await engine.collect()
+    expect((await one.merge(two)).conflicts).toEqual([])
+    expect(await read(one, '/a')).toBe(text('both', '2', 'two', ...ten.slice(3, 9), 'one'))
+  })
+
+  test('merges a checkpoint of a branch that a restore left, and a collection', async () => {
+    await start({ '/a': text(...ten) })
+    await write(target, '/kept', 'x')
+    const restored = await newestEvent(target)
+    await write(target, '/a', text(...ten.slice(0, 9), 'left'))
+    await target.checkpoint({ checkpointLabel: 'left' })
+    await target.restore({ from: { eventId: restored } })
+    await write(target, '/a', text('target', ...ten.slice(1)))
+    await engine.collect()
+    expect((await target.merge({ sessionId: target.id, checkpointLabel: 'left' })).conflicts).toEqual([])
+    expect(await read(target, '/a')).toBe(text('target', ...ten.slice(1, 9), 'left'))
+  })
+
+  test('merges a session that went back behind its merged state, after a collection', async () => {
+    await start({ '/a': text(...ten) })
+    await write(source, '/kept', 'x')
+    const restored = await newestEvent(source)
+    await write(source, '/merged', 'x')
+    await target.merge(source)
+    await source.restore({ from: { eventId: restored } })
+    await write(source, '/a', text('source', ...ten.slice(1)))
+    await write(target, '/a', text(...ten.slice(0, 9), 'target'))
+    await engine.collect()
+    await write(source, '/new', 'x')
+    await engine.collect()
+    expect((await target.merge(source)).conflicts).toEqual([])
+    expect(await read(target, '/a')).toBe(text('source', ...ten.slice(1, 9), 'target'))
+    expect(await read(target, '/merged')).toBe('x')
+  })
+
+  test.each([false, true])(
+    'merges two sessions that a deleted one connects, after a collection: %s',
+    async (isCollected) => {
+      await start({ '/a': text(...ten) })
+      await write(target, '/gone', 'x')
+      const between = await target.fork()
+      await write(between, '/a', text('between', ...ten.slice(1)))
+      const last = await (await between.fork()).fork()
+      await write(last, '/last', 'x')
+      await target.files.delete({ path: '/gone' })
+      const { parent } = await last.get()
+      await engine.sessions.delete(parent?.sessionId ?? '')
+      await between.delete()
+      for (let round = 0; isCollected && round < 3; round++) {
+        expect((await engine.collect()).deletedSessions).toBe(round === 0 ? 2 : 0)
+        await write(last, '/round', `${round}`)
+      }
+      // Without the two deleted sessions, the file would look like one that only this side has added.
+      const { changes } = await last.merge(target)
+      expect(changes).toEqual([{ path: '/gone', change: 'removed', kind: 'file' }])
+      expect(await read(last, '/a')).toBe(text('between', ...ten.slice(1)))
+      const { commonAncestors } = await target.lineage({ with: last.id })
+      expect(commonAncestors.map(({ sessionId }) => sessionId)).toEqual([target.id])
+    },
+  )
+
+  test('merges two forks from both sides of a restore after the deletion of their parent', async () => {
+    await start({ '/a': text(...ten) })
+    await write(target, '/a', text('both', ...ten.slice(1)))
+    const restored = await newestEvent(target)
+    await write(target, '/undone', 'x')
+    const one = await target.fork()
+    await target.restore({ from: { eventId: restored } })
+    const two = await target.fork()
+    await write(one, '/a', text('both', ...ten.slice(1, 9), 'one'))
+    await write(two, '/a', text('both', '2', 'two', ...ten.slice(3)))
+    await source.delete()
+    await target.delete()
+    if (isLasting) await engine.collect()
+    const merged = one.merge(two)
+    if (isLasting) {
+      expect((await merged).conflicts).toEqual([])
+      expect(await tree(one)).toEqual({
+        '/a': text('both', '2', 'two', ...ten.slice(3, 9), 'one'),
+        '/undone': 'x',
+      })
+    } else await expect(merged).rejects.toEqual(refused('MERGE_BASE_GONE'))
+  })
+
+  test('keeps the ancestry of a deleted session as long as it has forks', async () => {
+    await start({ '/a': 'a' })
+    const last = await source.fork()
+    await source.delete()
+    await engine.collect()
+    await last.delete()
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    await target.delete()
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
+    if (!isLasting) return
+    await engine.close()
+    const store = await storage.open()
+    for (const prefix of [keys.allSessions(), keys.lineages(''), keys.allNodes()])
+      expect(await store.scan({ gte: prefix, lt: prefixEnd(prefix), limit: 9 })).toEqual([])
+    await store.close()
+  })
+
   test('merges an earlier state of a session', async () => {
     await start({ '/a': 'a' })
     await write(source, '/b', 'b')
@@ -689,4 +826,18 @@ test('finds the base of a merge after a restore during which another merge read 
   await merging
   // The fork has a change of the parent that the restore removed.
   expect((await parent.merge({ sessionId })).changes.map(({ path }) => path)).toEqual(['/a', '/b'])
+})
+
+test('merges two sessions that a deleted one connects, in memory without a history', async () => {
+  await using engine = await openEngine({ memoryHistoryBytes: 0 })
+  const target = await engine.sessions.create({ files: { '/a': 'a' } })
+  await target.files.write({ path: '/gone', content: 'x' })
+  const between = await target.fork()
+  const nearer = await between.fork()
+  const last = await nearer.fork()
+  await target.files.delete({ path: '/gone' })
+  await nearer.delete()
+  await between.delete()
+  await engine.collect()
+  expect((await last.merge(target)).changes.map(({ path }) => path)).toEqual(['/gone'])
 })

@@ -1,7 +1,8 @@
 /** Collections of a schema that other engines use meanwhile. */
 import { createHash } from 'node:crypto'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
@@ -436,6 +437,38 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     await a.collect()
     expect(await usage()).not.toEqual(before)
   })
+
+  test.each(['writes', 'an undo'])(
+    'lets another engine use a session again that it had evicted, after %s and a collection',
+    async (kind) => {
+      const schema = freshSchema()
+      const a = await engineOn(await storageOn(schema), {
+        memoryBudgetBytes: 2 ** 20,
+        budgets: { sessionBytes: 2 ** 30 },
+      })
+      const b = await engineOn(await storageOn(schema))
+      const ofB = await b.sessions.create({ files: { '/x': 'x' } })
+      const ofA = await a.sessions.open(ofB.id)
+      await write(ofA, '/first', 'from a')
+      // The spy keeps the evicted session, as an operation would.
+      const evict = vi.spyOn(Residency.prototype, 'evict')
+      onTestFinished(() => evict.mockRestore())
+      const base = await a.sessions.create({ files: { '/x': 'x' } })
+      const isEvicted = (): boolean => evict.mock.calls.some(([{ id }]) => id === ofA.id)
+      for (let i = 0; i < 2000 && !isEvicted(); i++) await write(await base.fork(), '/x', `${i}`)
+      expect(isEvicted()).toBe(true)
+      for (let i = 0; i < 10; i++) await write(ofB, `/from-b-${i}`, 'x')
+      if (kind === 'an undo') await ofB.undo({ count: 5 })
+      await write(ofB, '/last', 'from b')
+      expect((await b.collect()).prunedEvents).toBeGreaterThan(10)
+      expect(await read(ofA, '/last')).toBe('from b')
+      expect(await read(ofA, '/first')).toBe('from a')
+      expect((await ofA.manifest()).manifestHash).toBe((await ofB.manifest()).manifestHash)
+      await write(ofA, '/more', 'from a')
+      expect(await read(ofB, '/more')).toBe('from a')
+      expect((await ofA.events.verify()).headHash).toBe((await ofB.events.verify()).headHash)
+    },
+  )
 
   /** The files of the sessions, as they must be. */
   class Model {

@@ -208,6 +208,7 @@ const rows: readonly Row[] = [
     ttlSeconds: optional(number),
     setBacks: optional(listOf(tupleOf(count, number))),
     deletedAt: optional(number),
+    collected: optional(onlyTrue),
   }),
   object(snapshotKind, 'session', { seq: count, at: number, chain: text, root, pruned: optional(onlyTrue) }),
   object(checkpointKind, 'session', {

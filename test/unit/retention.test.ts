@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { branchingTargets } from '../../src/engine/session/history/branchings.js'
 import { planHistory, type HistoryFacts } from '../../src/engine/session/history/retention.js'
 
 const facts = (some: Partial<HistoryFacts>): HistoryFacts => ({
@@ -93,5 +94,34 @@ describe('the plan of a history', () => {
       ],
     })
     expect(planHistory(later, options)).toEqual({ write: [19], drop: [13, 14], pruneTo: 11 })
+  })
+})
+
+describe('the states that merges start from', () => {
+  test('are the targets of restores with references on both sides', () => {
+    // A fork of 5, and the newest state 9.
+    expect([...branchingTargets([[8, 3]], [9, 5])]).toEqual([3])
+    // Nothing refers to what the restore undid.
+    expect([...branchingTargets([[8, 3]], [9, 2])]).toEqual([])
+    // The newest state comes from 7 again, and a fork from 8 stays.
+    const restores = [
+      [8, 3],
+      [9, 7],
+    ] as const
+    expect([...branchingTargets(restores, [10, 8])]).toEqual([3])
+    expect([...branchingTargets(restores, [10])]).toEqual([])
+  })
+
+  test('are those of branches on branches', () => {
+    const restores = [
+      [5, 2],
+      [8, 6],
+      [11, 2],
+    ] as const
+    // References at 7 and 9 on both sides of 6, and at 12 on another branch from 2.
+    expect(branchingTargets(restores, [7, 9, 12])).toEqual(new Set([2, 6]))
+    expect([...branchingTargets(restores, [7, 12])]).toEqual([2])
+    expect([...branchingTargets(restores, [7, 9])]).toEqual([6])
+    expect([...branchingTargets(restores, [12])]).toEqual([])
   })
 })

@@ -19,7 +19,10 @@ export interface LineageRecord {
   readonly rebased?: readonly [from: string, to: string]
   /** The baseline before a rebase, for forks of earlier states. */
   readonly before?: Baseline
-  /** The tree of the merged state, of the new base, or of the state that the fork started from. */
+  /**
+   * The tree of the merged state, of the new base, or of the state that the fork started from. A restore has the tree of the
+   * restored state if a merge may start from it, once a collection has run.
+   */
   readonly root?: EncodedNode
 }
 

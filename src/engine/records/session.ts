@@ -72,6 +72,11 @@ export interface SessionRecord {
   readonly setBacks?: SetBacks
   /** A deleted session is hidden. Forks may still depend on its history. */
   readonly deletedAt?: number
+  /**
+   * true: a collection has deleted the history of the session, which was deleted before. Its forks still need its ancestry to
+   * merge.
+   */
+  readonly collected?: true
 }
 
 export const sessionKind = new RecordKind<SessionRecord>({
@@ -92,6 +97,7 @@ export const sessionKind = new RecordKind<SessionRecord>({
     ttlSeconds: isOptional(isNumber),
     setBacks: isOptional(isListOf(isTupleOf(isCount, isNumber))),
     deletedAt: isOptional(isNumber),
+    collected: isOptional((value) => value === true),
   },
   revive: (record) => ({
     ...record,

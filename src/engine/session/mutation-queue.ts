@@ -17,6 +17,7 @@ import { addStep, restoreStep } from './history/lineage.js'
 import type { LineageStep } from './history/lineage-step.js'
 import { nextEventTime, withSetBack } from './history/event-times.js'
 import { noteUse } from './table/unused.js'
+import { canTake, type PreparedEffects } from './prepared-effects.js'
 import { catchUp, changeShared } from './sharing/shared-changes.js'
 import { Overtaken, type StoredState } from './sharing/shared-session.js'
 import type { LiveSession } from './table/live.js'
@@ -153,6 +154,8 @@ export interface NewEvent {
   readonly type: EventType
   readonly details: object
   readonly redo: readonly Redo[]
+  /** The redo of a large event, applied and encoded ahead. */
+  readonly prepared?: PreparedEffects | undefined
   /**
    * The {@link eventTime} of the event, if a record of the same commit also contains it. By default, the time
    * of the commit.
@@ -181,13 +184,15 @@ export interface NewEvent {
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
   if (event === undefined) return live.acknowledged
   if (core.store.admit !== undefined) admitChange(core, live, event)
-  const at = event.at ?? eventTime(core, live)
+  const { prepared } = event
+  const at = prepared?.at ?? event.at ?? eventTime(core, live)
   const before = event.redo[0]?.[0] === 'R' ? live.tree.freeze() : undefined
   // Followers compare this state with the next one. They pin it themselves once they receive the event.
   const pin =
     before !== undefined && live.followers !== undefined ? core.pins.pin({ roots: [before] }) : undefined
   try {
-    for (const redo of event.redo) applyLive(core, live, redo, at, event.root)
+    if (prepared !== undefined && canTake(live)) live.tree.reset(prepared.after, prepared.madeBytes)
+    else for (const redo of event.redo) applyLive(core, live, redo, at, event.root)
   } catch (thrown) {
     pin?.[Symbol.dispose]()
     // If a read fails halfway, no event explains the state of the tree. The session is then read again from
@@ -238,7 +243,7 @@ export function commitEvent(
   const seq = ++live.seq
   const step = event.step === undefined ? restoreStep(seq, redo) : { seq, ...event.step }
   if (step !== undefined) put = [...(put ?? []), addStep(live, step)]
-  const body = core.journal.nextBody(live, [at, type, details, core.principal], redo)
+  const body = core.journal.nextBody(live, [at, type, details, core.principal], redo, event.prepared?.encoded)
   const { snapshotRoot } = event
   if (snapshotRoot !== undefined)
     put = [...(put ?? []), [keys.snapshot(live.id, seq), { seq, at, chain: live.chain, root: snapshotRoot }]]

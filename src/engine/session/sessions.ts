@@ -27,7 +27,7 @@ import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { type Core } from './core.js'
 import { eventTypes } from '../records/event.js'
-import { CheckpointIndex, LiveSession } from './table/live.js'
+import { CheckpointIndex, LiveSession, type ForkOrigin } from './table/live.js'
 import type { Action } from '../operations/index.js'
 import type { Permissions } from './access/permissions.js'
 import type { TagSearch } from './table/tag-index.js'
@@ -250,7 +250,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     const event = { type: eventTypes.forkSession, details }
     const baselineRoot =
       baseline === parent.record.baseline ? parent.baseline : core.roots.load(baseline.root)
-    const states = { baseline: baselineRoot, root, inheritedEvents, tips, snapshotRoot }
+    const { origin } = parent
+    const states = { baseline: baselineRoot, root, origin, inheritedEvents, tips, snapshotRoot }
     return await start(core, session, states, event)
   } finally {
     writes[Symbol.dispose]()
@@ -276,6 +277,8 @@ export interface StartedSession {
 interface StartingState {
   readonly baseline: Dir
   readonly root: Dir
+  /** That of the parent. */
+  readonly origin?: ForkOrigin | undefined
   readonly inheritedEvents?: number
   readonly tips?: BranchTips
   /** The root, stored for a snapshot. */
@@ -302,7 +305,7 @@ async function start(
 export function begin(
   core: Core,
   session: SessionRecord,
-  { baseline, root, inheritedEvents = 0, tips = noTips, snapshotRoot }: StartingState,
+  { baseline, root, origin, inheritedEvents = 0, tips = noTips, snapshotRoot }: StartingState,
   event: StartingEvent,
 ): StartedSession {
   core.fence.check()
@@ -317,7 +320,8 @@ export function begin(
   live.lineage = []
   live.branchTips = tips
   // A merge needs this state later. A durable store can read it again.
-  if (session.base !== undefined && !isStored(core)) live.forkRoot = root
+  if (session.base !== undefined && !isStored(core))
+    live.origin = { base: session.base, root, before: origin }
   core.sharing?.enter(live, '', core.environment.monotonicMs())
   core.table.residency.enter(live)
   const put: [string, object][] = [[keys.session(core.tenantKey, live.id), session]]

@@ -5,6 +5,7 @@ import { parseFlag } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { Shape } from '../base/shape.js'
 import { compareUtf8 } from '../base/order.js'
+import { parseEventText } from './event-text.js'
 import {
   storedAtOnce,
   type ByteRange,
@@ -65,7 +66,7 @@ function emptyData(): MemoryData {
 
 interface MemoryData {
   readonly records: Map<string, string | object>
-  readonly events: Map<string, StoredEvent['body'][]>
+  readonly events: Map<string, KeptBody[]>
   readonly blobs: Map<string, Uint8Array>
   /** The sorted keys of the records. Undefined before the first scan, and after a change of the keys. */
   sortedKeys: string[] | undefined
@@ -94,7 +95,7 @@ class MemoryStore implements Store {
       if (events !== undefined && !this.#follows(events)) return passed
       // Encodes first, so that a value that cannot be encoded fails before anything has changed.
       const { durable } = this.capabilities
-      const bodies = durable ? events?.map(({ body }) => parsed(body)) : undefined
+      const bodies = durable ? events?.map(({ body }) => copied(body)) : undefined
       const values = durable ? put?.map(([, value]) => text(value)) : undefined
       if (replaceEvents !== undefined) this.#replace(replaceEvents)
       events?.forEach((event, i) => this.#append(event, bodies?.[i]))
@@ -145,8 +146,8 @@ class MemoryStore implements Store {
     return seq === next
   }
 
-  #append({ sessionId, body }: NewStoredEvent, copy: StoredEvent['body'] | undefined): void {
-    const kept = copy ?? (body as StoredEvent['body'])
+  #append({ sessionId, body }: NewStoredEvent, copy: KeptBody | undefined): void {
+    const kept = copy ?? body
     const list = this.#data.events.get(sessionId)
     if (list === undefined) this.#data.events.set(sessionId, [kept])
     else list.push(kept)
@@ -156,7 +157,7 @@ class MemoryStore implements Store {
     const copies = events.map(({ sessionId, seq, body }) => {
       const list = this.#data.events.get(sessionId)
       assert(list !== undefined && seq >= 1 && seq <= list.length, 'a replaced event is stored')
-      return parsed(body)
+      return copied(body)
     })
     for (const [index, { sessionId, seq }] of events.entries())
       present(this.#data.events.get(sessionId), 'the log of a session')[seq - 1] = itemAt(copies, index)
@@ -171,14 +172,23 @@ class MemoryStore implements Store {
     for (let from = Math.max(range.from, 1); from <= end; from += limits.eventsPerRead) {
       const page = list.slice(from - 1, Math.min(end, from - 1 + limits.eventsPerRead))
       if (from > range.from && from > 1) await nextTurn()
-      yield page.map((body, index) => ({ sessionId, seq: from + index, body }))
+      const events: StoredEvent[] = []
+      for (const [index, body] of page.entries())
+        events.push({
+          sessionId,
+          seq: from + index,
+          body: typeof body === 'string' ? await readBody(body) : body,
+        })
+      yield events
     }
   }
 
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
     const list = this.read().events.get(sessionId)
     const body = list?.at(-1)
-    return list === undefined || body === undefined ? undefined : { sessionId, seq: list.length, body }
+    if (list === undefined || body === undefined) return undefined
+    const { length: seq } = list
+    return { sessionId, seq, body: typeof body === 'string' ? await readBody(body) : body }
   }
 
   async get(key: string): Promise<string | undefined> {
@@ -217,7 +227,7 @@ class MemoryStore implements Store {
     const { records, events, blobs } = this.read()
     let bytes = 0
     for (const [key, value] of records) bytes += key.length + text(value).length
-    for (const list of events.values()) for (const body of list) bytes += JSON.stringify(body).length
+    for (const list of events.values()) for (const body of list) bytes += encoded(body).length
     for (const blob of blobs.values()) bytes += blob.byteLength
     return bytes
   }
@@ -261,11 +271,26 @@ function readRange(bytes: Uint8Array | undefined, { offset, length }: ByteRange)
   return bytes?.subarray(offset, offset + length)
 }
 
-/** A copy, as if it had been read from a disk. */
-function parsed(body: NewStoredEvent['body']): StoredEvent['body'] {
-  const copy: unknown = JSON.parse(typeof body === 'string' ? body : JSON.stringify(body))
-  assert(Array.isArray(copy), 'the body of an event is a JSON array')
-  return copy
+/** The body of an event, or the text of a large one, which takes long to parse. */
+type KeptBody = StoredEvent['body'] | string
+
+/** A copy, as if it were written to a disk. */
+function copied(body: NewStoredEvent['body']): KeptBody {
+  const json = encoded(body)
+  return json.length > limits.parsedPerTurn ? json : checkedBody(JSON.parse(json))
+}
+
+function encoded(body: NewStoredEvent['body']): string {
+  return typeof body === 'string' ? body : JSON.stringify(body)
+}
+
+async function readBody(body: string): Promise<StoredEvent['body']> {
+  return checkedBody(await parseEventText(body))
+}
+
+function checkedBody(body: unknown): StoredEvent['body'] {
+  assert(Array.isArray(body), 'the body of an event is a JSON array')
+  return body
 }
 
 function text(value: string | object): string

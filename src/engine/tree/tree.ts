@@ -46,9 +46,10 @@ export class Tree {
     return this.#root
   }
 
-  /** Continues with a frozen root; O(1). */
-  reset(root: Dir): void {
+  /** Continues with a frozen root; O(1). `madeBytes` are those of its new nodes, if another tree made them. */
+  reset(root: Dir, madeBytes = 0): void {
     this.#disown()
+    this.#madeBytes += madeBytes
     this.#root = root
   }
 

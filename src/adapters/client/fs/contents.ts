@@ -143,17 +143,17 @@ async function openedAt(files: RemoteFiles, given: string, flags: Flags): Promis
 
 /**
  * Creates a file with a mode. Returns false if the file exists, because open(2) sets the mode of new files
- * only.
+ * only. A symlink to a missing file is followed, as by open(2) without O_EXCL.
  */
 async function create(
   files: RemoteFiles,
   request: { path: string; content: Uint8Array; mode: number; createParents: boolean },
 ): Promise<boolean> {
   try {
-    await files.write({ ...request, exclusive: true })
+    await files.write({ ...request, expectedHash: '' })
     return true
   } catch (thrown) {
-    if (hasReason(thrown, 'ALREADY_EXISTS')) return false
+    if (hasReason(thrown, 'HASH_MISMATCH')) return false
     throw thrown
   }
 }

@@ -171,6 +171,7 @@ class BundleImport {
       live.checkpoints.add(checkpoint.record)
       if (checkpoint.root instanceof Dir) pin(core, live, checkpoint.record.seq, checkpoint.root)
     }
+    core.journal.imported(live, at)
     core.table.residency.enter(live)
     for (const [service, records] of facts) service.adopt(core, live, records)
     return live

@@ -18,6 +18,7 @@ import { EngineEnded, SharedRun } from './shared-run.js'
 import { unlessLost } from './unless-lost.js'
 import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
+import { readStateReferences } from './state-references.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
 import { sourceKind } from '../../records/source.js'
@@ -278,7 +279,7 @@ async function collectStore(run: Run): Promise<void> {
 /** Collects an engine without a durable store. JavaScript frees its trees and contents; only records remain. */
 async function collectRecords(run: Run): Promise<void> {
   await deleteExpired(run)
-  await deleteUnneeded(run)
+  await deleteUnneeded(run, await readStateReferences(run))
 }
 
 /** Deletes the scans of host directories whose sources are deleted. */

@@ -5,15 +5,21 @@ import { idLength } from '../../base/ids.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { lastActivities } from '../../session/table/activity.js'
-import type { Core } from '../../session/core.js'
 import { isExpired } from '../../session/table/unused.js'
-import { prepareHistory, pruneHistory, type SettledHistory } from '../../session/history/prune.js'
+import {
+  keepLineage,
+  prepareHistory,
+  pruneHistory,
+  type SettledHistory,
+} from '../../session/history/prune.js'
 import { rollUpSessions } from '../../session/usage/usage-rollup.js'
 import { findSession } from '../../session/history/replay.js'
 import { sessionKind, type SessionRecord } from '../../records/session.js'
-import { keys, prefixEnd } from '../../storage/keys.js'
+import { lineageKind } from '../../records/lineage.js'
+import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { asTenant, queued, rest, type Run } from './run.js'
+import { isUnneeded, readStateReferences, type StateReferences } from './state-references.js'
 import { sessionRecordKinds } from '../../records/index.js'
 
 /** A session as it is stored. */
@@ -51,6 +57,7 @@ export async function settleSessions(run: Run): Promise<void> {
   using _ = run.shared === undefined ? core.pins.pin({ forks: true }) : undefined
   // After this, reads see every fork that began before the pin.
   await (run.shared?.barrier('history') ?? queued(core))
+  const references = await readStateReferences(run)
   let done = 0
   let from: string | undefined
   let isFirst = true
@@ -66,8 +73,14 @@ export async function settleSessions(run: Run): Promise<void> {
       }
     }
     await inGroups(unprepared(), limits.collectedAtOnce, async ({ tenantKey, record }) => {
-      if (isUnneeded(core, record)) return
-      const history = await prepareHistory(asTenant(core, tenantKey), record, run)
+      if (isUnneeded(core, record)) {
+        if (mustStay(references, record)) await keepLineage(asTenant(core, tenantKey), record, references)
+        return
+      }
+      const history = await prepareHistory(asTenant(core, tenantKey), record, {
+        keepRedo: run.keepRedo,
+        references,
+      })
       const { plan } = history
       const isPruned = plan.drop.length > 0 || plan.pruneTo > history.prunedTo
       if (isPruned && next === undefined) histories.push({ ...history, tenantKey })
@@ -78,12 +91,12 @@ export async function settleSessions(run: Run): Promise<void> {
     from = next === undefined ? undefined : `${next}\0`
     isFirst = false
   } while (from !== undefined)
-  await deleteUnneeded(run, done)
+  await deleteUnneeded(run, references, done)
 }
 
-/** Whether a session is deleted and has no readers left. That is final, because no new reader can begin. */
-function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
-  return deletedAt !== undefined && core.pins.statesOf(id) === undefined
+/** Whether the ancestry of a deleted session is still to be kept, apart from the rest. */
+function mustStay(references: StateReferences, { id, collected }: SessionRecord): boolean {
+  return collected !== true && references.isParent(id)
 }
 
 async function pruneAll(run: Run, histories: readonly Pruned[]): Promise<void> {
@@ -120,8 +133,12 @@ async function withAncestors(run: Run, sessionIds: ReadonlySet<string>): Promise
   return all
 }
 
-/** Removes deleted sessions with all their records and events, in groups. */
-export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
+/**
+ * Removes deleted sessions with all their records and events, in groups. Of a session with forks, the ancestry stays, so
+ * that a merge of a fork finds the same base as before. For example, a session was forked, and its fork was forked again.
+ * After the deletion of the fork, the two others still have the state in common from which it started.
+ */
+export async function deleteUnneeded(run: Run, references: StateReferences, done = 0): Promise<void> {
   const { core, shared, signal, report } = run
   let unneeded: StoredSession[] = []
   /** Deleted sessions that forks made meanwhile still depend on. */
@@ -151,7 +168,8 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
         const json = stored[index]
         return json !== undefined && !kept.has(record.id) && isUnneeded(core, sessionKind.parse(json))
       })
-      await deleteRecords(run, gone)
+      const isEmptied = (session: StoredSession): boolean => mustStay(references, session.record)
+      await deleteRecords(run, gone, new Set(gone.filter(isEmptied).map(({ record }) => record.id)))
       sessions.push(...gone)
     })
     unneeded = []
@@ -159,12 +177,14 @@ export async function deleteUnneeded(run: Run, done = 0): Promise<void> {
     sessions.sort((a, b) => (a.key < b.key ? -1 : 1))
     for (const chunk of chunked(sessions, limits.collectedAtOnce)) {
       signal.throwIfAborted()
-      await deleteSessions(run, chunk)
+      await deleteSessions(run, chunk, references)
       report('sessions', (done += chunk.length))
     }
   }
   for await (const session of storedSessions(run)) {
-    if (!isUnneeded(core, session.record) || core.pins.isArriving(session.record.id)) continue
+    const { record } = session
+    if (!isUnneeded(core, record) || core.pins.isArriving(record.id)) continue
+    if (record.collected === true && references.isParent(record.id)) continue
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
   await flush()
@@ -196,11 +216,31 @@ function* chunked<T>(items: readonly T[], size: number): Generator<readonly T[],
  * Deletes the records of deleted sessions, such as checkpoints and locks. Most sessions have records of few kinds, so one
  * read per kind finds the next session that has any. A read per session and kind takes many times as long.
  */
-async function deleteRecords(run: Run, sessions: readonly StoredSession[]): Promise<void> {
+async function deleteRecords(
+  run: Run,
+  sessions: readonly StoredSession[],
+  emptied: ReadonlySet<string>,
+): Promise<void> {
   const ids = sessions.map(({ record }) => record.id).sort()
-  await inGroups(sessionRecordKinds, sessionRecordKinds.length, async ({ prefix }) =>
-    deleteRecordsOfKind(run, prefix, ids),
-  )
+  await inGroups(sessionRecordKinds, sessionRecordKinds.length, async ({ prefix }) => {
+    const isLineage = prefix === keyPrefixes.lineage
+    await deleteRecordsOfKind(run, prefix, isLineage ? ids.filter((id) => !emptied.has(id)) : ids)
+  })
+  for (const id of emptied) await deleteMerges(run, id)
+}
+
+/** Deletes the steps of a session's ancestry that are merges. They hold all files of the merged states. */
+async function deleteMerges({ core, counts }: Run, sessionId: string): Promise<void> {
+  for await (const page of scanAll(core, keys.lineages(sessionId))) {
+    const merges = page.filter(([key, json]) => {
+      const { merged, rebased } = lineageKind.parse(json, key)
+      return merged !== undefined && rebased === undefined
+    })
+    if (merges.length === 0) continue
+    await core.store.commit({ del: merges.map(([key]) => key) })
+    counts.deletedRecords += merges.length
+    for (const [key, value] of merges) counts.freedBytes += key.length + value.length
+  }
 }
 
 /** `ids` must be in ascending order. */
@@ -231,18 +271,32 @@ async function deleteRecordsOfKind(
   }
 }
 
-/** Deletes the sessions and their events. Adds the times of their creation and deletion to the sums for usage. */
-async function deleteSessions({ core, counts }: Run, sessions: readonly StoredSession[]): Promise<void> {
+/**
+ * Deletes the sessions and their events. Adds the times of their creation and deletion to the sums for usage. The record of
+ * a session whose ancestry stays is kept, and so are its times in it.
+ */
+async function deleteSessions(
+  { core, counts }: Run,
+  sessions: readonly StoredSession[],
+  references: StateReferences,
+): Promise<void> {
   const put: (readonly [string, string | object])[] = []
-  for (const tenantKey of new Set(sessions.map((session) => session.tenantKey))) {
-    const all = sessions.filter((session) => session.tenantKey === tenantKey)
+  const emptied = sessions.filter(({ record }) => mustStay(references, record))
+  for (const { key, record } of emptied) {
+    const { metadata: _, setBacks: _setBacks, ...rest } = record
+    put.push([key, { ...rest, tags: {}, collected: true } satisfies SessionRecord])
+  }
+  const ended = sessions.filter((session) => !emptied.includes(session))
+  for (const tenantKey of new Set(ended.map((session) => session.tenantKey))) {
+    const all = ended.filter((session) => session.tenantKey === tenantKey)
     // An import that never completed did not exist as a session.
     const deleted = all.flatMap(({ record: { createdAt, deletedAt = createdAt } }) =>
       deletedAt === createdAt ? [] : [{ createdAt, deletedAt }],
     )
     put.push(...(await rollUpSessions(core, tenantKey, deleted)))
   }
-  const del = sessions.map(({ key }) => key)
+  const del = ended.map(({ key }) => key)
   await core.store.commit({ put, del, deleteEvents: sessions.map(({ record }) => record.id) })
-  counts.deletedSessions += sessions.length
+  // An emptied session counted when its history was deleted.
+  counts.deletedSessions += sessions.filter(({ record }) => record.collected !== true).length
 }

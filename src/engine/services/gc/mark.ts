@@ -45,8 +45,7 @@ export class Marker implements References {
   constructor(core: Core, signal: AbortSignal, memoryBytes: number) {
     this.#core = core
     this.#signal = signal
-    const bytes = Math.min(Math.max(memoryBytes, limits.markMinBytes), limits.markMaxBytes)
-    const filterBytes = powerOfTwo(bytes / 2)
+    const filterBytes = filterBytesFor(memoryBytes)
     this.#marks = new DigestSet({ filterBytes, salt: itemAt(random(core), 0) })
     this.#visited = new DigestCache(powerOfTwo(filterBytes / bytesPerVisit))
     this.#slice = new TimeSlice(core.environment)
@@ -141,6 +140,12 @@ export class Marker implements References {
   #read(address: string): string | undefined | Promise<string | undefined> {
     return getSyncOrAsync(this.#core.store, keys.node(address))
   }
+}
+
+/** The bytes of the filter of a {@link DigestSet} that uses half of some memory. */
+export function filterBytesFor(memoryBytes: number): number {
+  const bytes = Math.min(Math.max(memoryBytes, limits.markMinBytes), limits.markMaxBytes)
+  return powerOfTwo(bytes / 2)
 }
 
 function powerOfTwo(atMost: number): number {

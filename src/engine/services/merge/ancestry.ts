@@ -170,8 +170,12 @@ export class Ancestry {
     const record = mine?.record ?? (await findSession(this.#core, sessionId))
     if (record === undefined) return undefined
     const steps = await lineageOf(this.#core, sessionId)
-    if (mine?.forkRoot !== undefined && record.base !== undefined)
-      this.#note({ sessionId: record.base[0], seq: record.base[1] }, { tree: mine.forkRoot, root: undefined })
+    for (let origin = mine?.origin; origin !== undefined; origin = origin.before) {
+      const [ofId, seq] = origin.base
+      // The rest is known from another fork.
+      if (this.treesOf({ sessionId: ofId, seq }).some(({ tree }) => tree === origin?.root)) break
+      this.#note({ sessionId: ofId, seq }, { tree: origin.root, root: undefined })
+    }
     const { base, baseline, start } = record
     return { base, baseline, start, steps }
   }
@@ -180,8 +184,10 @@ export class Ancestry {
     const { base, baseline, start, steps } = member
     this.#note({ baseline: baseline.fingerprint }, { tree: undefined, root: baseline.root })
     this.#note({ baseline: startOf(member) }, { tree: undefined, root: start })
-    for (const { seq, merged, rebased, tree, root } of steps) {
+    for (const { seq, restored, merged, rebased, tree, root } of steps) {
       const known = { tree, root }
+      if (restored !== undefined) this.#note({ sessionId, seq: restored }, known)
+      if (seq === 0) this.#note({ sessionId, seq }, known)
       if (merged !== undefined) this.#note({ sessionId: merged[0], seq: merged[1] }, known)
       else if (rebased !== undefined) this.#note({ baseline: rebased[1] }, known)
       else if (seq === 0 && base !== undefined) this.#note({ sessionId: base[0], seq: base[1] }, known)

@@ -1,10 +1,9 @@
 import { EngineError } from '../../base/errors.js'
-import { whenLoaded } from '../../base/fault.js'
 import { itemAt } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { Core } from '../../session/core.js'
-import { apply } from '../../session/apply.js'
-import { stateAt } from '../../session/history/replay.js'
+import { applyInTurns, stateAt } from '../../session/history/replay.js'
+import type { LiveSession } from '../../session/table/live.js'
 import { Tree } from '../../tree/tree.js'
 import type { Dir } from '../../tree/node.js'
 import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
@@ -86,11 +85,8 @@ class MergeBase {
     const result = await mergeTrees(this.#core, trees, rules, this.#merger)
     const { redo } = await effectsOf(this.#core, trees.ours, result)
     const tree = new Tree(trees.ours, this.#core.loader)
-    return whenLoaded(() => {
-      tree.reset(trees.ours)
-      for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, 0, this.#core)
-      return tree.freeze()
-    })
+    await applyInTurns(this.#core, tree, redo, 0)
+    return tree.freeze()
   }
 
   async #treeOf(state: GraphState): Promise<Dir> {
@@ -99,8 +95,8 @@ class MergeBase {
       // On a shared store, only stored states are final.
       const last = live.shared?.stored.seq ?? live.seq
       if (last === state.seq && live.tail === undefined) return live.shared?.stored.root ?? live.tree.freeze()
-      const pinned = state.seq > last ? undefined : live.pins?.get(state.seq)
-      if (pinned !== undefined) return pinned
+      const known = state.seq > last ? undefined : this.#inMemory(live, state.seq)
+      if (known !== undefined) return known
     }
     for (const { tree, root } of this.#ancestry.treesOf(state)) {
       if (tree !== undefined) return tree
@@ -114,6 +110,18 @@ class MergeBase {
       (forkId === undefined ? undefined : await this.#replayed(forkId, 0)) ??
       raise(baseGone(state))
     )
+  }
+
+  /** A state of a checkpoint, or, if memory is the only copy, one of its newest changes. */
+  #inMemory(live: LiveSession, seq: number): Dir | undefined {
+    const pinned = live.pins?.get(seq)
+    if (pinned !== undefined) return pinned
+    try {
+      return this.#core.journal.remembered(this.#core, live, seq)
+    } catch (error) {
+      if (error instanceof EngineError && error.reason === 'STATE_NOT_KEPT') return undefined
+      throw error
+    }
   }
 
   /** A state from the store, if its events and snapshots are still there. */

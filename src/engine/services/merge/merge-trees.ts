@@ -98,7 +98,11 @@ class TreeMerge {
     await this.#mergeDirectories()
     await this.#separateFilesFromDirectories()
     await this.#keepNeededDirectories()
-    const conflicts = [...this.#conflicts.values()].sort((a, b) => compareUtf8(a.path, b.path))
+    const conflicts = await sortedInSlices(
+      this.#conflicts.values(),
+      (a, b) => compareUtf8(a.path, b.path),
+      this.#slice,
+    )
     return { files: this.#files, directories: this.#directories, moves: this.#moves, conflicts }
   }
 

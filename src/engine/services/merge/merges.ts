@@ -9,7 +9,8 @@ import type { Core } from '../../session/core.js'
 import { branchTipsOf, noTips } from '../../session/branch-tips.js'
 import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
-import { mutate, record, type NewEvent } from '../../session/mutation-queue.js'
+import { eventTime, mutate, record, type NewEvent } from '../../session/mutation-queue.js'
+import { prepareEffects } from '../../session/prepared-effects.js'
 import { describeChange, treeChanges, type Change } from '../../session/tree-changes.js'
 import { checkNoConflicts, withConflicts } from '../../session/status.js'
 import type { LiveSession } from '../../session/table/live.js'
@@ -365,6 +366,10 @@ export class Merges {
             },
           }
     const blobs = await storedAhead(core, made)
+    const ahead = { redo: effects.redo, at: eventTime(core, live) }
+    const prepared = await prepareEffects(core, target.root, ahead)
+    using after = prepared && core.pins.pin({ roots: [prepared.after] })
+    void after
     await this.#commit(core, live, target, () => {
       const { put = [], del = [] } = recordOf(live, open)
       const kept = rebase === undefined ? live.record : withBaseline(live.record, rebase.baseline)
@@ -378,6 +383,7 @@ export class Merges {
           paths: effects.changes.slice(0, limits.pathsInDetails).map(({ path }) => path),
         },
         redo: effects.redo,
+        prepared,
         blobs,
         step,
         session: isSettled ? undefined : withConflicts(kept, conflicts.length),

@@ -99,6 +99,11 @@ export class SessionRepair {
         : await this.#baselines.mended({ fingerprint: '', root: start })
     if (mendedStart !== undefined)
       for (const lost of lostOfStart) drop({ object: 'start', sessionId: id, ...lost })
+    if (record.collected === true) {
+      // Its history was deleted, so nothing of it is lost.
+      await writer.put(key, { ...record, baseline, ...(mendedStart && { start: mendedStart.root }) })
+      return { kept: true, last: 0, changed: new Set() }
+    }
     const facts = await readFacts(this.#context, id)
     const { last, newest, checkpoints, wholeSnapshots } = facts
     const bases = [...(this.#bases.get(id) ?? [])]

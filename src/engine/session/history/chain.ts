@@ -6,6 +6,12 @@ import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 /** The link that precedes a session's first event. */
 export const chainStart = ''
 
+/** A redo as JSON, and its hash, as it is part of a link. */
+export interface EncodedRedo {
+  readonly text: string
+  readonly hash: string
+}
+
 /**
  * The stored body of an event, and its link. The link is the SHA-256 over the link of the previous event, the
  * public part of this event and the SHA-256 of its redo. So each link covers its event and all earlier ones.
@@ -13,12 +19,27 @@ export const chainStart = ''
 export function chainEvent(
   event: PublicPart,
   previous: string,
-  redo: readonly Redo[],
+  redo: readonly Redo[] | EncodedRedo,
 ): { readonly text: string; readonly link: string } {
   const publicText = JSON.stringify(event)
-  const redoText = JSON.stringify(redo)
-  const link = linkOf(previous, publicText, hashText(redoText))
-  return { text: `${publicText.slice(0, -1)},"${link}",${redoText}]`, link }
+  const { text, hash } = 'hash' in redo ? redo : encodeNow(redo)
+  const link = linkOf(previous, publicText, hash)
+  return { text: `${publicText.slice(0, -1)},"${link}",${text}]`, link }
+}
+
+function encodeNow(redo: readonly Redo[]): EncodedRedo {
+  const text = JSON.stringify(redo)
+  return { text, hash: hashText(text) }
+}
+
+/** Encodes a redo in parts, with a turn of the event loop after each. */
+export async function encodeRedo(redo: readonly Redo[]): Promise<EncodedRedo> {
+  let text = ''
+  // A join of all parts would copy them in one turn.
+  const { hash } = await digestParts(redo, (part) => {
+    text += part
+  })
+  return { text: `${text}]`, hash }
 }
 
 /**
@@ -49,11 +70,17 @@ export async function digestRedo(redo: readonly Redo[]): Promise<RedoDigest> {
     const text = JSON.stringify(redo)
     return { hash: hashText(text), length: text.length }
   }
+  return digestParts(redo)
+}
+
+async function digestParts(redo: readonly Redo[], take?: (part: string) => void): Promise<RedoDigest> {
   const digested = createHash('sha256')
   let length = 1
   for (let from = 0; from < redo.length; from += limits.effectsPerTurn) {
     const text = JSON.stringify(redo.slice(from, from + limits.effectsPerTurn))
-    digested.update(`${from === 0 ? '[' : ','}${text.slice(1, -1)}`)
+    const part = `${from === 0 ? '[' : ','}${text.slice(1, -1)}`
+    digested.update(part)
+    take?.(part)
     length += text.length - 1
     await nextTurn()
   }
@@ -66,6 +93,15 @@ export async function digestRedo(redo: readonly Redo[]): Promise<RedoDigest> {
  */
 export function redoHash(redo: EventBody[5] = []): string {
   return typeof redo === 'string' ? redo : hashText(JSON.stringify(redo))
+}
+
+/**
+ * The effects of an event. Undefined if only their hash is known, because they were collected, or the event came with a
+ * bundle. The hash of no effects is known.
+ */
+export function knownRedo(redo: EventBody[5]): readonly Redo[] | undefined {
+  if (typeof redo !== 'string') return redo
+  return redo === noRedo ? [] : undefined
 }
 
 function hashText(redoText: string): string {

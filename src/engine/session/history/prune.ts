@@ -1,4 +1,6 @@
-import { onlyItem } from '../../base/present.js'
+import { firstWhere } from '../../base/ascending.js'
+import { TimeSlice } from '../../base/cooperative.js'
+import { onlyItem, present } from '../../base/present.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { keys } from '../../storage/keys.js'
@@ -8,10 +10,11 @@ import { digestRedo } from './chain.js'
 import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
+import { branchingTargets, type Restore } from './branchings.js'
 import { stateAt } from './replay.js'
 import { countEffects, nextReadCount } from './stored-events.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
-import type { LineageRecord } from '../../records/lineage.js'
+import { lineageKind, type LineageRecord } from '../../records/lineage.js'
 import { mergeKind } from '../../records/merge.js'
 import { checkpointKind } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
@@ -22,6 +25,12 @@ export interface SettledHistory {
   readonly sessionId: string
   readonly plan: HistoryPlan
   readonly prunedTo: number
+}
+
+/** The states of a session that other sessions refer to, because they started from them or merged them. */
+export interface ReferencedStates {
+  /** Without `seq`, whether there is any. */
+  has(sessionId: string, seq?: number): boolean
 }
 
 /** The length of the hash of a redo, as JSON. */
@@ -128,7 +137,7 @@ async function factsOf(
 export async function prepareHistory(
   core: Core,
   session: SessionRecord,
-  { keepRedo }: { readonly keepRedo: boolean },
+  { keepRedo, references }: { readonly keepRedo: boolean; readonly references: ReferencedStates },
 ): Promise<SettledHistory> {
   await keepForkBase(core, session)
   const snapshots = await snapshotsOf(core, session.id)
@@ -138,6 +147,8 @@ export async function prepareHistory(
   const facts = await factsOf(core, session, { snapshots, last })
   const plan = planHistory(facts, { keepRedo, spacing: limits.eventsPerSnapshot })
   for (const seq of plan.write) await storeState(core, session.id, seq)
+  if (plan.pruneTo > facts.prunedTo || plan.drop.length > 0)
+    await keepBranchings(core, session.id, { referenced: [...facts.referenced, last], references })
   return { sessionId: session.id, plan, prunedTo: facts.prunedTo }
 }
 
@@ -149,21 +160,88 @@ async function keepForkBase(core: Core, { id, base }: SessionRecord): Promise<vo
   if (base === undefined) return
   const key = keys.lineage(id, 0)
   if ((await core.store.get(key)) !== undefined) return
+  await keepStep(core, id, { seq: 0, state: 0 })
+}
+
+/** Stores the states of a deleted session that merges of its forks may start from. */
+export async function keepLineage(
+  core: Core,
+  session: SessionRecord,
+  references: ReferencedStates,
+): Promise<void> {
+  await keepForkBase(core, session)
+  await keepBranchings(core, session.id, { referenced: [await newestSeq(core, session.id)], references })
+}
+
+/**
+ * Stores the states that restores led to, and from which a later merge may start, once. For example, a fork started from
+ * the state 5, and then the session was restored to 3. A merge of the fork compares with 3, which no checkpoint may name.
+ */
+async function keepBranchings(
+  core: Core,
+  sessionId: string,
+  {
+    referenced,
+    references,
+  }: { readonly referenced: readonly number[]; readonly references: ReferencedStates },
+): Promise<void> {
+  const restores: Restore[] = []
+  const kept = new Set(referenced)
+  for await (const page of scanAll(core, keys.lineages(sessionId))) {
+    for (const [key, json] of page) {
+      const { seq, restored, root } = lineageKind.parse(json, key)
+      if (restored === undefined) continue
+      restores.push([seq, restored])
+      if (root !== undefined) kept.add(restored)
+    }
+  }
+  if (restores.every(([, target]) => kept.has(target))) return
+  const known = [...referenced]
+  if (references.has(sessionId)) {
+    const slice = new TimeSlice(core.environment)
+    // Only states that a restore undid may be on another branch than the newest one. Each is looked up once.
+    let first = Number.POSITIVE_INFINITY
+    for (const [restore, target] of restores.toReversed()) {
+      for (let seq = Math.min(restore, first) - 1; seq > target; seq--) {
+        if (references.has(sessionId, seq)) known.push(seq)
+        if (slice.over) await slice.next()
+      }
+      first = Math.min(first, target + 1)
+    }
+  }
+  for (const target of branchingTargets(restores, known)) {
+    if (kept.has(target)) continue
+    const [seq] = present(
+      restores.findLast((restore) => restore[1] === target),
+      'the restore to a state',
+    )
+    await keepStep(core, sessionId, { seq, restored: target, state: target })
+  }
+}
+
+/** Stores a state with the step of a session's ancestry that refers to it. */
+async function keepStep(
+  core: Core,
+  sessionId: string,
+  { state, ...step }: Omit<LineageRecord, 'root'> & { readonly state: number },
+): Promise<void> {
   using _ = core.pins.pin({ writesSince: 'now' })
   let root: Dir
   try {
-    root = (await stateAt(core, id, 0)).root
+    root = (await stateAt(core, sessionId, state)).root
   } catch (error) {
     // An earlier version pruned it.
     if (error instanceof EngineError && error.reason === 'DATA_LOSS') return
     throw error
   }
-  const record: LineageRecord = { seq: 0, root: await core.roots.save(root) }
-  await core.store.commit({ put: [[key, record]] })
-  const live = core.table.live.get(id)
+  const record: LineageRecord = { ...step, root: await core.roots.save(root) }
+  await core.store.commit({ put: [[keys.lineage(sessionId, step.seq), record]] })
+  const live = core.table.live.get(sessionId)
   if (live === undefined) return
   live.addedSteps++
-  live.lineage?.unshift(record)
+  if (live.lineage === undefined) return
+  const index = firstWhere(live.lineage, ({ seq }) => seq >= step.seq)
+  live.lineage.splice(index, live.lineage[index]?.seq === step.seq ? 1 : 0, record)
 }
 
 /** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */

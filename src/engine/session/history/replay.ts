@@ -308,7 +308,7 @@ function applyEffects(core: Core, tree: Tree, redo: readonly Redo[], at: number)
  */
 async function readHistory(core: Core, sessionId: string, seq: number): Promise<History> {
   const record = await findSession(core, sessionId)
-  if (record === undefined) throw parentGone(sessionId)
+  if (record === undefined || record.collected === true) throw parentGone(sessionId)
   const newestFirst: (readonly StoredEvent[])[] = []
   let end: Pick<State, 'seq' | 'at' | 'chain' | 'snapshotSeq'> | undefined
   for (let wanted = seq; ;) {
@@ -358,7 +358,7 @@ function restoreTarget(event: StoredEvent): number | undefined {
 }
 
 /** A state whose redo is not stored, with no snapshot after the gap. */
-class UnreachableState extends EngineError {
+export class UnreachableState extends EngineError {
   constructor(message: string, details: Readonly<Record<string, string>>) {
     super('DATA_LOSS', message, details)
   }
@@ -366,7 +366,7 @@ class UnreachableState extends EngineError {
 
 function parentGone(sessionId: string): EngineError {
   return new UnreachableState(
-    `the stored record of the session ${sessionId}, which a fork needs, is missing`,
+    `the stored history of the session ${sessionId}, which a fork needs, is missing`,
     { sessionId },
   )
 }
@@ -374,7 +374,8 @@ function parentGone(sessionId: string): EngineError {
 /** The error for the end of a log after event `seq`. A collection may have deleted the session during the read. */
 async function missingAfter(core: Core, sessionId: string, seq: number): Promise<EngineError> {
   const record = await findSession(core, sessionId)
-  return record === undefined ? parentGone(sessionId) : eventMissing(sessionId, seq + 1)
+  const isGone = record === undefined || record.collected === true
+  return isGone ? parentGone(sessionId) : eventMissing(sessionId, seq + 1)
 }
 
 function unreachable({ sessionId, seq }: StoredEvent): EngineError {

@@ -6,6 +6,7 @@ import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
 import type { NodeLoader } from '../../tree/node-loader.js'
 import type { ApplyContext } from '../apply.js'
+import type { EncodedRedo } from '../history/chain.js'
 import type { LiveSession } from '../table/live.js'
 
 /** The inputs of a replay in memory. */
@@ -39,13 +40,23 @@ export interface Journal {
   kept<T>(make: () => T): T | undefined
   /** Throws a Fault if the store may have records that memory does not have. */
   mustLoad(load: () => Promise<void>): void
-  /** The stored body of the session's next event. Advances the session's link to that event. */
-  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): NewStoredEvent['body']
+  /**
+   * The stored body of the session's next event. Advances the session's link to that event. `prepared` has the effects of
+   * a large event.
+   */
+  nextBody(
+    live: LiveSession,
+    event: PublicPart,
+    redo: readonly Redo[],
+    prepared?: EncodedRedo,
+  ): NewStoredEvent['body']
   /** Whether the stored link of an event matches the expected one. */
   isLinked(link: string | undefined, expected: string): boolean
   /** The blobs that a commit must contain. Undefined if their handles are the only copy. */
   blobs(store: MeteredStore, blobs: readonly BlobRef[]): StoreCommit['blobs']
   deletion(live: LiveSession, deletion: Deletion): StoreCommit
+  /** Keeps the newest state of an imported session, if memory is the only copy, so that its first change can be undone. */
+  imported(live: LiveSession, at: number): void
   /**
    * The root after an event, if memory is the only copy. Undefined if the store can compute it.
    *

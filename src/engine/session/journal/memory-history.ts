@@ -16,7 +16,8 @@ const effectBytes = 150
 /** One event: its effects, and for some events the root after it. */
 interface KeptEvent {
   readonly at: number
-  readonly redo: readonly Redo[]
+  /** Undefined for an imported event, whose effects are unknown. */
+  readonly redo: readonly Redo[] | undefined
   readonly root: Dir | undefined
   readonly bytes: number
 }
@@ -81,8 +82,8 @@ export class MemoryHistory {
     this.#maxBytes = maxBytes
   }
 
-  /** Adds the newest event of a session, whose effects are applied. */
-  add(live: LiveSession, at: number, redo: readonly Redo[]): void {
+  /** Adds the newest event of a session, whose effects are applied; undefined if they are unknown. */
+  add(live: LiveSession, at: number, redo: readonly Redo[] | undefined): void {
     if (this.#maxBytes === 0) return
     let kept = this.#sessions.get(live.id)
     if (kept === undefined || kept.last + 1 !== live.seq) {
@@ -90,13 +91,13 @@ export class MemoryHistory {
       kept = new KeptEvents(live.seq, live.tree.madeBytes)
       this.#sessions.set(live.id, kept)
     }
-    const root = rootFor(kept, live, redo, this.#maxBytes / limits.historyRootShare)
+    const root = rootFor(kept, live, redo ?? [], this.#maxBytes / limits.historyRootShare)
     let bytes = eventBytes
     if (root !== undefined) {
       bytes += live.tree.madeBytes - kept.rootedAt
       kept.rootedAt = live.tree.madeBytes
     }
-    for (const effect of redo) bytes += effectBytes + sizeOf(effect)
+    for (const effect of redo ?? []) bytes += effectBytes + sizeOf(effect)
     kept.bytesSince += bytes
     kept.events.push({ at, redo, root, bytes })
     kept.bytes += bytes
@@ -143,7 +144,7 @@ export class MemoryHistory {
     const tree = new Tree(root, context.loader)
     for (let next = from + 1; next <= wanted; next++) {
       const { at, redo } = present(kept.at(next), 'a kept event')
-      for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, at, context)
+      for (const effect of redo ?? []) if (effect[0] !== 'R') apply(tree, effect, at, context)
     }
     return tree.freeze()
   }

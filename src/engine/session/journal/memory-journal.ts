@@ -1,5 +1,6 @@
 import type { BlobRef } from '../../cas/blob.js'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
+import { knownRedo } from '../history/chain.js'
 import { keys } from '../../storage/keys.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { StoreCommit } from '../../storage/store.js'
@@ -51,13 +52,15 @@ export class MemoryJournal implements Journal {
     return { put: [[key, { ...record, tags: {} }]], del: checkpoints }
   }
 
+  imported(live: LiveSession, at: number): void {
+    this.#history.add(live, at, undefined)
+  }
+
   remembered(context: ReplayContext, live: LiveSession, seq: number): Dir {
     return this.#history.rootAt(context, live, seq)
   }
 
   redoOf(live: LiveSession, seq: number, body: EventBody): readonly Redo[] | undefined {
-    const redo = body[5]
-    // An imported event has its hash, and its effects only if they were part of the bundle.
-    return this.#history.redoOf(live.id, seq) ?? (typeof redo === 'string' ? undefined : redo)
+    return this.#history.redoOf(live.id, seq) ?? knownRedo(body[5])
   }
 }

@@ -4,7 +4,7 @@ import type { BlobRef } from '../../cas/blob.js'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
 import type { MeteredStore } from '../../storage/metered-store.js'
 import type { StoreCommit } from '../../storage/store.js'
-import { chainEvent, redoHash } from '../history/chain.js'
+import { chainEvent, knownRedo, type EncodedRedo } from '../history/chain.js'
 import type { LiveSession } from '../table/live.js'
 import type { Deletion, Journal } from './journal.js'
 
@@ -18,8 +18,8 @@ export class StoredJournal implements Journal {
     throw new Fault(load)
   }
 
-  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[]): string {
-    const { text, link } = chainEvent(event, live.chain, redo)
+  nextBody(live: LiveSession, event: PublicPart, redo: readonly Redo[], prepared?: EncodedRedo): string {
+    const { text, link } = chainEvent(event, live.chain, prepared ?? redo)
     live.chain = link
     return text
   }
@@ -38,14 +38,15 @@ export class StoredJournal implements Journal {
     return { events: [{ sessionId: live.id, seq: live.seq + 1, body }], put: [[key, record]] }
   }
 
+  imported(): void {
+    // The import stores the state as a snapshot.
+  }
+
   remembered(): undefined {
     return undefined
   }
 
-  /** A hash in place of the effects is that of no effects, or of effects that were collected. */
   redoOf(_live: LiveSession, _seq: number, body: EventBody): readonly Redo[] | undefined {
-    const redo = body[5]
-    if (typeof redo !== 'string') return redo ?? []
-    return redo === redoHash([]) ? [] : undefined
+    return body[5] === undefined ? [] : knownRedo(body[5])
   }
 }

@@ -6,10 +6,10 @@ import type { SessionRecord } from '../../records/session.js'
 import { readHead } from '../../storage/heads.js'
 import type { StoredEvent } from '../../storage/store.js'
 import { Tree } from '../../tree/tree.js'
-import { apply } from '../apply.js'
+import { apply as applyEffect } from '../apply.js'
 import type { Core } from '../core.js'
 import type { CommittedEvent } from '../history/feed.js'
-import { findSession, storedStateAt } from '../history/replay.js'
+import { findSession, storedStateAt, UnreachableState } from '../history/replay.js'
 import type { LiveSession } from '../table/live.js'
 import { bytesOf } from '../usage/session-bytes.js'
 import type { StoredState } from './shared-session.js'
@@ -21,6 +21,8 @@ export interface NewerState {
   readonly stored: StoredState
   /** The events since the earlier state. */
   readonly events: readonly CommittedEvent[]
+  /** Whether a collection has removed the effects of some of these events. */
+  readonly isPruned: boolean
 }
 
 /**
@@ -38,42 +40,73 @@ export async function readNewerState(
   const tree = new Tree(from.root, core.loader)
   const events: CommittedEvent[] = []
   let { seq, at, chain, bytesWritten } = from
-  for await (const page of core.store.events(live.id, { from: seq + 1, to: Number.POSITIVE_INFINITY })) {
-    for (const event of page) {
-      if (event.seq !== seq + 1) throw eventMissing(live.id, seq + 1)
-      const body = event.body as unknown as EventBody
-      events.push(await applied(core, live, tree, event))
-      seq = event.seq
-      at = body[0]
-      chain = present(body[4], 'the link of a stored event')
-      if (core.sessionBytes !== undefined && typeof body[5] === 'object') bytesWritten += bytesOf(body[5])
+  let isPruned = false
+  /** The last event that the tree already has. */
+  let reached = seq
+  do {
+    const first = seq + 1
+    for await (const page of core.store.events(live.id, { from: first, to: Number.POSITIVE_INFINITY })) {
+      for (const event of page) {
+        if (event.seq !== seq + 1) throw eventMissing(live.id, seq + 1)
+        const body = event.body as unknown as EventBody
+        seq = event.seq
+        at = body[0]
+        chain = present(body[4], 'the link of a stored event')
+        if (core.sessionBytes !== undefined && typeof body[5] === 'object') bytesWritten += bytesOf(body[5])
+        if (seq <= reached) {
+          events.push(committed(event, []))
+          continue
+        }
+        const applied = await apply(core, live, tree, event)
+        if (typeof body[5] === 'string' || applied.reached > seq) isPruned = true
+        reached = applied.reached
+        events.push(applied.event)
+      }
     }
-  }
-  return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events }
+    // A newest state that was read as a whole may have events that came after the first read.
+    if (seq < reached && seq < first) throw eventMissing(live.id, first)
+  } while (seq < reached)
+  return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events, isPruned }
 }
 
-/** Applies a stored event to a tree. */
-async function applied(
+/** Applies a stored event to a tree. Returns the last event that the tree then has. */
+async function apply(
   core: Core,
   live: LiveSession,
   tree: Tree,
-  { seq, body }: StoredEvent,
-): Promise<CommittedEvent> {
-  const [at, type, details, principal, , stored] = body as unknown as EventBody
+  event: StoredEvent,
+): Promise<{ readonly event: CommittedEvent; readonly reached: number }> {
+  const [at, , , , , stored] = event.body as unknown as EventBody
   const before = tree.freeze()
   const redo = typeof stored === 'string' ? [] : (stored ?? [])
-  const event = { seq, at, type, details, principal, redo }
-  const [first] = redo
   // The effects may be stored as a hash, or may be those of a restore. The state is then read as a whole.
-  if (typeof stored === 'string' || first?.[0] === 'R') {
-    // The changes of this engine wait for the newer state, so it must not wait for them. A collection may have removed the
-    // redo of the state that a restore leads to. Then the state after the restore has a snapshot.
-    tree.reset((await storedStateAt(core, live.id, seq)).root)
-    return { ...event, restored: { before, after: tree.freeze() } }
+  if (typeof stored === 'string' || redo[0]?.[0] === 'R') {
+    // The changes of this engine wait for the newer state, so it must not wait for them.
+    const { root, seq } = await wholeState(core, live.id, event.seq)
+    tree.reset(root)
+    return { event: { ...committed(event, redo), restored: { before, after: tree.freeze() } }, reached: seq }
   }
   await whenLoaded(() => {
     tree.reset(before)
-    for (const effect of redo) if (effect[0] !== 'R') apply(tree, effect, at, core)
+    for (const effect of redo) if (effect[0] !== 'R') applyEffect(tree, effect, at, core)
   })
-  return event
+  return { event: committed(event, redo), reached: event.seq }
+}
+
+/**
+ * The state after an event. A collection of another engine may have removed it, while this engine did not use the session.
+ * Then it is the newest state of all, which is always stored.
+ */
+async function wholeState(core: Core, sessionId: string, seq: number): ReturnType<typeof storedStateAt> {
+  try {
+    return await storedStateAt(core, sessionId, seq)
+  } catch (error) {
+    if (!(error instanceof UnreachableState)) throw error
+    return storedStateAt(core, sessionId, Number.POSITIVE_INFINITY)
+  }
+}
+
+function committed({ seq, body }: StoredEvent, redo: CommittedEvent['redo']): CommittedEvent {
+  const [at, type, details, principal] = body as unknown as EventBody
+  return { seq, at, type, details, principal, redo }
 }

@@ -8,6 +8,7 @@ import { takeOverReferences } from '../file-references.js'
 import { notifyFollowers } from '../history/feed.js'
 import { evictWhenDue } from '../table/eviction.js'
 import type { LiveSession } from '../table/live.js'
+import { countSessionBytes } from '../usage/count-session-bytes.js'
 import { setBytesWritten } from '../usage/session-bytes.js'
 import { readNewerState, type NewerState } from './newer-state.js'
 import { Change, Overtaken, type SharedSession } from './shared-session.js'
@@ -112,6 +113,7 @@ async function catchUpNow(core: Core, live: LiveSession, shared: SharedSession):
     if (isGone(live, shared)) return
     adopt(core, live, shared, newer)
     shared.readAt = readAt
+    if (newer.isPruned) await countSessionBytes(core, live)
     await runAgain(live, shared)
   } while (shared.isOvertaken)
   evictWhenDue(core)

@@ -101,7 +101,7 @@ export class LiveSession {
   /** The last commits by branch. Undefined until they are loaded. */
   branchTips: ReadonlyMap<string, BranchTip> | undefined = undefined
   /** The state that a fork started from, if memory is the only copy of it. */
-  forkRoot: Dir | undefined = undefined
+  origin: ForkOrigin | undefined = undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */
   acknowledged: Promise<void> = nothingPending
   /** References to files that are open or locked. */
@@ -188,6 +188,13 @@ export class LiveSession {
       this.shared?.isBusy !== true
     )
   }
+}
+
+/** The state that a fork started from, and the one that the session of that state started from. They may be deleted. */
+export interface ForkOrigin {
+  readonly base: readonly [sessionId: string, seq: number]
+  readonly root: Dir
+  readonly before: ForkOrigin | undefined
 }
 
 /** The approximate memory of a checkpoint, in bytes. */

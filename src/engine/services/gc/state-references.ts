@@ -1,0 +1,73 @@
+import { DigestSet } from '../../base/digest-set.js'
+import { sha256 } from '../../base/hash.js'
+import { lineageKind } from '../../records/lineage.js'
+import { keyPrefixes } from '../../storage/keys.js'
+import { scanAll } from '../../storage/scan-all.js'
+import { sessionKind, type SessionRecord } from '../../records/session.js'
+import type { Core } from '../../session/core.js'
+import { filterBytesFor } from './mark.js'
+import { rest, type Run } from './run.js'
+
+/**
+ * The states of other sessions that sessions refer to: those that forks started from, and those that were merged. In
+ * bounded memory: in a very large store, `has` is true for a few other states too.
+ */
+export class StateReferences {
+  readonly #states: DigestSet
+
+  constructor(memoryBytes: number) {
+    this.#states = new DigestSet({ filterBytes: filterBytesFor(memoryBytes) })
+  }
+
+  add([sessionId, seq]: readonly [sessionId: string, seq: number]): void {
+    this.#states.add(sha256(sessionId))
+    this.#states.add(sha256(`${sessionId} ${seq}`))
+  }
+
+  /** Adds the state from which a fork started. */
+  addFork(base: readonly [sessionId: string, seq: number]): void {
+    this.add(base)
+    this.#states.add(sha256(`parent ${base[0]}`))
+  }
+
+  /** Whether a session has forks that are kept, or forks that have such forks. */
+  isParent(sessionId: string): boolean {
+    return this.#states.has(sha256(`parent ${sessionId}`))
+  }
+
+  /** Whether another session refers to a state of the session, or to the state `seq`. */
+  has(sessionId: string, seq?: number): boolean {
+    return this.#states.has(sha256(seq === undefined ? sessionId : `${sessionId} ${seq}`))
+  }
+}
+
+/**
+ * Reads the references of all sessions that the collection keeps. Forks that are made meanwhile are pinned, and start from
+ * states that are kept.
+ */
+export async function readStateReferences(run: Run): Promise<StateReferences> {
+  const { core } = run
+  const references = new StateReferences(run.markBytes)
+  // Forks come before their parents, and the scan does not reach records that are added meanwhile.
+  for await (const page of scanAll(core, keyPrefixes.session, { reverse: true })) {
+    for (const [key, json] of page) {
+      const record = sessionKind.parse(json, key)
+      if (record.base !== undefined && (!isUnneeded(core, record) || references.isParent(record.id)))
+        references.addFork(record.base)
+      await rest(run)
+    }
+  }
+  for await (const page of scanAll(core, keyPrefixes.lineage, { reverse: true })) {
+    for (const [key, json] of page) {
+      const { merged } = lineageKind.parse(json, key)
+      if (merged !== undefined) references.add(merged)
+      await rest(run)
+    }
+  }
+  return references
+}
+
+/** Whether a session is deleted and has no readers left. That is final, because no new reader can begin. */
+export function isUnneeded(core: Core, { id, deletedAt }: SessionRecord): boolean {
+  return deletedAt !== undefined && core.pins.statesOf(id) === undefined
+}
