@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { keys } from '../../src/engine/ports.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
@@ -412,6 +413,30 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
       )
       .toBe('')
     expect(await server.sql(`SELECT hash FROM ${schema}.blobs`)).toEqual([])
+  })
+
+  test('keeps the history that forks of a closed engine need', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    const parent = await b.sessions.create({ files: { '/a': 'a' } })
+    await write(parent, '/b', 'b')
+    let scans = 0
+    // The sessions are read for the fourth time, after those that need a snapshot have got one.
+    const isFourth = (gte: string): boolean => gte === keys.allSessions() && ++scans === 4
+    const held = steps.hold('scan', ({ gte, reverse }) => reverse === true && isFourth(gte))
+    holds.push(held)
+    const collected = a.collect()
+    await held.reached
+    const [one, two] = [await parent.fork(), await parent.fork()]
+    await one.files.delete({ path: '/b' })
+    await parent.delete()
+    await b.close()
+    held.release()
+    await collected
+    const [ofA, other] = [await a.sessions.open(one.id), await a.sessions.open(two.id)]
+    expect((await other.merge(ofA)).changes.map(({ path }) => path)).toEqual(['/b'])
+    expect(await a.check({ readData: true })).toMatchObject({ found: 0 })
   })
 
   test('changes no record of usage after another engine has ended it', async () => {

@@ -550,7 +550,7 @@ export class Engine extends EngineScope {
         await core.journal.kept(() =>
           Promise.all([...core.table.live.values()].map((live) => settle(core, live).catch(() => undefined))),
         )
-        await core.sharing?.leave().catch((error: unknown) => {
+        await core.sharing?.leave(core).catch((error: unknown) => {
           // A running collection begins again.
           core.log('info', 'the last notes for a collection were not stored', { error: messageOf(error) })
         })

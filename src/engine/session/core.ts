@@ -44,7 +44,7 @@ export interface StoreSharing {
   /** Acknowledges the newest epoch of collections. */
   acknowledge(core: Core): Promise<void>
   /** Publishes what a running collection needs from this engine, which commits nothing more. */
-  leave(): Promise<void>
+  leave(core: Core): Promise<void>
   /** Stops looking for changes of other engines. */
   stop(): void
 }

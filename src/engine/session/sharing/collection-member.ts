@@ -76,10 +76,12 @@ export class CollectionMember {
    * Publishes the notes of this engine, which commits nothing more, so that a running collection need not begin again.
    * The objects in its memory are not in use any more.
    */
-  async leave(): Promise<void> {
+  async leave(core: Core): Promise<void> {
     let tried: number | undefined
     for (;;) {
       const newest = await this.#store.epoch()
+      // The collection may be about to delete a session from which this engine has made a fork. So it must begin again.
+      if (newest.stage === 'history' && core.pins.heldSessions().next().done !== true) return
       if (newest.stage === 'none' || (await this.#publish(newest, [], this.#noted, false))) break
       // Unless a new epoch began meanwhile, the lease of this engine is over.
       if (newest.epoch === tried) return

@@ -94,8 +94,8 @@ export class Sharing implements StoreSharing {
     return this.#member.look(core)
   }
 
-  leave(): Promise<void> {
-    return this.#member.leave()
+  leave(core: Core): Promise<void> {
+    return this.#member.leave(core)
   }
 
   enter(live: LiveSession, head: string, readAt: number): void {
