@@ -28,6 +28,7 @@ import { Checkouts } from './services/checkouts/checkouts.js'
 import { MessageBus } from './services/bus/bus.js'
 import { Commits } from './services/sources/commits.js'
 import { KeptCommits } from './services/sources/kept-commits.js'
+import { OwnCommits } from './services/sources/own-commits.js'
 import { Repositories } from './services/sources/repositories.js'
 import { FileLocks } from './services/locks/file-locks.js'
 import { HealthReports } from './services/health.js'
@@ -244,7 +245,9 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     await store.close()
     throw error
   }
-  const keptCommits = new KeptCommits(parts.commitReader ?? missing('commitReader'), gitObjects)
+  const commitReader = parts.commitReader ?? missing('commitReader')
+  const keptCommits = new KeptCommits(commitReader, gitObjects)
+  const ownCommits = new OwnCommits(commitReader, gitObjects)
   const services: EngineServices = {
     sources,
     analytics: new Analytics(),
@@ -266,12 +269,13 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
     merges: new Merges({
       revision: (caller, sourceId, revisionId) => sources.baseline(caller, sourceId, revisionId),
+      ownTrees: (caller, base, tips, onto) => ownCommits.trees(caller, base, tips, onto),
     }),
     posixLocks: new PosixLocks(),
     repositories: new Repositories({
       deadlineMs: jobLimits.deadlineMs,
       committer: parts.committer ?? missing('committer'),
-      reader: parts.commitReader ?? missing('commitReader'),
+      reader: commitReader,
       gitObjects,
     }),
     processes: new Processes(processOptions, parts.runProcess ?? missing('runProcess')),

@@ -1,4 +1,4 @@
-import type { Session } from '../../src/index.js'
+import type { MergeResult, Session } from '../../src/index.js'
 import { repetitive, type FileTree } from './git-merge-tree.js'
 
 type Random = () => number
@@ -159,4 +159,21 @@ export function readTree({ fs }: Pick<Session, 'fs'>, above = ''): Map<string, s
     }
   }
   return files
+}
+
+const sorted = (files: FileTree): [string, string][] => [...files].sort(([a], [b]) => (a < b ? -1 : 1))
+
+/** The paths of conflicts as git lists them: a file with two new names counts under all three names. */
+export function conflictPaths({ conflicts }: MergeResult): string[] {
+  const paths = conflicts.flatMap(({ path, kind, base, ours, theirs }) =>
+    kind === 'rename/rename' ? [base, ours, theirs].flatMap((side) => side?.path ?? []) : [path],
+  )
+  return [...new Set(paths)].sort()
+}
+
+/** The files outside of conflicts. git moves files that are in the way of a directory: to `path~side`. */
+export function mergedFiles(files: FileTree, conflicts: readonly string[]): [string, string][] {
+  const isMerged = (path: string): boolean =>
+    !conflicts.some((one) => path === one || path.startsWith(`${one}/`) || path.startsWith(`${one}~`))
+  return sorted(files).filter(([path]) => isMerged(path))
 }

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openEngine, type Engine, type MergeResult, type Session } from '../../src/index.js'
+import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { hasGit } from '../support/git-repository.js'
 import { hasMergeTree, MergeRepository, type FileTree } from '../support/git-merge-tree.js'
-import { readTree, TreeEditor, writeTree } from '../support/merge-histories.js'
+import { conflictPaths, mergedFiles, readTree, TreeEditor, writeTree } from '../support/merge-histories.js'
 import { runs, seed } from '../support/seed.js'
 
 let directory: string
@@ -22,23 +22,6 @@ afterAll(async () => {
   await engine.close()
   await rm(directory, { recursive: true, force: true })
 })
-
-const sorted = (files: FileTree): [string, string][] => [...files].sort(([a], [b]) => (a < b ? -1 : 1))
-
-/** The paths of conflicts as git lists them: a file with two new names counts under all three names. */
-function conflictPaths({ conflicts }: MergeResult): string[] {
-  const paths = conflicts.flatMap(({ path, kind, base, ours, theirs }) =>
-    kind === 'rename/rename' ? [base, ours, theirs].flatMap((side) => side?.path ?? []) : [path],
-  )
-  return [...new Set(paths)].sort()
-}
-
-/** The files outside of conflicts. git moves files that are in the way of a directory: to `path~side`. */
-function mergedFiles(files: FileTree, conflicts: readonly string[]): [string, string][] {
-  const isMerged = (path: string): boolean =>
-    !conflicts.some((one) => path === one || path.startsWith(`${one}/`) || path.startsWith(`${one}~`))
-  return sorted(files).filter(([path]) => isMerged(path))
-}
 
 interface Versions {
   readonly base: FileTree

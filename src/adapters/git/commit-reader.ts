@@ -1,10 +1,12 @@
-import { TimeSlice, type CommitReader, type GitBundleRequest } from '../../engine/ports.js'
+import { EngineError, TimeSlice, type CommitReader, type GitBundleRequest } from '../../engine/ports.js'
 import { gitLimits } from './limits.js'
 import { PackBuilder } from './pack/build-pack.js'
 import { formatBundleHeader } from './pack/bundle-header.js'
 import { entriesOf, mustGet, newObjects, treeObject } from './objects/new-objects.js'
 import { formatOf } from './objects/object-id.js'
 import { describeCommit } from './objects/raw-commit.js'
+import { RevisionObjects } from './objects/revision-objects.js'
+import { walkTree } from './objects/walk-tree.js'
 import { formatWorkTree } from './work-tree.js'
 import { entryKind } from './objects/raw-tree.js'
 
@@ -29,9 +31,29 @@ export const commitReader: CommitReader = {
     return file?.type === 'blob' ? file : undefined
   },
 
+  async readTree({ treeId, baseTreeId, sink, objects, mtimeMs }) {
+    await walkTree({
+      objects: new RevisionObjects(objects, {
+        read: (oid) => Promise.reject(missingObject(oid)),
+        readBlob: () => Promise.resolve(undefined),
+      }),
+      sink,
+      signal: new AbortController().signal,
+      treeId,
+      base: { treeId: baseTreeId, objects },
+      format: formatOf(treeId),
+      mtimeMs,
+      onFiles: () => undefined,
+    })
+  },
+
   bundle: writeBundle,
 
   workTree: formatWorkTree,
+}
+
+function missingObject(oid: string): EngineError {
+  return new EngineError('GIT_CORRUPT', `the git object ${oid} of a commit is missing`, { objectId: oid })
 }
 
 async function* writeBundle(request: GitBundleRequest): AsyncGenerator<Uint8Array, void> {

@@ -15,6 +15,7 @@ import { parseCommit, parseTag } from './objects/raw-commit.js'
 import { type Repository } from './repository.js'
 import { openRepository, type RepositoryOptions } from './open-repository.js'
 import { resolveRef } from './resolve-ref.js'
+import { containedCommits } from './contained-commits.js'
 import { RevisionObjects } from './objects/revision-objects.js'
 import { walkTree } from './objects/walk-tree.js'
 
@@ -38,9 +39,9 @@ async function importRevision(
     if (ref === undefined) return await emptyRevision(repository, context)
     const known = await findRoot(ref.target, (oid) => objects.get(oid))
     if (known !== undefined && (await sink.startFrom(known.treeId))) return resultOf(known)
-    const root = await readRevision(repository, ref.oid, sink, context)
+    const { root, contains } = await readRevision(repository, ref.oid, sink, context)
     await objects.flush()
-    return resultOf(root)
+    return { ...resultOf(root), ...(contains.length > 0 && { contains }) }
   } finally {
     await repository.close()
   }
@@ -63,7 +64,7 @@ async function readRevision(
   want: string,
   sink: GitTreeSink,
   context: ImportContext,
-): Promise<Root> {
+): Promise<{ readonly root: Root; readonly contains: readonly string[] }> {
   const { objects, signal } = context
   const progress = { bytesTransferred: 0, filesProcessed: 0 }
   const report = (): void => context.onProgress({ ...progress })
@@ -81,7 +82,8 @@ async function readRevision(
   })
   const revision = new RevisionObjects(objects, source)
   const root = present(await findRoot(want, (oid) => revision.read(oid)), 'the root of a revision')
-  if (await sink.startFrom(root.treeId)) return root
+  const contains = await containedCommits(root.commitId, source, context)
+  if (await sink.startFrom(root.treeId)) return { root, contains }
   const base = await firstStart(sink, bases)
   await walkTree({
     objects: revision,
@@ -96,7 +98,7 @@ async function readRevision(
       report()
     },
   })
-  return root
+  return { root, contains }
 }
 
 interface KnownCommit {

@@ -62,6 +62,12 @@ export const gitLimits = {
   repeatsPerEntry: 16,
   /** Known commits that a fetch announces to the remote, newest first. */
   haves: 16,
+  /** Commits before a revision that an import reads, to find the commits that the engine pushed. */
+  historyCommits: 4096,
+  /** These commits, without their files, as a remote sends them. */
+  historyBytes: 16 * 2 ** 20,
+  /** A commit may have a time that is earlier than that of its parent by this much. */
+  clockSkewSeconds: 24 * 60 * 60,
   tagDepth: 16,
   /**
    * Bytes that a remote may send in addition to a pack, such as its list of refs. `reportBytes` limits its

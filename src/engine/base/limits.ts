@@ -453,6 +453,10 @@ export const limits = {
   gitObjectBytes: 64 * 2 ** 20,
   /** Known commits of a remote that a fetch announces. */
   knownCommits: 8,
+  /** Commits pushed to a remote that a rebase onto a later revision of it recognizes. */
+  pushedCommits: 100,
+  /** Commits of a session on one branch among which a rebase looks for one that the new revision builds on. */
+  ownCommits: 1000,
   /** The approximate size of the blocks into which a bundle cuts texts of records and lists of trees. */
   bundlePieceBytes: 256 * 1024,
   /** The largest block of a bundle that is not a blob. */

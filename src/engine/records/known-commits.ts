@@ -2,7 +2,10 @@ import { isListOf, isText } from '../base/checks.js'
 import { keyPrefixes } from '../storage/keys.js'
 import { RecordKind } from './record-kind.js'
 
-/** Ids of the commits that were imported from one remote, the newest first. */
+/**
+ * Ids of commits, the newest first: those that were imported from a remote, those that sessions pushed to it, or those of
+ * them that an imported commit builds on.
+ */
 export const knownCommitsKind = new RecordKind<readonly string[]>({
   name: 'known commits',
   prefix: keyPrefixes.knownCommits,

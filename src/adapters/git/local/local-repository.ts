@@ -6,7 +6,7 @@ import { errorCode } from './local-files.js'
 import { writeObjects } from './local-objects.js'
 import { LocalRefs } from './local-refs.js'
 import { formatOf, type ObjectFormat } from '../objects/object-id.js'
-import type { ObjectSource } from '../objects/object-source.js'
+import type { RevisionSource } from '../objects/revision-objects.js'
 import { openObjectStore, type ObjectStore } from './object-store.js'
 import { branchMoved, pushRejected } from '../remote/remote-errors.js'
 import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../repository.js'
@@ -96,7 +96,7 @@ class LocalRepository implements Repository {
     return { refs, symrefs: new Map(), peeled: new Map() }
   }
 
-  async openObjects(request: RevisionRequest): Promise<ObjectSource> {
+  async openObjects(request: RevisionRequest): Promise<RevisionSource> {
     const { want, signal } = request
     const onBytes = (count: number): void => request.onBytes(count)
     const { objectDirs, format } = this.#places
@@ -115,6 +115,10 @@ class LocalRepository implements Repository {
         const chunks = await explained(() => store.readBlob(oid))
         return chunks === undefined ? undefined : counted(chunks, onBytes)
       },
+      history: () =>
+        Promise.resolve((oid) =>
+          explained(async () => ((await store.has(oid)) ? store.read(oid) : undefined)),
+        ),
     }
   }
 

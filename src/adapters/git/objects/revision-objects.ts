@@ -9,6 +9,11 @@ export interface RevisionSource extends ObjectSource {
   hasGiven?(blobId: string): boolean
   /** Whether the source has added the blob in pieces, because it is large. */
   isLarge?(blobId: string): boolean
+  /**
+   * A function that reads commits before the revision, of this time and later ones. It returns undefined for a commit
+   * that the repository did not give. Absent if the history cannot be read without the files.
+   */
+  history?(sinceSeconds: number): Promise<(oid: string) => Promise<GitObject | undefined>>
 }
 
 /** The objects of a revision, from the engine or, if the engine lacks them, from the repository. */

@@ -11,6 +11,8 @@ export interface FetchOptions {
   readonly format: ObjectFormat
   /** Fetches the wanted revision as a pack, without the objects of these commits. */
   readonly pack: (haves: readonly string[]) => AsyncIterable<Uint8Array>
+  /** Fetches the commits before the wanted one since a time as a pack, if the remote can send them without their files. */
+  readonly history: (sinceSeconds: number) => AsyncIterable<Uint8Array> | undefined
 }
 
 /**
@@ -65,6 +67,37 @@ export class FetchedObjects implements RevisionSource {
    */
   async readBlob(): Promise<undefined> {
     if (!this.#isWhole) await this.#fetch([])
+  }
+
+  /** The commits are not added to the engine, which has no files of them. */
+  async history(sinceSeconds: number): Promise<(oid: string) => Promise<GitObject | undefined>> {
+    const { request, format, history } = this.#options
+    const commits = new Map<string, GitObject>()
+    const pack = history(sinceSeconds)
+    const enough = new Error('the import has read enough commits')
+    let bytes = 0
+    const onObject = (object: GitObject): void => {
+      bytes += object.body.length
+      if (object.type !== 'commit' || bytes > gitLimits.historyBytes) throw enough
+      commits.set(object.oid, object)
+      if (commits.size >= gitLimits.historyCommits) throw enough
+    }
+    try {
+      if (pack !== undefined)
+        await readPack(pack, {
+          format,
+          signal: request.signal,
+          getBase: () => Promise.resolve(undefined),
+          onObject,
+          // No commit is that large.
+          onBlob: () => Promise.reject(enough),
+        })
+    } catch (error) {
+      // The remote may refuse such a request, and the revision is complete without it.
+      const isRefused = error instanceof EngineError && error.reason === 'GIT_REMOTE_ERROR'
+      if (error !== enough && !isRefused) throw error
+    }
+    return (oid) => Promise.resolve(commits.get(oid))
   }
 
   async #fetch(haves: readonly string[]): Promise<void> {

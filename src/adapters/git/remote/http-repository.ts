@@ -5,7 +5,7 @@ import type { ObjectFormat } from '../objects/object-id.js'
 import { push } from './receive-pack.js'
 import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../repository.js'
 import { connect, type Service, type SmartConnection } from './smart-connection.js'
-import { fetchPack, listRefs } from './upload-pack.js'
+import { fetchHistory, fetchPack, listRefs } from './upload-pack.js'
 
 export interface HttpRepositoryOptions extends HttpClientOptions {
   readonly url: string
@@ -52,6 +52,7 @@ export class HttpRepository implements Repository {
       request,
       format,
       pack: (haves) => fetchPack(connection, { ...request, haves }),
+      history: (sinceSeconds) => fetchHistory(connection, { ...request, sinceSeconds }),
     })
   }
 

@@ -39,10 +39,34 @@ export async function* fetchPack(
 ): AsyncGenerator<Buffer, void, undefined> {
   const { advertisement } = connection
   const { want, haves } = request
-  const pack =
+  yield* bounded(
     advertisement.version === 2
-      ? fetchV2(connection, advertisement, want, haves)
-      : fetchV1(connection, advertisement, want, haves)
+      ? fetchV2(connection, advertisement, want, depthOneOf(advertisement, haves))
+      : fetchV1(connection, advertisement, want, haves),
+    request,
+  )
+}
+
+/**
+ * Fetches a commit and those before it since a time as a pack, without trees and blobs. Undefined if the remote does not
+ * support that.
+ */
+export function fetchHistory(
+  connection: SmartConnection,
+  request: Pick<FetchRequest, 'want' | 'onBytes'> & { readonly sinceSeconds: number },
+): AsyncIterable<Buffer> | undefined {
+  const { advertisement } = connection
+  const { want, sinceSeconds } = request
+  if (advertisement.version !== 2 || !['shallow', 'filter'].every((name) => canFetch(advertisement, name)))
+    return undefined
+  const lines = [packet(`deepen-since ${sinceSeconds}\n`), packet('filter tree:0\n')]
+  return bounded(fetchV2(connection, advertisement, want, lines), request)
+}
+
+async function* bounded(
+  pack: AsyncIterable<Buffer>,
+  request: Pick<FetchRequest, 'onBytes'>,
+): AsyncGenerator<Buffer, void, undefined> {
   let length = 0
   for await (const part of pack) {
     length += part.length
@@ -117,9 +141,8 @@ async function* fetchV2(
   connection: SmartConnection,
   advertisement: AdvertisementV2,
   want: string,
-  haves: readonly string[],
+  lines: readonly Buffer[],
 ): AsyncGenerator<Buffer, void, undefined> {
-  const shallow = advertisement.capabilities.get('fetch')?.split(' ').includes('shallow') === true
   const reader = new PacketReader(
     await connection.post([
       packet('command=fetch\n'),
@@ -128,8 +151,7 @@ async function* fetchV2(
       packet('no-progress\n'),
       packet('ofs-delta\n'),
       packet(`want ${want}\n`),
-      ...(shallow ? [...(haves.length > 0 ? [packet('thin-pack\n')] : []), ...atDepthOne(haves)] : []),
-      ...(shallow ? haveLines(haves) : []),
+      ...lines,
       packet('done\n'),
       flushPacket,
     ]),
@@ -190,6 +212,15 @@ async function* fetchV1(
   } finally {
     await reader.close()
   }
+}
+
+function depthOneOf(advertisement: AdvertisementV2, haves: readonly string[]): Buffer[] {
+  if (!canFetch(advertisement, 'shallow')) return []
+  return [...(haves.length > 0 ? [packet('thin-pack\n')] : []), ...atDepthOne(haves), ...haveLines(haves)]
+}
+
+function canFetch({ capabilities }: AdvertisementV2, feature: string): boolean {
+  return capabilities.get('fetch')?.split(' ').includes(feature) === true
 }
 
 function atDepthOne(haves: readonly string[]): Buffer[] {

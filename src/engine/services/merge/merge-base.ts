@@ -2,14 +2,13 @@ import { EngineError } from '../../base/errors.js'
 import { itemAt } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import type { Core } from '../../session/core.js'
-import { applyInTurns, stateAt } from '../../session/history/replay.js'
+import { stateAt } from '../../session/history/replay.js'
 import type { LiveSession } from '../../session/table/live.js'
-import { Tree } from '../../tree/tree.js'
 import type { Dir } from '../../tree/node.js'
 import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
 import type { FileMerger } from './merge-files.js'
 import { PathRules } from './merge-policies.js'
-import { effectsOf } from './merge-redo.js'
+import { resultOf } from './merge-redo.js'
 import { mergeTrees } from './merge-trees.js'
 
 /**
@@ -83,10 +82,7 @@ class MergeBase {
       isVirtual: true,
     }
     const result = await mergeTrees(this.#core, trees, rules, this.#merger)
-    const { redo } = await effectsOf(this.#core, trees.ours, result)
-    const tree = new Tree(trees.ours, this.#core.loader)
-    await applyInTurns(this.#core, tree, redo, 0)
-    return tree.freeze()
+    return resultOf(this.#core, trees.ours, result)
   }
 
   async #treeOf(state: GraphState): Promise<Dir> {

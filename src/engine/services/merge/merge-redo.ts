@@ -5,6 +5,7 @@ import { TimeSlice } from '../../base/cooperative.js'
 import { sortedInSlices } from '../../base/sorted.js'
 import { BlobRef } from '../../cas/blob.js'
 import { listExtents } from '../../cas/body.js'
+import { applyInTurns } from '../../session/history/replay.js'
 import type { Core } from '../../session/core.js'
 import type { Redo, RedoPiece } from '../../records/event.js'
 import { Dir, FileNode, LinkedFile, Symlink, type Node } from '../../tree/node.js'
@@ -29,6 +30,14 @@ export interface MergeEffects {
 /** The effects that turn ours into the result of a merge. Contents that a side has are not copied. */
 export async function effectsOf(core: Core, ours: Dir, result: ResultNodes): Promise<MergeEffects> {
   return new EffectsBuilder(core, ours).build(result)
+}
+
+/** The tree that a merge makes from ours. */
+export async function resultOf(core: Core, ours: Dir, result: ResultNodes): Promise<Dir> {
+  const { redo } = await effectsOf(core, ours, result)
+  const tree = new Tree(ours, core.loader)
+  await applyInTurns(core, tree, redo, 0)
+  return tree.freeze()
 }
 
 type ResultNodes = Pick<MergedTrees, 'files' | 'directories' | 'moves'>

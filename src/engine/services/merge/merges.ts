@@ -6,14 +6,14 @@ import { StagedBlobs } from '../../cas/staging.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
 import type { Core } from '../../session/core.js'
-import { branchTipsOf, noTips } from '../../session/branch-tips.js'
+import { branchTipsOf, noTips, type BranchTips } from '../../session/branch-tips.js'
 import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { eventTime, mutate, record, type NewEvent } from '../../session/mutation-queue.js'
 import { prepareEffects } from '../../session/prepared-effects.js'
 import { describeChange, treeChanges, type Change } from '../../session/tree-changes.js'
 import { checkNoConflicts, withConflicts } from '../../session/status.js'
-import type { LiveSession } from '../../session/table/live.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
@@ -35,6 +35,7 @@ import { effectsOf, type MergeEffects } from './merge-redo.js'
 import type { ParsedMerge, ParsedRebase, ParsedResolution, ConflictSideName } from './merge-requests.js'
 import { mergeTrees, type FoundConflict } from './merge-trees.js'
 import { OpenMerges, type OpenMerge } from './open-merge.js'
+import { pushedBase } from './pushed-base.js'
 import { resolutionOf } from './resolve-conflicts.js'
 
 /** The result of a merge or rebase, or what it would be. */
@@ -99,15 +100,29 @@ interface Target {
   readonly root: Dir
 }
 
+interface MergePorts {
+  readonly revision: (core: Core, sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir]>
+  /** The commits of a session that a rebase onto a revision compares with. */
+  readonly ownTrees: (
+    core: Core,
+    base: BaseAtState,
+    tips: BranchTips,
+    onto: Baseline,
+  ) => Promise<{
+    /** The newest commit that the revision is known to build on. */
+    readonly contained: Dir | undefined
+    /** Otherwise, the last commit on each branch. */
+    readonly last: readonly Dir[]
+  }>
+}
+
 /** Merges states into sessions, and resolves conflicts. */
 export class Merges {
   readonly #open = new OpenMerges()
-  readonly #revision: (core: Core, sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir]>
+  readonly #ports: MergePorts
 
-  constructor(ports: {
-    revision: (core: Core, sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir]>
-  }) {
-    this.#revision = ports.revision
+  constructor(ports: MergePorts) {
+    this.#ports = ports
   }
 
   async merge(
@@ -154,7 +169,7 @@ export class Merges {
         { sessionId: live.id },
       )
     }
-    const [baseline, root] = await this.#revision(core, revision.sourceId, request.revisionId)
+    const [baseline, root] = await this.#ports.revision(core, revision.sourceId, request.revisionId)
     using _ = core.pins.pin({ roots: [root] })
     return await this.#onTarget(core, live, request, (target) =>
       this.#rebaseOnto(core, live, target, { baseline, root }, request),
@@ -173,14 +188,16 @@ export class Merges {
     const ours = await core.pins.whileReading(ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq }))
     const isSameRevision = before.revision?.revisionId === baseline.revision?.revisionId
     if (isSameRevision && ours.has({ baseline: baseline.fingerprint })) return nothingMerged
-    const base = (await this.#baseOf(core, ancestry, [...ours.baselines])) ?? live.baseline
+    const tips = await branchTipsOf(core, live)
+    using writes = core.pins.pin({ writesSince: 'now' })
+    void writes
+    const base = await this.#baseOf(core, ancestry, { live, tips, onto: { baseline, root } }, [
+      ...ours.baselines,
+    ])
     const merger = new FileMerger(core)
     const trees = { base, ours: target.root, theirs: root }
     using _ = core.pins.pin({ roots: [base] })
     const computed = await this.#compute(core, trees, request, merger)
-    const tips = [...(await branchTipsOf(core, live))].map(
-      ([branch, { commitId }]) => [branch, commitId] as const,
-    )
     const revisionId = baseline.revision?.revisionId ?? ''
     return await this.#finish(core, live, target, computed, request, {
       type: eventTypes.rebaseSession,
@@ -191,19 +208,39 @@ export class Merges {
         root: await core.roots.save(root),
         tree: root,
       }),
-      rebase: { baseline, root, before: { baseline: before, tips } },
+      rebase: {
+        baseline,
+        root,
+        before: {
+          baseline: before,
+          tips: Array.from(tips, ([branch, { commitId }]) => [branch, commitId] as const),
+        },
+      },
     })
   }
 
-  /** The newest base among the ancestors of a session; undefined if it is the current one. */
-  async #baseOf(core: Core, ancestry: Ancestry, baselines: readonly string[]): Promise<Dir | undefined> {
-    const [newest] = baselines
-    if (newest === undefined) return undefined
-    for (const { tree, root } of ancestry.treesOf({ baseline: newest })) {
-      if (tree !== undefined) return tree
-      if (root !== undefined) return core.roots.load(root)
+  /**
+   * The tree to compare both sides of a rebase with: the newest commit of the session that the new revision has, or else
+   * the newest base among the ancestors of the session.
+   */
+  async #baseOf(
+    core: Core,
+    ancestry: Ancestry,
+    { live, tips, onto }: { readonly live: LiveSession; readonly tips: BranchTips; readonly onto: NewBase },
+    [newest]: readonly string[],
+  ): Promise<Dir> {
+    const { record, baseline } = live
+    // A merge may have brought a newer base than that of the commits.
+    if (newest !== undefined && newest !== record.baseline.fingerprint) {
+      for (const { tree, root } of ancestry.treesOf({ baseline: newest })) {
+        if (tree !== undefined) return tree
+        if (root !== undefined) return core.roots.load(root)
+      }
     }
-    return undefined
+    const { contained, last } = await this.#ports.ownTrees(core, { record, baseline }, tips, onto.baseline)
+    if (contained !== undefined) return contained
+    using _ = core.pins.pin({ roots: [baseline, ...last] })
+    return await pushedBase(core, baseline, onto.root, last)
   }
 
   async list(core: Core, live: LiveSession, request: PageRequest): Promise<ConflictPage> {

@@ -18,6 +18,7 @@ import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { baseOf, changesOf } from './commit-changes.js'
+import { pushedCommitsKey, readCommitIds } from './commit-ids.js'
 import { withinDeadline } from './deadline.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote } from './git-ports.js'
@@ -203,7 +204,13 @@ export class Commits {
       }
       // The remote has accepted no other commit on the same one.
       const expected = remote === undefined ? { tip: last } : undefined
-      await settle(core, session, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
+      const put = remote === undefined ? [] : [await pushedCommit(core, remote, commitId)]
+      await settle(
+        core,
+        session,
+        { type: eventTypes.commit, details: { commitId, branchName }, put },
+        expected,
+      )
       return { commitId }
     } catch (error) {
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED' && !(error instanceof TipMoved)) {
@@ -222,6 +229,17 @@ function storeStatus(core: Core, live: LiveSession, session: SessionRecord | und
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
 }
 
+/** The record of the commits pushed to a remote, with a new one. Two pushes at the same time may lose one of them. */
+async function pushedCommit(
+  core: Core,
+  remote: GitRemote,
+  commitId: string,
+): Promise<readonly [string, readonly string[]]> {
+  const key = pushedCommitsKey(core, remote)
+  const pushed = new Set([commitId, ...(await readCommitIds(core, key))])
+  return [key, [...pushed].slice(0, limits.pushedCommits)]
+}
+
 /** Records a commit of a state in which the session had a record. */
 function settle(
   core: Core,
@@ -229,6 +247,7 @@ function settle(
   event: {
     readonly type: typeof eventTypes.commit
     readonly details: { readonly commitId: string; readonly branchName: string }
+    readonly put: readonly (readonly [key: string, value: object])[]
   },
   expected: { readonly tip: string | undefined } | undefined,
 ): Promise<void> {
@@ -247,7 +266,7 @@ function settle(
     }
     const tip: BranchTip = { commitId, seq: live.seq + 1 }
     setTip(live, branchName, tip)
-    const put: [string, object][] = [[keys.branchTip(live.id, branchName), tip]]
+    const put = [...event.put, [keys.branchTip(live.id, branchName), tip] as const]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })
 }

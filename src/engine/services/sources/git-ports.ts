@@ -24,6 +24,8 @@ export interface ImportContext extends ReadContext {
   readonly objects: GitObjects
   /** Commits that were completely imported from this remote, newest first. `objects` has their trees. */
   readonly knownCommits: readonly string[]
+  /** Commits that the engine pushed to this remote, newest first. `objects` has them. */
+  readonly pushedCommits?: readonly string[]
   /**
    * Call this once the ref is resolved. Until then, another request for the same ref may share this import.
    */
@@ -53,6 +55,8 @@ export interface ImportResult {
   readonly commitId: string
   /** The id of the tree, hex. */
   readonly treeId: string
+  /** Those of the pushed commits that the commit is known to build on. Absent if there are none. */
+  readonly contains?: readonly string[]
 }
 
 /** Reads one revision of a git source into a sink. */
@@ -183,12 +187,23 @@ export interface WorkTreeRequest {
   readonly signal?: AbortSignal
 }
 
+export interface TreeReadRequest {
+  readonly treeId: string
+  /** The tree that the sink started from. */
+  readonly baseTreeId: string
+  readonly sink: Omit<GitTreeSink, 'startFrom'>
+  readonly objects: GitObjects
+  readonly mtimeMs: number
+}
+
 /** Reads commits from the engine's git objects. */
 export interface CommitReader {
   /** Undefined if the commit is unknown. */
   describe(commitId: string, objects: Pick<GitObjects, 'get'>): Promise<CommitDescription | undefined>
   /** The blob at a path of a tree. Undefined if the path does not exist, or is no file. */
   findFile(treeId: string, parts: readonly string[], objects: GitObjects): Promise<GitObject | undefined>
+  /** Passes the sink the differences of a tree from its base. */
+  readTree(request: TreeReadRequest): Promise<void>
   /** A git bundle with the objects that the base lacks. */
   bundle(request: GitBundleRequest): AsyncIterable<Uint8Array>
   /** The files of a directory `.git`, in which HEAD and the index have the commit. HEAD is the last file. */

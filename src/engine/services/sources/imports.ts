@@ -21,7 +21,7 @@ import type { Archives, ReadContext } from './source-ports.js'
 import type { CountedBaseline, RevisionRecord } from '../../records/revision.js'
 import type { SourceRecord } from '../../records/source.js'
 import type { ImportInput } from './source-requests.js'
-import { knownCommitsKind } from '../../records/known-commits.js'
+import { containedCommitsKey, pushedCommitsKey, readCommitIds } from './commit-ids.js'
 
 /** The readers of sources, loaded on first use. */
 export interface ImportPorts {
@@ -79,20 +79,21 @@ async function importGit(
   const objects = new GitObjectStore(core, writer, ports.gitObjects)
   const trees = new GitTreeBuilder(core, objects, writer)
   const knownKey = keys.knownCommits(core.tenantKey, remoteId(source, remote))
-  const stored = await core.store.get(knownKey)
   const latest = source.latestRevisionId === '' ? undefined : await findRevision(source.latestRevisionId)
   const lastCommit = latest?.revision?.git?.commitId
-  const known = new Set<string>(stored === undefined ? [] : knownCommitsKind.parse(stored))
+  const known = new Set(await readCommitIds(core, knownKey))
   const knownCommits = [...new Set([...(lastCommit === undefined ? [] : [lastCommit]), ...known])]
+  const pushedCommits = await readCommitIds(core, pushedCommitsKey(core, remote))
   const importer = await ports.importer()
   const { bundle } = remote
   const read = bundle === undefined ? remote : { ...remote, bundle: incoming(bundle, context) }
-  const { commitId, treeId } = await fromOutside(context, writer, () =>
+  const { commitId, treeId, contains } = await fromOutside(context, writer, () =>
     importer.import({ remote: read, gitRef }, trees, {
       ...readContext(context, trees),
       onResolved: context.onResolved,
       objects,
       knownCommits: knownCommits.slice(0, limits.knownCommits),
+      pushedCommits,
     }),
   )
   const { baseline, root, put } = await trees.finish(treeId)
@@ -104,7 +105,11 @@ async function importGit(
     revisionId: commitId === '' ? baseline.fingerprint : commitId,
     baseline,
     root,
-    put: learned ? [...put, [knownKey, newest]] : put,
+    put: [
+      ...put,
+      ...(learned ? [[knownKey, newest] as const] : []),
+      ...(contains === undefined ? [] : [[containedCommitsKey(core, commitId), contains] as const]),
+    ],
     del: [],
     ...(commitId !== '' && { git: { commitId, treeId } }),
   }
