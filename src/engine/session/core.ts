@@ -43,7 +43,7 @@ export interface StoreSharing {
   lookAtAll(core: Core): Promise<void>
   /** Acknowledges the newest epoch of collections. */
   acknowledge(core: Core): Promise<void>
-  /** Publishes what a running collection needs from this engine, which commits nothing more. */
+  /** Publishes the notes of this engine for a running collection. The engine commits nothing more. */
   leave(core: Core): Promise<void>
   /** Stops looking for changes of other engines. */
   stop(): void
