@@ -841,3 +841,49 @@ test('merges two sessions that a deleted one connects, in memory without a histo
   await engine.collect()
   expect((await last.merge(target)).changes.map(({ path }) => path)).toEqual(['/gone'])
 })
+
+test('merges two forks from both sides of a restore after the deletion of their parent during a collection', async () => {
+  const storage = new SteppedStorage(memoryStorage({ durable: true }))
+  await using engine = await openEngine({ storage })
+  const parent = await engine.sessions.create({ files: { '/a': 'a' } })
+  await parent.files.write({ path: '/kept', content: 'x' })
+  const { events } = await parent.events.list()
+  const eventId = events.at(-1)?.eventId ?? ''
+  await parent.files.write({ path: '/undone', content: 'x' })
+  const one = await parent.fork()
+  await parent.restore({ from: { eventId } })
+  const two = await parent.fork()
+  await two.files.delete({ path: '/kept' })
+  let scans = 0
+  // The sessions are read for the fourth time to delete some, after the states that merges need were stored.
+  const isFourth = (gte: string): boolean => gte === keys.allSessions() && ++scans === 4
+  const deleting = storage.hold('scan', ({ gte, reverse }) => reverse === true && isFourth(gte))
+  const collected = engine.collect({ keepRedo: true })
+  await deleting.reached
+  await parent.delete()
+  deleting.release()
+  await collected
+  await engine.collect()
+  expect((await one.merge(two)).changes.map(({ path }) => path)).toEqual(['/kept'])
+})
+
+test.each([false, true])(
+  'merges a fork of a session that is forked and deleted during a collection; durable: %s',
+  async (durable) => {
+    const storage = new SteppedStorage(memoryStorage({ durable }))
+    await using engine = await openEngine({ storage })
+    const parent = await engine.sessions.create({ files: { '/a': 'a' } })
+    await parent.files.write({ path: '/gone', content: 'x' })
+    const between = await parent.fork()
+    const reading = storage.hold('scan', ({ gte, reverse }) => gte === keys.lineages('') && reverse === true)
+    const collected = engine.collect()
+    await reading.reached
+    const last = await between.fork()
+    await between.delete()
+    await parent.files.delete({ path: '/gone' })
+    reading.release()
+    await collected
+    await engine.collect()
+    expect((await last.merge(parent)).changes.map(({ path }) => path)).toEqual(['/gone'])
+  },
+)

@@ -18,7 +18,7 @@ import { EngineEnded, SharedRun } from './shared-run.js'
 import { unlessLost } from './unless-lost.js'
 import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
-import { readStateReferences } from './state-references.js'
+import { readStateReferences, StateReferences } from './state-references.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
 import { sourceKind } from '../../records/source.js'
@@ -278,8 +278,10 @@ async function collectStore(run: Run): Promise<void> {
 
 /** Collects an engine without a durable store. JavaScript frees its trees and contents; only records remain. */
 async function collectRecords(run: Run): Promise<void> {
-  await deleteExpired(run)
-  await deleteUnneeded(run, await readStateReferences(run))
+  const references = new StateReferences(run.markBytes)
+  await deleteExpired(run, references)
+  await readStateReferences(run, references)
+  await deleteUnneeded(run, references)
 }
 
 /** Deletes the scans of host directories whose sources are deleted. */

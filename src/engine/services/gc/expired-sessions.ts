@@ -19,7 +19,7 @@ import { lineageKind } from '../../records/lineage.js'
 import { keyPrefixes, keys, prefixEnd } from '../../storage/keys.js'
 import { scanAll } from '../../storage/scan-all.js'
 import { asTenant, queued, rest, type Run } from './run.js'
-import { isUnneeded, readStateReferences, type StateReferences } from './state-references.js'
+import { isUnneeded, readStateReferences, StateReferences } from './state-references.js'
 import { sessionRecordKinds } from '../../records/index.js'
 
 /** A session as it is stored. */
@@ -52,12 +52,13 @@ async function* storedSessions(run: Run, before?: string): AsyncGenerator<Stored
  */
 export async function settleSessions(run: Run): Promise<void> {
   const { core } = run
-  await deleteExpired(run)
+  const references = new StateReferences(run.markBytes)
+  await deleteExpired(run, references)
   // On a shared store, every engine notes forks from the first epoch on.
   using _ = run.shared === undefined ? core.pins.pin({ forks: true }) : undefined
   // After this, reads see every fork that began before the pin.
   await (run.shared?.barrier('history') ?? queued(core))
-  const references = await readStateReferences(run)
+  await readStateReferences(run, references)
   let done = 0
   let from: string | undefined
   let isFirst = true
@@ -73,10 +74,12 @@ export async function settleSessions(run: Run): Promise<void> {
       }
     }
     await inGroups(unprepared(), limits.collectedAtOnce, async ({ tenantKey, record }) => {
-      if (isUnneeded(core, record)) {
+      if (references.isUnneeded(core, record)) {
         if (mustStay(references, record)) await keepLineage(asTenant(core, tenantKey), record, references)
         return
       }
+      // The import of a bundle has not completed it.
+      if (record.deletedAt === record.createdAt) return
       const history = await prepareHistory(asTenant(core, tenantKey), record, {
         keepRedo: run.keepRedo,
         references,
@@ -166,7 +169,9 @@ export async function deleteUnneeded(run: Run, references: StateReferences, done
       const stored = await Promise.all(chunk.map(async ({ key }) => core.store.get(key)))
       const gone = chunk.filter(({ record }, index) => {
         const json = stored[index]
-        return json !== undefined && !kept.has(record.id) && isUnneeded(core, sessionKind.parse(json))
+        return (
+          json !== undefined && !kept.has(record.id) && references.isUnneeded(core, sessionKind.parse(json))
+        )
       })
       const isEmptied = (session: StoredSession): boolean => mustStay(references, session.record)
       await deleteRecords(run, gone, new Set(gone.filter(isEmptied).map(({ record }) => record.id)))
@@ -183,7 +188,7 @@ export async function deleteUnneeded(run: Run, references: StateReferences, done
   }
   for await (const session of storedSessions(run)) {
     const { record } = session
-    if (!isUnneeded(core, record) || core.pins.isArriving(record.id)) continue
+    if (!references.isUnneeded(core, record) || core.pins.isArriving(record.id)) continue
     if (record.collected === true && references.isParent(record.id)) continue
     if (unneeded.push(session) === limits.sessionsPerPrune) await flush()
   }
@@ -192,10 +197,11 @@ export async function deleteUnneeded(run: Run, references: StateReferences, done
   await core.pins.readsEnded()
 }
 
-/** Deletes sessions that were not used for longer than their time to live. */
-export async function deleteExpired(run: Run): Promise<void> {
+/** Deletes sessions that were not used for longer than their time to live. Notes all sessions that are not needed then. */
+export async function deleteExpired(run: Run, references: StateReferences): Promise<void> {
   const { core } = run
   await inGroups(storedSessions(run), limits.collectedAtOnce, async ({ tenantKey, record }) => {
+    if (isUnneeded(core, record)) references.addUnneeded(record.id)
     if (record.deletedAt !== undefined || (record.ttlSeconds ?? core.sessionTtlSeconds) === undefined) return
     const tenant = asTenant(core, tenantKey)
     const [lastActivityAt] = await lastActivities(tenant, [record])
@@ -205,6 +211,7 @@ export async function deleteExpired(run: Run): Promise<void> {
     await core.expire(tenant, record.id).catch((error: unknown) => {
       if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
     })
+    references.addUnneeded(record.id)
   })
 }
 

@@ -30,6 +30,19 @@ export class StateReferences {
     this.#states.add(sha256(`parent ${base[0]}`))
   }
 
+  /** Adds a deleted session without readers. Add all of them before the first fork. */
+  addUnneeded(sessionId: string): void {
+    this.#states.add(sha256(`unneeded ${sessionId}`))
+  }
+
+  /**
+   * Whether the collection may delete a session. One that was deleted later may have forks that are not known here, so the
+   * next collection deletes it.
+   */
+  isUnneeded(core: Core, record: SessionRecord): boolean {
+    return isUnneeded(core, record) && this.#states.has(sha256(`unneeded ${record.id}`))
+  }
+
   /** Whether a session has forks that are kept, or forks that have such forks. */
   isParent(sessionId: string): boolean {
     return this.#states.has(sha256(`parent ${sessionId}`))
@@ -45,14 +58,16 @@ export class StateReferences {
  * Reads the references of all sessions that the collection keeps. Forks that are made meanwhile are pinned, and start from
  * states that are kept.
  */
-export async function readStateReferences(run: Run): Promise<StateReferences> {
+export async function readStateReferences(run: Run, references: StateReferences): Promise<void> {
   const { core } = run
-  const references = new StateReferences(run.markBytes)
   // Forks come before their parents, and the scan does not reach records that are added meanwhile.
   for await (const page of scanAll(core, keyPrefixes.session, { reverse: true })) {
     for (const [key, json] of page) {
       const record = sessionKind.parse(json, key)
-      if (record.base !== undefined && (!isUnneeded(core, record) || references.isParent(record.id)))
+      if (
+        record.base !== undefined &&
+        (!references.isUnneeded(core, record) || references.isParent(record.id))
+      )
         references.addFork(record.base)
       await rest(run)
     }
@@ -64,7 +79,6 @@ export async function readStateReferences(run: Run): Promise<StateReferences> {
       await rest(run)
     }
   }
-  return references
 }
 
 /** Whether a session is deleted and has no readers left. That is final, because no new reader can begin. */
