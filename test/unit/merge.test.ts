@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
   memoryStorage,
@@ -887,3 +887,25 @@ test.each([false, true])(
     expect((await last.merge(parent)).changes.map(({ path }) => path)).toEqual(['/gone'])
   },
 )
+
+test('merges two sessions that deleted ones connect, after a fork with the clock set back', async () => {
+  const storage = memoryStorage({ durable: true })
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 3_600_000)
+  onTestFinished(() => clock.mockRestore())
+  const first = await openEngine({ storage })
+  const created = await first.sessions.create({ files: { '/a': 'a' } })
+  await created.files.write({ path: '/gone', content: 'x' })
+  const farther = await created.fork()
+  const { id: nearer } = await farther.fork()
+  await first.close()
+  clock.mockRestore()
+  await using engine = await openEngine({ storage })
+  const last = await engine.sessions.open(nearer).then((session) => session.fork())
+  expect(last.id < nearer).toBe(true)
+  await engine.sessions.delete(nearer)
+  await engine.sessions.delete(farther.id)
+  const target = await engine.sessions.open(created.id)
+  await target.files.delete({ path: '/gone' })
+  await engine.collect()
+  expect((await last.merge(target)).changes.map(({ path }) => path)).toEqual(['/gone'])
+})

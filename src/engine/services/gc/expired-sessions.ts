@@ -78,6 +78,8 @@ export async function settleSessions(run: Run): Promise<void> {
         if (mustStay(references, record)) await keepLineage(asTenant(core, tenantKey), record, references)
         return
       }
+      // The import of a bundle has not completed it.
+      if (record.deletedAt === record.createdAt) return
       const history = await prepareHistory(asTenant(core, tenantKey), record, {
         keepRedo: run.keepRedo,
         references,

@@ -19,6 +19,11 @@ export class StateReferences {
     this.#states = new DigestSet({ filterBytes: filterBytesFor(memoryBytes) })
   }
 
+  /** The number of references. */
+  get size(): number {
+    return this.#states.size
+  }
+
   add([sessionId, seq]: readonly [sessionId: string, seq: number]): void {
     this.#states.add(sha256(sessionId))
     this.#states.add(sha256(`${sessionId} ${seq}`))
@@ -60,18 +65,25 @@ export class StateReferences {
  */
 export async function readStateReferences(run: Run, references: StateReferences): Promise<void> {
   const { core } = run
-  // Forks come before their parents, and the scan does not reach records that are added meanwhile.
-  for await (const page of scanAll(core, keyPrefixes.session, { reverse: true })) {
-    for (const [key, json] of page) {
-      const record = sessionKind.parse(json, key)
-      if (
-        record.base !== undefined &&
-        (!references.isUnneeded(core, record) || references.isParent(record.id))
-      )
-        references.addFork(record.base)
-      await rest(run)
+  let before: number
+  let isInOrder: boolean
+  do {
+    before = references.size
+    isInOrder = true
+    // The scan does not reach records that are added meanwhile.
+    for await (const page of scanAll(core, keyPrefixes.session, { reverse: true })) {
+      for (const [key, json] of page) {
+        const record = sessionKind.parse(json, key)
+        const { id, base } = record
+        if (base !== undefined && (!references.isUnneeded(core, record) || references.isParent(id))) {
+          references.addFork(base)
+          // Forks come before their parents, unless the clock was set back. Another pass then finds the bases of the parents.
+          if (id < base[0]) isInOrder = false
+        }
+        await rest(run)
+      }
     }
-  }
+  } while (!isInOrder && references.size > before)
   for await (const page of scanAll(core, keyPrefixes.lineage, { reverse: true })) {
     for (const [key, json] of page) {
       const { merged } = lineageKind.parse(json, key)
