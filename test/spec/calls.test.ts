@@ -746,8 +746,8 @@ const notMet: { readonly [Name in CallableOperation | 'everywhere']?: readonly E
   listCommits: ['NO_ADAPTER'],
   getCommit: ['NO_ADAPTER'],
   readCommitFile: ['NO_ADAPTER'],
-  // Needs a collection between the undo and the redo.
-  undo: ['UNRESOLVED_CONFLICTS'],
+  // A collection must have removed the states before.
+  undo: ['STATE_NOT_KEPT', 'UNRESOLVED_CONFLICTS'],
   redo: ['STATE_NOT_KEPT', 'UNRESOLVED_CONFLICTS'],
   mergeSession: [...mergeStates, 'NO_COMMON_ANCESTOR', 'MERGE_BASE_GONE', 'CHECKPOINT_NOT_FOUND'],
   rebaseSession: [...mergeStates, 'SOURCE_NOT_FOUND', 'SOURCE_WITHOUT_REVISION', 'REVISION_NOT_FOUND'],
