@@ -83,12 +83,13 @@ await declarations.write({
   chunkFileNames: ({ name }) => `chunks/${name.replace(/\.d$/, '')}-[hash].d.ts`,
 })
 
-// Without indentation, the package is 30 KB smaller. No text in a source has a tab at the start of a line.
+// Without indentation, the package is 30 KB smaller, and without the comments with the names of modules another 8 KB. The lines
+// keep their numbers. No text in a source has a tab or such a comment at the start of a line.
 for (const name of await readdir('dist', { recursive: true })) {
   if (!name.endsWith('.js') || name.endsWith('/page.js')) continue
   const file = join('dist', name)
   const code = await readFile(file, 'utf8')
-  await writeFile(file, code.replaceAll(/^\t+/gm, ''))
+  await writeFile(file, code.replaceAll(/^(?:\t+|\/\/ src\/\S+$)/gm, ''))
   if (!code.includes('\n//# sourceMappingURL=')) continue
   const indents = code.split('\n').map((line) => line.search(/[^\t]|$/))
   const map = JSON.parse(await readFile(`${file}.map`, 'utf8'))

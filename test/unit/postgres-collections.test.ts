@@ -267,7 +267,9 @@ describe.skipIf(!hasPostgres)('a collection of a schema', () => {
     await client.query(`BEGIN; SELECT FROM ${schema}.blobs WHERE ${last} FOR UPDATE`)
     const stored = a.commit({ blobs: blobs.toReversed() })
     await expect
-      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`), {
+        timeout: 20_000,
+      })
       .not.toEqual([])
     // The statement that waits for the last content has the first one already.
     expect(await server.sql(`SELECT FROM ${schema}.blobs WHERE ${first} FOR UPDATE SKIP LOCKED`)).toEqual([])
