@@ -43,10 +43,10 @@ export class MergeRepository {
     writeFileSync(join(path, 'info', 'attributes'), `*${repetitive} merge=lines\n`)
   }
 
-  commit(files: FileTree, parents: readonly string[]): string {
+  commit(files: FileTree, parents: readonly string[], message = 'a commit'): string {
     const lines = [`tree ${this.#writeTree(files)}`, ...parents.map((parent) => `parent ${parent}`)]
     const person = 'Ada Author <ada@example.org> 1700000000 +0000'
-    return this.#write('commit', `${lines.join('\n')}\nauthor ${person}\ncommitter ${person}\n\na commit`)
+    return this.#write('commit', `${lines.join('\n')}\nauthor ${person}\ncommitter ${person}\n\n${message}`)
   }
 
   /** Merges pairs of commits. One shell runs git for all of them. */
