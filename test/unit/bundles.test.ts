@@ -148,7 +148,7 @@ test.each([
       ),
     )
   }
-  // A bundle of a session in memory does not tell which events changed files.
+  // A bundle of a session in memory lacks the changes of each event.
   expect(results).toEqual(undoable)
   expect(await copy.undo()).toMatchObject({ count: 1 })
   expect((await copy.fs.promises.readdir('/')).join(' ')).toBe('a b')

@@ -199,7 +199,7 @@ describe.runIf(hasGit).each(places)('a rebase of a session that pushed to %s', (
   const read = (path: string, of = session): string | undefined =>
     of.fs.existsSync(path) ? of.fs.readFileSync(path, 'utf8') : undefined
 
-  test('keeps what the session changed after its push', async () => {
+  test('keeps changes that the session made after its push', async () => {
     await write({ temporary: 'x\n', changed: 'first\n', b: 'two\n', c: 'two\n' })
     await commit()
     await session.files.delete({ path: '/temporary' })
@@ -222,7 +222,7 @@ describe.runIf(hasGit).each(places)('a rebase of a session that pushed to %s', (
     expect(repository.git(['ls-tree', '--name-only', 'main'])).toBe('a\nb\nc\nchanged\ntheirs')
   })
 
-  /** Both sides change what the session pushed. */
+  /** Both sides change the pushed files. */
   async function changeBoth(): Promise<string> {
     await write({ added: '1\n2\n3\n4\n5\n', b: 'two\n', c: 'two\n' })
     const pushed = await commit()

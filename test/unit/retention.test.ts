@@ -101,7 +101,7 @@ describe('the states that merges start from', () => {
   test('are the targets of restores with references on both sides', () => {
     // A fork of 5, and the newest state 9.
     expect([...branchingTargets([[8, 3]], [9, 5])]).toEqual([3])
-    // Nothing refers to what the restore undid.
+    // Nothing refers to the changes that the restore undid.
     expect([...branchingTargets([[8, 3]], [9, 2])]).toEqual([])
     // The newest state comes from 7 again, and a fork from 8 stays.
     const restores = [

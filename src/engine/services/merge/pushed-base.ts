@@ -5,8 +5,8 @@ import { resultOf } from './merge-redo.js'
 import type { File } from './merge-trees.js'
 
 /**
- * The base of a rebase onto a revision that is not known to build on the commits of the session. Where the revision has
- * what a commit of the session has, the other side did not change it since, so the base has it too.
+ * The base of a rebase onto a revision that is not known to build on the commits of the session. Where a path is the same in
+ * the revision and in a commit of the session, the other side has not changed it since. So the base has that version.
  */
 export async function pushedBase(core: Core, base: Dir, theirs: Dir, commits: readonly Dir[]): Promise<Dir> {
   const files = new Map<string, File | undefined>()
