@@ -870,6 +870,9 @@ test('merges two forks from both sides of a restore after the deletion of their 
 test.each([false, true])(
   'merges a fork of a session that is forked and deleted during a collection; durable: %s',
   async (durable) => {
+    // All of it may happen in one millisecond.
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now())
+    onTestFinished(() => clock.mockRestore())
     const storage = new SteppedStorage(memoryStorage({ durable }))
     await using engine = await openEngine({ storage })
     const parent = await engine.sessions.create({ files: { '/a': 'a' } })

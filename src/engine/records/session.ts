@@ -70,7 +70,10 @@ export interface SessionRecord {
   readonly ttlSeconds?: number
   /** The events at which the clock was found to be corrected; absent if there are none. */
   readonly setBacks?: SetBacks
-  /** A deleted session is hidden. Forks may still depend on its history. */
+  /**
+   * A deleted session is hidden. Forks may still depend on its history. The value of `createdAt` marks a session whose
+   * import is running or has failed.
+   */
   readonly deletedAt?: number
   /**
    * true: a collection has deleted the history of the session, which was deleted before. Its forks still need its ancestry to

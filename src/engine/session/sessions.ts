@@ -490,8 +490,10 @@ export async function deleteSession(core: Core, sessionId: string, runs = 1): Pr
 function deletionOf(core: Core, live: LiveSession): StoreCommit {
   const at = eventTime(core, live)
   const key = keys.session(core.tenantKey, live.id)
+  // The time of the creation would mark an import that is not complete. See `BundleImport`.
+  const deletedAt = at === live.record.createdAt ? at + 1 : at
   // The record stays, because usage counts deleted sessions too.
-  const record: SessionRecord = { ...live.record, deletedAt: at }
+  const record: SessionRecord = { ...live.record, deletedAt }
   const event = [at, eventTypes.deleteSession, {}, core.principal] as const
   return core.journal.deletion(live, { key, record, event })
 }
