@@ -39,7 +39,7 @@ async function* onServer(server: PostgresServer, context: Context): AsyncGenerat
   try {
     await using engine = await openEngine({ storage: postgresStorage({ connectionString }) })
     for (const writers of writerCounts) {
-      const count = context.count(writers === 1 ? 400 : 6400)
+      const count = context.count(writers === 1 ? 3200 : 6400)
       const timings = await race(
         { ours: await writesOf(engine, writers, count), raw: insertsOf(raw, writers, count) },
         { rounds: context.rounds },
