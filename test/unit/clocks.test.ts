@@ -361,6 +361,24 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     },
   )
 
+  test.runIf(lasting)(
+    'counts no contents that a collection deleted, of whichever time they are',
+    async () => {
+      wall += year
+      await reopen()
+      const session = await engine.sessions.create({ files: { '/a': 'ahead' } })
+      wall -= year
+      await reopen()
+      const kept = await engine.sessions.create({ files: { '/a': 'kept' } })
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 2, storedBytes: 9 })
+      await engine.sessions.delete(session.id)
+      await engine.collect()
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 1, storedBytes: 4 })
+      await kept.files.write({ path: '/b', content: 'later' })
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 2, storedBytes: 9 })
+    },
+  )
+
   test('neither shortens nor extends file locks and cache entries', async () => {
     const session = await engine.sessions.create()
     await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
