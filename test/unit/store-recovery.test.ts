@@ -70,6 +70,7 @@ describe('after a failed commit', () => {
     storage.after = { commits: 0, failure: 'lose' }
     await expect(session.files.write({ path: '/a', content: '1' })).rejects.toMatchObject({
       reason: 'STORE_FAILED',
+      details: { outcome: 'unknown' },
     })
     expect(await read(session, '/a')).toBe('1')
     await session.files.write({ path: '/b', content: '2' })
