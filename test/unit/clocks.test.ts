@@ -101,6 +101,26 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
+    test.each([
+      ['a read', 'stood still', 0],
+      ['a read', 'was slow', 4 * minute],
+      ['a write', 'stood still', 0],
+      ['a write', 'was slow', 4 * minute],
+    ])('after %s while the clock %s for a few minutes', async (use, _, slow) => {
+      const session = await engine.sessions.create({ ttlSeconds: 60, files: { '/a': 'kept' } })
+      wall -= slow
+      for (let passed = 0; passed < 4 * minute; passed += minute / 2) {
+        monotonic += minute / 2
+        if (slow > 0) wall += minute / 2
+        if (use === 'a read') await session.fs.promises.readFile('/a')
+        else await write(session, 'kept')
+      }
+      wall = start + 4 * minute
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
+      pass(minute)
+      expect(await ids()).toEqual([])
+    })
+
     test.runIf(!lasting)('if many others were used too while the clock was slow', async () => {
       pass(limits.expirySecondLookMs)
       wall -= year
@@ -358,6 +378,24 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect((await again.listCheckpoints()).checkpoints[0]!.createdAt).toBe(one.approvals[0]!.createdAt)
       expect(await timesOf(again)).toEqual([0, 1, 1, 1, 1, 2, 2, 2].map((minutes) => minutes * minute))
       expect((await again.events.verify()).eventCount).toBe(8)
+    },
+  )
+
+  test.runIf(lasting)(
+    'counts no contents that a collection deleted, of whichever time they are',
+    async () => {
+      wall += year
+      await reopen()
+      const session = await engine.sessions.create({ files: { '/a': 'ahead' } })
+      wall -= year
+      await reopen()
+      const kept = await engine.sessions.create({ files: { '/a': 'kept' } })
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 2, storedBytes: 9 })
+      await engine.sessions.delete(session.id)
+      await engine.collect()
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 1, storedBytes: 4 })
+      await kept.files.write({ path: '/b', content: 'later' })
+      expect(await engine.usage.metrics()).toMatchObject({ objectCount: 2, storedBytes: 9 })
     },
   )
 

@@ -70,6 +70,7 @@ describe('after a failed commit', () => {
     storage.after = { commits: 0, failure: 'lose' }
     await expect(session.files.write({ path: '/a', content: '1' })).rejects.toMatchObject({
       reason: 'STORE_FAILED',
+      details: { outcome: 'unknown' },
     })
     expect(await read(session, '/a')).toBe('1')
     await session.files.write({ path: '/b', content: '2' })
@@ -183,6 +184,28 @@ describe('after a failed commit', () => {
     expect(await text).toBe('2')
     await session.files.write({ path: '/b', content: '3' })
     expect((await session.events.verify()).eventCount).toBe(3)
+  })
+
+  test.each<[string, (engine: Engine) => Promise<unknown>, unknown]>([
+    ['a collection', (engine) => engine.collect(), { deletedSessions: 1 }],
+    ['a rotation of secrets', (engine) => engine.rotateSecrets(), { rewrapped: 1 }],
+  ])('%s can be the first call', async (_, call, result) => {
+    const old = { id: 'old', key: new Uint8Array(32).fill(1) }
+    const masterKey = { id: 'new', key: new Uint8Array(32).fill(2) }
+    const storage = failing()
+    const first = await openEngine({ storage, secrets: { masterKey: old } })
+    opened.push(first)
+    await (await first.sessions.create()).secrets.put({ secretName: 'a', secretValue: 'b' })
+    await first.close()
+    const engine = await openEngine({ storage, secrets: { masterKey, previousKeys: [old] } })
+    opened.push(engine)
+    const session = await engine.sessions.create()
+    await (await engine.sessions.create()).delete()
+    storage.after = { commits: 0, failure: 'fail' }
+    await expect(session.files.write({ path: '/a', content: '' })).rejects.toThrow('failed')
+    expect(await call(engine)).toMatchObject(result as object)
+    await session.files.write({ path: '/a', content: '' })
+    expect(storage.recoveries).toBe(1)
   })
 
   test('concurrent operations share one recovery', async () => {

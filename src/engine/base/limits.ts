@@ -355,6 +355,11 @@ export const limits = {
   /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
   /**
+   * If the time of a session's use is earlier than the clock should show by more than this many milliseconds, the time to
+   * live runs from the use by the monotonic clock alone.
+   */
+  clockLagMs: 1000,
+  /**
    * The latest time of a clock, in milliseconds since 1970: the end of the year 9999, because the form of RFC 3339 has
    * four digits for a year.
    */

@@ -82,7 +82,12 @@ export class Fence {
     const error =
       cause instanceof EngineError
         ? cause
-        : new EngineError('STORE_FAILED', 'a write to the storage failed (see cause)', {}, { cause })
+        : new EngineError(
+            'STORE_FAILED',
+            'a write to the storage failed (see cause)',
+            { outcome: 'unknown' },
+            { cause },
+          )
     if (error.reason !== 'STORE_CLOSED' && this.#store.recover !== undefined) this.#close(error)
     throw error
   }

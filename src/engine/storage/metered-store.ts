@@ -57,8 +57,8 @@ export interface MeteredStore extends Store {
    */
   beginRecords(): void
   /**
-   * Rewrites the records before `id` in a shorter form, with the commits of `store`, which may refuse them. Contents that
-   * are not kept count as deleted now. `isKept` is not called for contents that were recorded later.
+   * Rewrites the records from before `id` was made in a shorter form, with the commits of `store`, which may refuse them.
+   * Contents that are not kept count as deleted now. `isKept` is not called for contents that were recorded later.
    */
   compactAmounts(store: Store, id: string, isKept: (hashDigits: string) => boolean): Promise<void>
 }
@@ -296,8 +296,7 @@ class StoredLedger implements Ledger {
   }
 
   async compact(store: Store, id: string, isKept: (hashDigits: string) => boolean): Promise<void> {
-    const prefix = keys.allWrittenBlobs(this.#tenantKey)
-    const lt = keys.writtenBlobs(this.#tenantKey, id.slice(0, idDigits))
+    const before = keys.writtenBlobs(this.#tenantKey, id.slice(0, idDigits))
     const now = this.#environment.wallClockMs()
     const slice = new TimeSlice(this.#environment)
     let compaction = new Compaction()
@@ -309,7 +308,7 @@ class StoredLedger implements Ledger {
       const isEmpty = record.kept.length === 0 && record.gone.length === 0
       await store.commit(isEmpty ? { del: [first, ...others] } : { put: [[first, record]], del: others })
     }
-    for await (const page of scanAll({ store: this.#store }, prefix, { before: lt })) {
+    for await (const page of this.#earlier(before)) {
       for (const [key, json] of page) {
         compaction.add(key, amountsIn(json), isKept, now)
         if (compaction.size >= limits.blobsPerLedgerRecord || compaction.isLong) await flush()
@@ -317,6 +316,21 @@ class StoredLedger implements Ledger {
       }
     }
     await flush()
+  }
+
+  /** The records before a key of this process, and those of earlier processes whose clock was ahead. */
+  async *#earlier(before: string): AsyncGenerator<readonly (readonly [key: string, json: string])[], void> {
+    const prefix = keys.allWrittenBlobs(this.#tenantKey)
+    yield* scanAll({ store: this.#store }, prefix, { before })
+    // Other engines on a shared store make keys meanwhile too.
+    if (this.#store.capabilities.shared !== undefined) return
+    for await (const page of scanAll({ store: this.#store }, prefix, { reverse: true })) {
+      // The keys of one process increase, so this process has made none above this one.
+      const newest = this.#newKey()
+      const ahead = page.filter(([key]) => key > newest)
+      yield ahead
+      if (ahead.length < page.length) return
+    }
   }
 
   async *amounts(): AsyncGenerator<StoredAmount> {

@@ -100,6 +100,7 @@ export class Collection {
    */
   collect(core: Core, options: CollectOptions): Promise<Collected> {
     return this.pausedFor(options.signal, async (signal) => {
+      if (core.fence.closed) await core.fence.recover()
       const { shared } = core.store
       await shared?.beginCollection()
       return this.#untilEnd(core, () => this.#collect(core, options, signal))

@@ -164,6 +164,7 @@ export class Secrets {
    */
   async rotate(core: Core): Promise<{ rewrapped: number }> {
     this.#ring.current()
+    if (core.fence.closed) await core.fence.recover()
     const problems: EngineError[] = []
     let rewrapped = 0
     const lt = prefixEnd(keys.allSecrets())

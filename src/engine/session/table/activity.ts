@@ -11,7 +11,8 @@ import type { SessionRecord } from '../../records/session.js'
 export function touch(core: Core, live: LiveSession): void {
   const now = core.environment.wallClockMs()
   // If the clock was ahead and has been corrected, the earlier time is accepted.
-  if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs) return
+  if (now <= live.lastActivityAt && live.lastActivityAt - now <= limits.clockHoldMs)
+    return noteUse(core, live.record, live.lastActivityAt)
   live.lastActivityAt = now
   noteUse(core, live.record, now)
   if (Math.abs(now - live.activityStoredAt) < limits.activityStoredMs) return

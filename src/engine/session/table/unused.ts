@@ -40,7 +40,8 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
 
 /**
  * Call this when a session is used. If the wall clock is wrong, notes the monotonic time too, because the
- * time of the wall clock may be meaningless later.
+ * time of the wall clock may be meaningless later. For example, the clock stood still for some minutes, so the use has
+ * the time of an earlier one.
  */
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
@@ -48,7 +49,13 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
   core.clockSpans.note(environment)
   const monotonicMs = environment.monotonicMs()
   const expected = opened.wallMs + monotonicMs - opened.monotonicMs
-  if (Math.abs(lastActivityAt - expected) > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt))
+  const usedAt = core.clockSpans.shownAt(lastActivityAt)
+  if (
+    Math.abs(lastActivityAt - expected) > limits.clockHoldMs ||
+    usedAt === undefined ||
+    monotonicMs - usedAt > limits.clockLagMs ||
+    isBeforeCreation(record, lastActivityAt)
+  )
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
 }
 
