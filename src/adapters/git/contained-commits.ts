@@ -10,11 +10,11 @@ import type { RevisionSource } from './objects/revision-objects.js'
 export async function containedCommits(
   commitId: string,
   source: Pick<RevisionSource, 'history'>,
-  { objects, pushedCommits = [], signal }: ImportContext,
+  { objects, pushedCommits, signal }: ImportContext,
 ): Promise<readonly string[]> {
   const wanted = new Set<string>()
   let since = Number.POSITIVE_INFINITY
-  for (const oid of pushedCommits) {
+  for (const oid of (await pushedCommits?.()) ?? []) {
     const commit = await objects.get(oid, gitLimits.structureBytes)
     if (commit?.type !== 'commit') continue
     wanted.add(oid)
