@@ -5,10 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
+import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 type Files = Readonly<Record<string, string | null>>
@@ -86,9 +88,10 @@ async function push(of: Session, branchName = 'main'): Promise<string> {
 async function rebased(of: Session, gitRef = 'main'): Promise<Record<string, string>> {
   const revisionId = await refresh(gitRef)
   expect((await of.rebase({ revisionId })).conflicts).toEqual([])
-  return Object.fromEntries(
-    of.fs.readdirSync('/').map((name) => [name, of.fs.readFileSync(`/${name}`, 'utf8')]),
-  )
+  const files: Record<string, string> = {}
+  for (const name of await of.fs.promises.readdir('/'))
+    files[name] = await of.fs.promises.readFile(`/${name}`, 'utf8')
+  return files
 }
 
 /** Others remove a pushed file, and add one. */
@@ -267,6 +270,34 @@ describe.runIf(hasGit)('a rebase', () => {
       await write(one, { temporary: null })
       changeByOthers(branch)
       expect(await rebased(one, branch)).toEqual({ ...expected, b: one === other ? 'two' : 'one' })
+    }
+  })
+
+  test.skipIf(!hasPostgres)('after pushes of several engines at the same moment', async () => {
+    await engine.close()
+    const { connectionString } = await sharedPostgres()
+    const schema = freshSchema()
+    const onSchema = (): Promise<Engine> =>
+      openEngine({
+        storage: postgresStorage({ connectionString, schema, shared: true }),
+        hostPaths: { roots: [root] },
+      })
+    engine = await onSchema()
+    await using second = await onSchema()
+    await startFrom({ gitRepository: { path: repository.path } })
+    const sessions: Session[] = []
+    for (let n = 0; n < 12; n++) {
+      const from = n % 2 === 0 ? engine : second
+      const one = await from.sessions.create({ sourceRef: { sourceId } })
+      await write(one, { ...pushed, b: String(n) })
+      sessions.push(one)
+    }
+    await Promise.all(sessions.map((one, n) => push(one, `branch-${n}`)))
+    for (const [n, one] of sessions.entries()) {
+      await one.files.delete({ path: '/temporary' })
+      // The commits of the sessions have the time of the server, so this one is known only as a direct parent.
+      change({ keep: null, theirs: 'two' }, `branch-${n}`)
+      expect(await rebased(one, `branch-${n}`)).toEqual({ ...expected, b: String(n) })
     }
   })
 
