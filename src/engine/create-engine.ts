@@ -269,7 +269,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     health: new HealthReports(parts.reportReader ?? missing('reportReader')),
     merges: new Merges({
       revision: (caller, sourceId, revisionId) => sources.baseline(caller, sourceId, revisionId),
-      ownTrees: (caller, base, tips, onto) => ownCommits.trees(caller, base, tips, onto),
+      ownCommits: (caller, base, search) => ownCommits.find(caller, base, search),
     }),
     posixLocks: new PosixLocks(),
     repositories: new Repositories({

@@ -49,8 +49,11 @@ export class MergeRepository {
     return this.#write('commit', `${lines.join('\n')}\nauthor ${person}\ncommitter ${person}\n\n${message}`)
   }
 
-  /** Merges pairs of commits. One shell runs git for all of them. */
-  async mergeAll(pairs: readonly (readonly string[])[]): Promise<GitMerge[]> {
+  /**
+   * Merges pairs of commits. One shell runs git for all of them. The result of a pair is undefined if git ended with a failed
+   * assertion, as git 2.39 does for some renames of a file to the path of a directory.
+   */
+  async mergeAll(pairs: readonly (readonly string[])[]): Promise<(GitMerge | undefined)[]> {
     const { path } = this.#repository
     const settings = [
       'merge.directoryRenames=false',
@@ -58,12 +61,20 @@ export class MergeRepository {
       "'merge.lines.driver=git merge-file -q %A %O %B'",
     ].map((setting) => `-c ${setting}`)
     const git = `git ${settings.join(' ')} merge-tree --write-tree -z`
-    const commands = pairs.map((pair, index) => `${git} ${pair.join(' ')} >merged-${index}`)
+    const commands = pairs.map(
+      (pair, index) => `${git} ${pair.join(' ')} >merged-${index} 2>messages-${index}`,
+    )
     const script = join(path, 'script')
     await writeFile(script, `${commands.join('\n')}\nexit 0\n`)
     await promisify(execFile)('sh', [script], { cwd: path, env: gitEnvironment })
     return Promise.all(
-      pairs.map(async (_, index) => this.#parse(await readFile(join(path, `merged-${index}`), 'latin1'))),
+      pairs.map(async (pair, index) => {
+        const output = await readFile(join(path, `merged-${index}`), 'latin1')
+        if (output !== '') return this.#parse(output)
+        const messages = await readFile(join(path, `messages-${index}`), 'utf8')
+        if (messages.includes('Assertion')) return undefined
+        throw new Error(`git merge-tree ${pair.join(' ')}: ${messages}`)
+      }),
     )
   }
 

@@ -67,6 +67,7 @@ async function buildAndPush(
     (await repository.listRefs({ prefixes: [ref], signal })).refs.get(ref) === commitId
   const ids = await build({ request, slice, format, sign, pack, isTip })
   if (ids.commitId === request.existing) return ids
+  await push.onCreated?.(ids.commitId)
   await repository.push({
     ref,
     expectedOid: commitOrNull(push.expectedTip, baseTree),

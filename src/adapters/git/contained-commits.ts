@@ -4,17 +4,17 @@ import { describeCommit, parseCommit } from './objects/raw-commit.js'
 import type { RevisionSource } from './objects/revision-objects.js'
 
 /**
- * The pushed commits that a commit builds on. An import has only the newest commit, so the commits before it are read, as
+ * The pushed commits that a commit builds on, and itself if it is one. An import has only the newest commit, so the commits before it are read, as
  * far as the repository gives them. A pushed commit may be left out, but none is listed wrongly.
  */
 export async function containedCommits(
   commitId: string,
-  source: RevisionSource,
-  { objects, pushedCommits = [], signal }: ImportContext,
+  source: Pick<RevisionSource, 'history'>,
+  { objects, pushedCommits, signal }: ImportContext,
 ): Promise<readonly string[]> {
   const wanted = new Set<string>()
   let since = Number.POSITIVE_INFINITY
-  for (const oid of pushedCommits) {
+  for (const oid of (await pushedCommits?.()) ?? []) {
     const commit = await objects.get(oid, gitLimits.structureBytes)
     if (commit?.type !== 'commit') continue
     wanted.add(oid)

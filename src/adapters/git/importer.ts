@@ -38,13 +38,32 @@ async function importRevision(
     context.onResolved()
     if (ref === undefined) return await emptyRevision(repository, context)
     const known = await findRoot(ref.target, (oid) => objects.get(oid))
-    if (known !== undefined && (await sink.startFrom(known.treeId))) return resultOf(known)
+    if (known !== undefined && (await sink.startFrom(known.treeId))) {
+      const isImported = context.knownCommits.includes(known.commitId)
+      return resultOf(known, isImported ? [] : await containedInKnown(repository, known.commitId, context))
+    }
     const { root, contains } = await readRevision(repository, ref.oid, sink, context)
     await objects.flush()
-    return { ...resultOf(root), ...(contains.length > 0 && { contains }) }
+    return resultOf(root, contains)
   } finally {
     await repository.close()
   }
+}
+
+/** The pushed commits before one that the engine has from elsewhere, such as from another remote or a commit of a session. */
+async function containedInKnown(
+  repository: Repository,
+  commitId: string,
+  context: ImportContext,
+): Promise<readonly string[]> {
+  const { objects, signal, transfer } = context
+  const history = async (sinceSeconds: number): Promise<(oid: string) => Promise<GitObject | undefined>> => {
+    const onBytes = (count: number): void => transfer?.received(count)
+    const request = { want: commitId, objects, haves: [commitId], signal, onBytes }
+    const source = await repository.openObjects(request)
+    return (await source.history?.(sinceSeconds)) ?? (() => Promise.resolve(undefined))
+  }
+  return containedCommits(commitId, { history }, context)
 }
 
 async function emptyRevision(repository: Repository, context: ImportContext): Promise<ImportResult> {
@@ -167,6 +186,6 @@ async function findRoot(
   }
 }
 
-function resultOf({ commitId, treeId }: Root): ImportResult {
-  return { commitId, treeId }
+function resultOf({ commitId, treeId }: Root, contains: readonly string[]): ImportResult {
+  return { commitId, treeId, ...(contains.length > 0 && { contains }) }
 }

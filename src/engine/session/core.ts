@@ -131,21 +131,26 @@ export async function reading<T>(core: Core, roots: readonly Dir[], read: () => 
 /** A state that collections keep until it is disposed of. */
 export interface PinnedState extends Disposable {
   /** Resolves once all of the state is stored. Rejects with the failure of a change in it. */
-  readonly state: Promise<BaseAtState & { readonly root: Dir }>
+  readonly state: Promise<NumberedState>
+}
+
+interface NumberedState extends BaseAtState {
+  readonly root: Dir
+  readonly seq: number
 }
 
 /** Pins the state of a session after the changes called before, and its base at that time. */
 export function pinState(core: Core, live: LiveSession): PinnedState {
   let pin: Disposable | undefined
   let isReleased = false
-  const take = async (): Promise<BaseAtState & { readonly root: Dir }> => {
-    const { record, baseline, root } =
+  const take = async (): Promise<NumberedState> => {
+    const { record, baseline, root, seq } =
       live.shared === undefined
-        ? { record: live.record, baseline: live.baseline, root: live.tree.freeze() }
+        ? { record: live.record, baseline: live.baseline, root: live.tree.freeze(), seq: live.seq }
         : await finalState(live, live.shared)
     if (!isReleased) pin = core.pins.pin({ roots: [root, baseline] })
     await live.acknowledged
-    return { record, baseline, root }
+    return { record, baseline, root, seq }
   }
   const state = live.tail?.then(take) ?? take()
   // The state may fail before the caller awaits it, which must not be an unhandled rejection.

@@ -39,6 +39,8 @@ export class Ancestors {
   /** In the order in which they were found: those of the nearest session first. */
   readonly spans = new Map<string, Span[]>()
   readonly baselines = new Set<string>()
+  /** The baselines that a rebase replaced. */
+  readonly replaced = new Set<string>()
 
   has(state: GraphState): boolean {
     if ('baseline' in state) return this.baselines.has(state.baseline)
@@ -51,6 +53,7 @@ export class Ancestors {
     for (const [sessionId, spans] of other.spans)
       this.spans.set(sessionId, [...(this.spans.get(sessionId) ?? []), ...spans])
     for (const baseline of other.baselines) this.baselines.add(baseline)
+    for (const baseline of other.replaced) this.replaced.add(baseline)
   }
 }
 
@@ -105,6 +108,7 @@ export class Ancestry {
         if (merged !== undefined) parents.push({ sessionId: merged[0], seq: merged[1] })
         // The new base comes after the old one.
         if (rebased !== undefined) for (const baseline of rebased.toReversed()) parents.push({ baseline })
+        if (rebased !== undefined && rebased[0] !== rebased[1]) ancestors.replaced.add(rebased[0])
       }
       const wasKnown = ancestors.has({ sessionId, seq: from })
       spans.push({ from, to })
@@ -135,6 +139,11 @@ export class Ancestry {
       }
     }
     for (const baseline of a.baselines) if (b.baselines.has(baseline)) candidates.push({ baseline })
+    return this.newestOf(candidates)
+  }
+
+  /** Those of the states that are no ancestors of another one. */
+  async newestOf(candidates: readonly GraphState[]): Promise<readonly GraphState[]> {
     let newest: GraphState[] = []
     for (const candidate of candidates) {
       if (newest.some((one) => keyOf(one) === keyOf(candidate))) continue

@@ -6,6 +6,7 @@ import { stateAt } from '../../session/history/replay.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
 import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
+import type { MergeTrees } from './changed-paths.js'
 import type { FileMerger } from './merge-files.js'
 import { PathRules } from './merge-policies.js'
 import { resultOf } from './merge-redo.js'
@@ -30,6 +31,19 @@ export function mergeBaseOf(
     return new MergeBase(core, ancestry, merger).find(ours, await ancestry.ancestorsOf(source))
   }
   return core.pins.whileReading(search())
+}
+
+/** Merges two bases of a merge into one. Their conflicts become markers. */
+export async function virtualBase(core: Core, trees: MergeTrees, merger: FileMerger): Promise<Dir> {
+  using _ = core.pins.pin({ roots: [trees.base, trees.ours, trees.theirs] })
+  const rules = {
+    policies: new PathRules<never>([]),
+    mergers: new PathRules<never>([]),
+    names: { base: 'base', ours: 'ours', theirs: 'theirs' },
+    isVirtual: true,
+  }
+  const result = await mergeTrees(core, trees, rules, merger)
+  return resultOf(core, trees.ours, result)
 }
 
 /** Finds the base of a merge: the newest common ancestor, or several of them merged. */
@@ -67,22 +81,14 @@ class MergeBase {
       const base = await this.#find(merged, ancestors, depth + 1)
       // The states that connect them were deleted.
       if (base === undefined) continue
-      root = await this.#mergeBases({ base, ours: root, theirs: await this.#treeOf(state) })
+      root = await virtualBase(
+        this.#core,
+        { base, ours: root, theirs: await this.#treeOf(state) },
+        this.#merger,
+      )
       merged.addAll(ancestors)
     }
     return root
-  }
-
-  async #mergeBases(trees: { readonly base: Dir; readonly ours: Dir; readonly theirs: Dir }): Promise<Dir> {
-    using _ = this.#core.pins.pin({ roots: [trees.base, trees.ours, trees.theirs] })
-    const rules = {
-      policies: new PathRules<never>([]),
-      mergers: new PathRules<never>([]),
-      names: { base: 'base', ours: 'ours', theirs: 'theirs' },
-      isVirtual: true,
-    }
-    const result = await mergeTrees(this.#core, trees, rules, this.#merger)
-    return resultOf(this.#core, trees.ours, result)
   }
 
   async #treeOf(state: GraphState): Promise<Dir> {

@@ -21,7 +21,7 @@ import type { Baseline } from '../../records/baseline.js'
 import { eventTypes } from '../../records/event.js'
 import { withBaseline } from '../../records/session.js'
 import type { MergeRecord } from '../../records/merge.js'
-import { Ancestry, type GraphState } from './ancestry.js'
+import { Ancestry, keyOf, type Ancestors, type GraphState } from './ancestry.js'
 import type { MergeTrees } from './changed-paths.js'
 import {
   describeConflict,
@@ -29,7 +29,7 @@ import {
   type ConflictContents,
   type MergeConflict,
 } from './conflict-sides.js'
-import { mergeBaseOf } from './merge-base.js'
+import { mergeBaseOf, virtualBase } from './merge-base.js'
 import { FileMerger } from './merge-files.js'
 import { effectsOf, type MergeEffects } from './merge-redo.js'
 import type { ParsedMerge, ParsedRebase, ParsedResolution, ConflictSideName } from './merge-requests.js'
@@ -79,6 +79,15 @@ export interface NewBase {
   readonly root: Dir
 }
 
+interface RebaseSearch {
+  readonly live: LiveSession
+  readonly tips: BranchTips
+  readonly onto: NewBase
+  /** The ancestors of the session. */
+  readonly ours: Ancestors
+  readonly merger: FileMerger
+}
+
 const nothingMerged: MergeResult = { merged: false, eventId: '', changes: [], changeCount: 0, conflicts: [] }
 
 /** The target changed after its state was read. */
@@ -103,17 +112,32 @@ interface Target {
 interface MergePorts {
   readonly revision: (core: Core, sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir]>
   /** The commits of a session that a rebase onto a revision compares with. */
-  readonly ownTrees: (
+  readonly ownCommits: (
     core: Core,
     base: BaseAtState,
-    tips: BranchTips,
-    onto: Baseline,
+    search: {
+      readonly tips: BranchTips
+      readonly onto: Baseline
+      readonly isAncestor: (state: SessionState) => boolean
+    },
   ) => Promise<{
-    /** The newest commit that the revision is known to build on. */
-    readonly contained: Dir | undefined
-    /** Otherwise, the last commit on each branch. */
-    readonly last: readonly Dir[]
+    /** Those that the revision is known to build on. */
+    readonly contained: readonly OwnCommit[]
+    /** The last commits on the branches of the session. */
+    readonly last: readonly OwnCommit[]
   }>
+}
+
+interface SessionState {
+  readonly sessionId: string
+  readonly seq: number
+}
+
+interface OwnCommit {
+  /** The state that it has, if it is known. */
+  readonly state?: SessionState | undefined
+  readonly isOnBranch: boolean
+  readonly tree: () => Promise<Dir>
 }
 
 /** Merges states into sessions, and resolves conflicts. */
@@ -191,10 +215,8 @@ export class Merges {
     const tips = await branchTipsOf(core, live)
     using writes = core.pins.pin({ writesSince: 'now' })
     void writes
-    const base = await this.#baseOf(core, ancestry, { live, tips, onto: { baseline, root } }, [
-      ...ours.baselines,
-    ])
     const merger = new FileMerger(core)
+    const base = await this.#baseOf(core, ancestry, { live, tips, onto: { baseline, root }, ours, merger })
     const trees = { base, ours: target.root, theirs: root }
     using _ = core.pins.pin({ roots: [base] })
     const computed = await this.#compute(core, trees, request, merger)
@@ -220,27 +242,56 @@ export class Merges {
   }
 
   /**
-   * The tree to compare both sides of a rebase with: the newest commit of the session that the new revision has, or else
-   * the newest base among the ancestors of the session.
+   * The tree to compare both sides of a rebase with: the newest commit that both have, or else the newest base among the
+   * ancestors of the session. Several newest ones are merged.
    */
   async #baseOf(
     core: Core,
     ancestry: Ancestry,
-    { live, tips, onto }: { readonly live: LiveSession; readonly tips: BranchTips; readonly onto: NewBase },
-    [newest]: readonly string[],
+    { live, tips, onto, ours, merger }: RebaseSearch,
   ): Promise<Dir> {
     const { record, baseline } = live
-    // A merge may have brought a newer base than that of the commits.
-    if (newest !== undefined && newest !== record.baseline.fingerprint) {
-      for (const { tree, root } of ancestry.treesOf({ baseline: newest })) {
-        if (tree !== undefined) return tree
-        if (root !== undefined) return core.roots.load(root)
-      }
+    const isAncestor = (state: SessionState): boolean => ours.has(state)
+    const search = { tips, onto: onto.baseline, isAncestor }
+    const { contained, last } = await this.#ports.ownCommits(core, { record, baseline }, search)
+    const own = record.baseline.fingerprint
+    const newest = newestBaseline(ours, own)
+    const commits: OwnCommit[] = []
+    let isOnNewest = false
+    const states = await ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
+    for (const commit of contained) {
+      const { state, isOnBranch } = commit
+      if (state === undefined || !states.some((one) => keyOf(one) === keyOf(state))) continue
+      const { baselines } = await ancestry.ancestorsOf(state)
+      // Nothing is known about the ancestors of a commit whose session a collection has deleted.
+      const isOn = baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === own)
+      isOnNewest ||= isOn
+      // After a rebase, the new base counts, and not the commits before it.
+      if (isOn || newest !== own) commits.push(commit)
     }
-    const { contained, last } = await this.#ports.ownTrees(core, { record, baseline }, tips, onto.baseline)
-    if (contained !== undefined) return contained
-    using _ = core.pins.pin({ roots: [baseline, ...last] })
-    return await pushedBase(core, baseline, onto.root, last)
+    const roots: Dir[] = []
+    // A merge may have brought a newer base than that of the commits.
+    if (!isOnNewest && newest !== own) roots.push(this.#baselineOf(core, ancestry, newest) ?? baseline)
+    for (const { tree } of commits) roots.push(await tree())
+    const unnumbered = contained.find(({ state }) => state === undefined)
+    if (roots.length === 0 && unnumbered !== undefined) roots.push(await unnumbered.tree())
+    let root = roots.shift()
+    if (root === undefined) {
+      for (const { tree } of last) roots.push(await tree())
+      using _ = core.pins.pin({ roots: [baseline, ...roots] })
+      return await pushedBase(core, baseline, onto.root, roots)
+    }
+    using _ = core.pins.pin({ roots: [baseline, root, ...roots] })
+    for (const theirs of roots) root = await virtualBase(core, { base: baseline, ours: root, theirs }, merger)
+    return root
+  }
+
+  #baselineOf(core: Core, ancestry: Ancestry, fingerprint: string): Dir | undefined {
+    for (const { tree, root } of ancestry.treesOf({ baseline: fingerprint })) {
+      if (tree !== undefined) return tree
+      if (root !== undefined) return core.roots.load(root)
+    }
+    return undefined
   }
 
   async list(core: Core, live: LiveSession, request: PageRequest): Promise<ConflictPage> {
@@ -489,6 +540,12 @@ export class Merges {
 export interface Remaining {
   /** 0: the merge is complete. */
   conflictCount: number
+}
+
+/** The base that no rebase has replaced; that of the session itself if there are several. */
+function newestBaseline({ baselines, replaced }: Ancestors, own: string): string {
+  const newest = [...baselines].filter((one) => !replaced.has(one))
+  return newest.includes(own) ? own : (newest[0] ?? own)
 }
 
 async function differs(core: Core, base: Dir, theirs: Dir): Promise<boolean> {

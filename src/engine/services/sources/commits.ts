@@ -18,7 +18,7 @@ import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { baseOf, changesOf } from './commit-changes.js'
-import { pushedCommitsKey, readCommitIds } from './commit-ids.js'
+import { PushedCommits } from './commit-ids.js'
 import { withinDeadline } from './deadline.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote } from './git-ports.js'
@@ -103,6 +103,7 @@ export class Commits {
   readonly #gitObjects: MemoryGitObjects | undefined
   /** One commit of a session at a time, because each is the parent of the next. */
   readonly #mutex = new KeyedMutex()
+  readonly #pushed = new PushedCommits()
   readonly #deadlineMs: number
   readonly #closing = new AbortController()
   readonly #running = new Set<Promise<unknown>>()
@@ -172,7 +173,7 @@ export class Commits {
   async #commitTree(
     core: Core,
     live: LiveSession,
-    { record: session, root, base }: Awaited<PinnedState['state']> & { readonly base: Dir },
+    { record: session, root, seq, base }: Awaited<PinnedState['state']> & { readonly base: Dir },
     request: ParsedCommit & { readonly signal: AbortSignal },
   ): Promise<{ commitId: string }> {
     checkNoConflicts(session)
@@ -185,9 +186,15 @@ export class Commits {
     const last = tip === undefined ? undefined : branchTipKind.parse(tip).commitId
     const parent = last ?? revision?.git?.commitId ?? null
     const committer = await this.#committer()
+    let sent: string | undefined
+    const onCreated = async (commitId: string): Promise<void> => {
+      if (remote === undefined) return
+      await this.#pushed.add(core, remote, { commitId, state: { sessionId: live.id, seq } })
+      sent = commitId
+    }
     try {
       const { commitId } = await committer.commit({
-        ...(remote && { push: { remote, branchName, expectedTip: parent } }),
+        ...(remote && { push: { remote, branchName, expectedTip: parent, onCreated } }),
         parent,
         ...(last !== undefined && !allowEmpty && { existing: last }),
         baseTree: revision?.git?.treeId ?? null,
@@ -204,15 +211,11 @@ export class Commits {
       }
       // The remote has accepted no other commit on the same one.
       const expected = remote === undefined ? { tip: last } : undefined
-      const put = remote === undefined ? [] : [await pushedCommit(core, remote, commitId)]
-      await settle(
-        core,
-        session,
-        { type: eventTypes.commit, details: { commitId, branchName }, put },
-        expected,
-      )
+      await settle(core, session, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
       return { commitId }
     } catch (error) {
+      if (remote !== undefined && sent !== undefined && isRefusal(error))
+        await this.#pushed.remove(core, remote, sent).catch(() => undefined)
       if (error instanceof EngineError && error.reason === 'BRANCH_MOVED' && !(error instanceof TipMoved)) {
         // If the session was deleted meanwhile, it has no status. The error is the moved branch in any case.
         await onCurrent(core, live.id, (current) => storeStatus(core, current, conflicting(current))).catch(
@@ -229,15 +232,11 @@ function storeStatus(core: Core, live: LiveSession, session: SessionRecord | und
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
 }
 
-/** The record of the commits pushed to a remote, with a new one. Two pushes at the same time may lose one of them. */
-async function pushedCommit(
-  core: Core,
-  remote: GitRemote,
-  commitId: string,
-): Promise<readonly [string, readonly string[]]> {
-  const key = pushedCommitsKey(core, remote)
-  const pushed = new Set([commitId, ...(await readCommitIds(core, key))])
-  return [key, [...pushed].slice(0, limits.pushedCommits)]
+/** Whether the remote has not taken the commit. */
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof EngineError && (error.reason === 'BRANCH_MOVED' || error.reason === 'GIT_PUSH_REJECTED')
+  )
 }
 
 /** Records a commit of a state in which the session had a record. */
@@ -247,7 +246,6 @@ function settle(
   event: {
     readonly type: typeof eventTypes.commit
     readonly details: { readonly commitId: string; readonly branchName: string }
-    readonly put: readonly (readonly [key: string, value: object])[]
   },
   expected: { readonly tip: string | undefined } | undefined,
 ): Promise<void> {
@@ -266,7 +264,7 @@ function settle(
     }
     const tip: BranchTip = { commitId, seq: live.seq + 1 }
     setTip(live, branchName, tip)
-    const put = [...event.put, [keys.branchTip(live.id, branchName), tip] as const]
+    const put = [[keys.branchTip(live.id, branchName), tip] as const]
     return record(core, live, { ...event, redo: [], put, session: settled(live) })
   })
 }

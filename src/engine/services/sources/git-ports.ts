@@ -24,8 +24,8 @@ export interface ImportContext extends ReadContext {
   readonly objects: GitObjects
   /** Commits that were completely imported from this remote, newest first. `objects` has their trees. */
   readonly knownCommits: readonly string[]
-  /** Commits that the engine pushed to this remote, newest first. `objects` has them. */
-  readonly pushedCommits?: readonly string[]
+  /** Commits that the engine pushed to this remote, newest first. `objects` has them. Call this once the ref is resolved. */
+  readonly pushedCommits?: () => Promise<readonly string[]>
   /**
    * Call this once the ref is resolved. Until then, another request for the same ref may share this import.
    */
@@ -55,7 +55,7 @@ export interface ImportResult {
   readonly commitId: string
   /** The id of the tree, hex. */
   readonly treeId: string
-  /** Those of the pushed commits that the commit is known to build on. Absent if there are none. */
+  /** Those of the pushed commits that the commit is known to build on, and itself if it is one. Absent if there are none. */
   readonly contains?: readonly string[]
 }
 
@@ -123,6 +123,8 @@ export interface CommitRequest {
     readonly remote: GitRemote
     readonly branchName: string
     readonly expectedTip: string | null
+    /** Called with the id of the new commit before it is sent. */
+    onCreated?(commitId: string): Promise<void>
   }
   /** The parent of the new commit; null for a root commit. */
   readonly parent: string | null

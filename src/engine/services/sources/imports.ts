@@ -21,7 +21,14 @@ import type { Archives, ReadContext } from './source-ports.js'
 import type { CountedBaseline, RevisionRecord } from '../../records/revision.js'
 import type { SourceRecord } from '../../records/source.js'
 import type { ImportInput } from './source-requests.js'
-import { containedCommitsKey, pushedCommitsKey, readCommitIds } from './commit-ids.js'
+import {
+  containedCommitsKey,
+  pushedCommitsKey,
+  pushedCommitsRecord,
+  readCommitIds,
+  readPushedCommits,
+  type PushedCommit,
+} from './commit-ids.js'
 
 /** The readers of sources, loaded on first use. */
 export interface ImportPorts {
@@ -83,7 +90,11 @@ async function importGit(
   const lastCommit = latest?.revision?.git?.commitId
   const known = new Set(await readCommitIds(core, knownKey))
   const knownCommits = [...new Set([...(lastCommit === undefined ? [] : [lastCommit]), ...known])]
-  const pushedCommits = await readCommitIds(core, pushedCommitsKey(core, remote))
+  let pushed: readonly PushedCommit[] = []
+  const pushedCommits = async (): Promise<readonly string[]> => {
+    pushed = await readPushedCommits(core, pushedCommitsKey(core, remote))
+    return pushed.map((one) => one.commitId)
+  }
   const importer = await ports.importer()
   const { bundle } = remote
   const read = bundle === undefined ? remote : { ...remote, bundle: incoming(bundle, context) }
@@ -99,6 +110,12 @@ async function importGit(
   const { baseline, root, put } = await trees.finish(treeId)
   const newest = [...new Set([commitId, ...known])].slice(0, limits.knownCommits)
   const learned = commitId !== '' && [...known][0] !== commitId
+  const containedKey = containedCommitsKey(core, commitId)
+  // Another remote may have given the same commit.
+  const contained = contains && [
+    ...pushed.filter((one) => contains.includes(one.commitId)),
+    ...(await readPushedCommits(core, containedKey)),
+  ]
   // An empty repository, or a tag of a tree, has no commit. The id of its revision is then the hash of the
   // tree.
   return {
@@ -108,7 +125,7 @@ async function importGit(
     put: [
       ...put,
       ...(learned ? [[knownKey, newest] as const] : []),
-      ...(contains === undefined ? [] : [[containedCommitsKey(core, commitId), contains] as const]),
+      ...(contained === undefined ? [] : [[containedKey, pushedCommitsRecord(contained)] as const]),
     ],
     del: [],
     ...(commitId !== '' && { git: { commitId, treeId } }),

@@ -7,20 +7,35 @@ import type { Core } from '../../session/core.js'
 import type { BaseAtState } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
 import { baseOf } from './commit-changes.js'
-import { containedCommitsKey, readCommitIds } from './commit-ids.js'
+import { containedCommitsKey, readPushedCommits, type PushedCommit } from './commit-ids.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitDescription, CommitReader } from './git-ports.js'
 import { GitTreeBuilder } from './git-trees.js'
 
-/** The files of commits of a session, as far as a rebase compares with them. */
-export interface OwnTrees {
-  /** Those of the newest commit that the new revision is known to build on. */
-  readonly contained: Dir | undefined
-  /** Otherwise, those of the last commit on each branch. */
-  readonly last: readonly Dir[]
+/** A commit of a session, or of one that it has the state of. */
+export interface OwnCommit extends Pick<PushedCommit, 'state'> {
+  /** Whether the next commit on one of the branches of the session builds on it. */
+  readonly isOnBranch: boolean
+  /** Its files. They are not pinned. */
+  readonly tree: () => Promise<Dir>
 }
 
-const none: OwnTrees = { contained: undefined, last: [] }
+/** The commits that a rebase compares with. */
+export interface FoundCommits {
+  /** Those that the new revision is known to build on. */
+  readonly contained: readonly OwnCommit[]
+  /** The last commits on the branches of the session, the newest first. */
+  readonly last: readonly OwnCommit[]
+}
+
+export interface CommitSearch {
+  readonly tips: BranchTips
+  readonly onto: Baseline
+  /** Whether a state is one that the session comes from, also by a merge. */
+  readonly isAncestor: (state: NonNullable<PushedCommit['state']>) => boolean
+}
+
+const none: FoundCommits = { contained: [], last: [] }
 
 /** Finds the commits of a session that a rebase compares with. */
 export class OwnCommits {
@@ -32,27 +47,37 @@ export class OwnCommits {
     this.#gitObjects = gitObjects
   }
 
-  /** The trees for a rebase onto a revision. They are not pinned. */
-  async trees(core: Core, base: BaseAtState, tips: BranchTips, onto: Baseline): Promise<OwnTrees> {
+  /** The commits for a rebase onto a revision. */
+  async find(core: Core, base: BaseAtState, { tips, onto, isAncestor }: CommitSearch): Promise<FoundCommits> {
     const from = base.record.baseline.revision?.git
     const to = onto.revision?.git
     if (from === undefined || to === undefined) return none
-    const contained = new Set([
-      to.commitId,
-      ...(await readCommitIds(core, containedCommitsKey(core, to.commitId))),
-    ])
-    const last: CommitDescription[] = []
+    const pushed = new Map<string, PushedCommit['state']>([[to.commitId, undefined]])
+    for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId)))
+      pushed.set(commitId, state)
+    const ownCommit = (commit: CommitDescription, isOnBranch: boolean): OwnCommit => ({
+      state: pushed.get(commit.commitId),
+      isOnBranch,
+      tree: () => this.#tree(core, base, from.treeId, commit),
+    })
+    const contained = new Map<string, OwnCommit>()
+    const last: OwnCommit[] = []
     for (const { commitId } of [...tips.values()].sort(newestFirst)) {
       let depth = 0
       for await (const commit of this.#chain(core, commitId, from.commitId)) {
-        if (contained.has(commit.commitId))
-          return { contained: await this.#tree(core, base, from.treeId, commit), last: [] }
-        if (depth++ === 0) last.push(commit)
+        if (depth++ === 0) last.push(ownCommit(commit, true))
+        if (!pushed.has(commit.commitId)) continue
+        contained.set(commit.commitId, ownCommit(commit, true))
+        break
       }
     }
-    const trees: Dir[] = []
-    for (const commit of last) trees.push(await this.#tree(core, base, from.treeId, commit))
-    return { contained: undefined, last: trees }
+    const reader = await this.#reader()
+    for (const [commitId, state] of pushed) {
+      if (state === undefined || contained.has(commitId) || !isAncestor(state)) continue
+      const commit = await reader.describe(commitId, this.#objects(core))
+      if (commit !== undefined) contained.set(commitId, ownCommit(commit, false))
+    }
+    return { contained: [...contained.values()], last }
   }
 
   /** A commit and those before it, down to the imported one, which is left out. */

@@ -1,0 +1,316 @@
+/** A rebase compares with each pushed commit that the session has the files of, whoever made it and wherever it was imported. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit, type GitServer } from '../support/git-server.js'
+import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
+
+type Files = Readonly<Record<string, string | null>>
+
+let root: string
+let repository: GitRepository
+let storage: SteppedStorage
+let engine: Engine
+let sourceId: string
+let session: Session
+let server: GitServer | undefined
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), 'rebase-commits-'))
+  repository = GitRepository.create(join(root, 'r.git'))
+  repository.git(['config', 'uploadpack.allowFilter', 'true'])
+  change({ a: 'one', b: 'one' })
+  storage = new SteppedStorage(memoryStorage({ durable: true }))
+  engine = await openEngine({
+    storage,
+    hostPaths: { roots: [root] },
+    git: { allowPrivateAddresses: true },
+    // The time of the commits of others.
+    environment: { ...systemEnvironment, wallClockMs: () => 1_700_000_000_000 },
+  })
+  await startFrom({ gitRepository: { path: repository.path } })
+})
+
+afterEach(async () => {
+  await engine.close()
+  await server?.close()
+  server = undefined
+  rmSync(root, { recursive: true, force: true })
+})
+
+async function startFrom(
+  place:
+    | { readonly gitRepository: { readonly path: string } }
+    | { readonly gitRemote: { readonly remoteUrl: string } },
+): Promise<void> {
+  ;({ sourceId } = await engine.sources.create({ displayName: 'r', ...place }))
+  await refresh()
+  session = await engine.sessions.create({ sourceRef: { sourceId } })
+}
+
+/** A commit of someone else. */
+function change(files: Files, branch = 'main'): void {
+  const entries = Object.entries(files).map(([path, content]) => ['100644', path, content] as const)
+  repository.commitFiles(entries, `refs/heads/${branch}`)
+}
+
+/** Merges a branch into main, as someone else. */
+function mergeIntoMain(branch: string): void {
+  const [tree = ''] = repository.git(['merge-tree', '--write-tree', 'main', branch]).split('\n')
+  const commit = repository.git(['commit-tree', tree, '-p', 'main', '-p', branch, '-m', 'merge'])
+  repository.git(['update-ref', 'refs/heads/main', commit])
+}
+
+async function refresh(gitRef = 'main', id = sourceId): Promise<string> {
+  const job = await engine.sources.refresh(id, { gitRef })
+  return (await engine.sources.waitForJob(job)).revisionId
+}
+
+async function write(to: Session, files: Files): Promise<void> {
+  for (const [name, content] of Object.entries(files))
+    if (content === null) await to.files.delete({ path: `/${name}` })
+    else await to.files.write({ path: `/${name}`, content })
+}
+
+async function push(of: Session, branchName = 'main'): Promise<string> {
+  return (await of.commit({ message: 'mine', gitBranch: { branchName } })).commitId
+}
+
+/** The files after a rebase onto a branch, which has no conflicts. */
+async function rebased(of: Session, gitRef = 'main'): Promise<Record<string, string>> {
+  const revisionId = await refresh(gitRef)
+  expect((await of.rebase({ revisionId })).conflicts).toEqual([])
+  const files: Record<string, string> = {}
+  for (const name of await of.fs.promises.readdir('/'))
+    files[name] = await of.fs.promises.readFile(`/${name}`, 'utf8')
+  return files
+}
+
+/** Others remove a pushed file, and add one. */
+function changeByOthers(branch = 'main'): void {
+  change({ keep: null }, branch)
+  change({ theirs: 'two' }, branch)
+}
+
+const pushed = { temporary: 'one', keep: 'one' }
+/** The session has removed a pushed file, and others another one. */
+const expected = { a: 'one', b: 'one', theirs: 'two' }
+
+describe.runIf(hasGit)('a rebase', () => {
+  test('of a fork of a state between two commits', async () => {
+    await write(session, pushed)
+    await push(session)
+    await session.checkpoint({ checkpointLabel: 'between' })
+    await write(session, { more: 'one' })
+    await push(session)
+    const fork = await session.fork({ checkpointLabel: 'between' })
+    await write(fork, { temporary: null })
+    changeByOthers()
+    expect(await rebased(fork)).toEqual({ ...expected, more: 'one' })
+  })
+
+  test('of a state before a rebase, in the session and in a fork', async () => {
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    await session.checkpoint({ checkpointLabel: 'before' })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+    const fork = await session.fork({ checkpointLabel: 'before' })
+    expect(await rebased(fork)).toEqual(expected)
+    await session.restore({ checkpointLabel: 'before' })
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that merged one that has pushed', async () => {
+    const fork = await session.fork()
+    await write(fork, pushed)
+    await push(fork)
+    await session.merge(fork)
+    await write(session, { temporary: null })
+    changeByOthers()
+    const second = await session.fork()
+    expect(await rebased(session)).toEqual(expected)
+    await fork.delete()
+    await engine.collect()
+    expect(await rebased(second)).toEqual(expected)
+  })
+
+  test('of a session that merged two that have pushed to two branches', async () => {
+    for (const name of ['first', 'second']) {
+      const fork = await engine.sessions.create({ sourceRef: { sourceId } })
+      await write(fork, { [`${name}-temporary`]: 'one', [`${name}-keep`]: 'one' })
+      await push(fork, name)
+      await session.merge(fork)
+      await write(session, { [`${name}-temporary`]: null })
+      mergeIntoMain(name)
+    }
+    change({ 'first-keep': null, 'second-keep': null })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('compares with the newest of the commits on several branches', async () => {
+    await write(session, { temporary: 'one' })
+    await push(session, 'a-branch')
+    await write(session, { temporary: null, newer: 'one' })
+    await push(session)
+    mergeIntoMain('a-branch')
+    change({ a: 'two' })
+    const fork = await session.fork()
+    await write(session, { newer: null, a: 'mine' })
+    await write(fork, { newer: null })
+    // The file was added after the newest commit, to git.
+    const files = { a: 'two', b: 'one', temporary: 'one' }
+    expect(await rebased(fork)).toEqual(files)
+    for (let n = 0; n < 2; n++) {
+      expect((await session.rebase()).conflicts.map(({ path }) => path)).toEqual(['/a'])
+      expect(session.fs.readdirSync('/')).toEqual(Object.keys(files))
+      await session.conflicts.abort()
+    }
+  })
+
+  test('of a session that merged one with a newer base', async () => {
+    change({ newer: 'one' })
+    const fork = await session.fork()
+    await rebased(fork)
+    await session.merge(fork)
+    await write(session, { newer: null })
+    const second = await session.fork()
+    // The second one also pushes, before the newer base is part of its branch.
+    await write(second, pushed)
+    await push(second, 'feature')
+    await write(second, { temporary: null })
+    mergeIntoMain('feature')
+    change({ newer: 'one' })
+    changeByOthers()
+    const { newer, ...files } = await rebased(second)
+    expect([newer, files]).toEqual(['one', expected])
+    change({ keep: 'one', temporary: 'one' })
+    expect(await rebased(session)).toEqual({ ...expected, keep: 'one', temporary: 'one' })
+  })
+
+  test('onto a commit of another session, with the files of an earlier import', async () => {
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    await write(session, { temporary: 'one' })
+    await push(session)
+    await rebased(other)
+    await write(other, { temporary: null })
+    await push(other)
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'one' })
+  })
+
+  test.each(['a directory', 'a server'])(
+    'onto a revision that another source imported first, from %s',
+    async (place) => {
+      let other:
+        | { readonly gitRepository: { readonly path: string } }
+        | { readonly gitRemote: { readonly remoteUrl: string } } = {
+        gitRepository: { path: `${repository.path}/.` },
+      }
+      if (place === 'a server') {
+        server = await serveGit(root)
+        await startFrom({ gitRemote: { remoteUrl: `${server.url}/r.git` } })
+        other = { gitRemote: { remoteUrl: `${server.url.replace('127.0.0.1', 'localhost')}/r.git` } }
+      }
+      await write(session, pushed)
+      await push(session)
+      await write(session, { temporary: null })
+      changeByOthers()
+      const second = await engine.sources.create({ displayName: 'second', ...other })
+      await refresh('main', second.sourceId)
+      expect(await rebased(session)).toEqual(expected)
+    },
+  )
+
+  test('after a push that reached the remote, but was not recorded', async () => {
+    const ended = new AbortController()
+    const rewrite = ({ method, url = '' }: IncomingMessage, body: Buffer): Buffer => {
+      if (method === 'POST' && url.endsWith('git-receive-pack')) ended.abort()
+      return body
+    }
+    server = await serveGit(root, { rewrite })
+    await startFrom({ gitRemote: { remoteUrl: `${server.url}/r.git` } })
+    await write(session, pushed)
+    const request = { message: 'mine', gitBranch: { branchName: 'main' }, signal: ended.signal }
+    await expect(session.commit(request)).rejects.toMatchObject({ name: 'AbortError' })
+    expect(repository.git(['log', '-1', '--format=%s', 'main'])).toBe('mine')
+    await write(session, { temporary: null })
+    changeByOthers()
+    await expect(push(session)).rejects.toMatchObject({ reason: 'BRANCH_MOVED' })
+    expect(await rebased(session)).toEqual(expected)
+    await push(session)
+    expect(repository.git(['ls-tree', '--name-only', 'main'])).toBe('a\nb\ntheirs')
+  })
+
+  test('after two pushes at the same moment', async () => {
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    const held = storage.hold('get', (key) => key.startsWith('z'), 'after')
+    await write(session, pushed)
+    await write(other, { ...pushed, b: 'two' })
+    const first = push(session, 'first')
+    await held.reached
+    const second = push(other, 'second')
+    // It may end before the first one.
+    await Promise.race([second, setTimeout(500)])
+    held.release()
+    await Promise.all([first, second])
+    for (const [one, branch] of [
+      [session, 'first'],
+      [other, 'second'],
+    ] as const) {
+      await write(one, { temporary: null })
+      changeByOthers(branch)
+      expect(await rebased(one, branch)).toEqual({ ...expected, b: one === other ? 'two' : 'one' })
+    }
+  })
+
+  test.skipIf(!hasPostgres)('after pushes of several engines at the same moment', async () => {
+    await engine.close()
+    const { connectionString } = await sharedPostgres()
+    const schema = freshSchema()
+    const onSchema = (): Promise<Engine> =>
+      openEngine({
+        storage: postgresStorage({ connectionString, schema, shared: true }),
+        hostPaths: { roots: [root] },
+      })
+    engine = await onSchema()
+    await using second = await onSchema()
+    await startFrom({ gitRepository: { path: repository.path } })
+    const sessions: Session[] = []
+    for (let n = 0; n < 12; n++) {
+      const from = n % 2 === 0 ? engine : second
+      const one = await from.sessions.create({ sourceRef: { sourceId } })
+      await write(one, { ...pushed, b: String(n) })
+      sessions.push(one)
+    }
+    await Promise.all(sessions.map((one, n) => push(one, `branch-${n}`)))
+    for (const [n, one] of sessions.entries()) {
+      await one.files.delete({ path: '/temporary' })
+      // The commits of the sessions have the time of the server, so this one is known only as a direct parent.
+      change({ keep: null, theirs: 'two' }, `branch-${n}`)
+      expect(await rebased(one, `branch-${n}`)).toEqual({ ...expected, b: String(n) })
+    }
+  })
+
+  test('after more refused pushes than are remembered', async () => {
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    for (let n = 0; n < 100; n++) {
+      await write(other, { other: String(n) })
+      await expect(push(other)).rejects.toMatchObject({ reason: 'BRANCH_MOVED' })
+    }
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+  })
+})
