@@ -76,6 +76,8 @@ export const levelLimits = {
   pageBytesMin: 1024,
   /** A larger page is split. */
   pageBytesMax: 8192,
+  /** Memory in which a page is encoded. Before it is encoded, only a bound of its size is known. */
+  encodedBytes: 64 * 1024,
   /** Pages of the index in memory. */
   cachedPages: 1024,
   /** Bytes of changed pages in memory, approximately. Beyond this, pages are stored before the root. */
