@@ -507,7 +507,7 @@ test('a sync blocks the event loop only if one writer waits and the disk is fast
     // The commit before was not alone.
     expect(await syncs(() => store.commit(put(4)))).toEqual(['elsewhere'])
     expect(await syncs(() => store.commit(put(5)))).toEqual(['here'])
-    const large = { put: [['large', 'x'.repeat(levelLimits.syncWriteBytes)]] } as const
+    const large = { put: [['large', 'x'.repeat(levelLimits.blockingSyncBytes)]] } as const
     expect(await syncs(() => store.commit(large))).toEqual(['elsewhere'])
     let now = 2000
     clock.mockImplementation(() => (now += levelLimits.blockingSyncMs + 1))

@@ -29,6 +29,8 @@ export const levelLimits = {
    * has answered.
    */
   blockingSyncMs: 1,
+  /** A sync of more bytes never blocks the event loop. */
+  blockingSyncBytes: 64 * 1024,
   /** A group takes no further commit above this. One commit is never split. */
   groupBytes: 8 * 2 ** 20,
   /** Memory for a frame whose size is not known. It grows with the frame. */
@@ -47,7 +49,7 @@ export const levelLimits = {
   /** The most pieces that one system call accepts. */
   piecesPerWrite: 1024,
   /** Writes of up to this size are synchronous, because starting them on another thread takes longer. */
-  syncWriteBytes: 64 * 1024,
+  syncWriteBytes: 256 * 1024,
   /** Reads of up to this size are synchronous. */
   syncReadBytes: 16 * 1024,
   /** How long synchronous reads may block the event loop between two of its turns, in milliseconds. */
@@ -76,6 +78,8 @@ export const levelLimits = {
   pageBytesMin: 1024,
   /** A larger page is split. */
   pageBytesMax: 8192,
+  /** Memory in which a page is encoded. Before it is encoded, only a bound of its size is known. */
+  encodedBytes: 64 * 1024,
   /** Pages of the index in memory. */
   cachedPages: 1024,
   /** Bytes of changed pages in memory, approximately. Beyond this, pages are stored before the root. */

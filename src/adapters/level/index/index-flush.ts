@@ -42,21 +42,23 @@ class Merge {
   nextPage: number
   readonly #index: PageIndex
   readonly #memtable: Memtable
-  readonly #entries: readonly (readonly [key: string, place: Place])[]
+  /** The entries of the memtable. */
+  readonly #newer: Page
   /** The key prefixes of deleted sessions, in order. */
   readonly #deleted: readonly string[]
+  /** The position of the next entry of the memtable. */
   #entry = 0
   #page = 0
 
   constructor(index: PageIndex, memtable: Memtable) {
     this.#index = index
     this.#memtable = memtable
-    this.#entries = memtable.sorted()
+    this.#newer = memtable.sorted()
     this.#deleted = [...memtable.deletedSessions.keys()].sort()
     this.nextPage = index.tail.nextPage
     this.replaced = index.tail.deltas.map(({ id }) => id)
     this.uses = new Map([...index.root.uses].map(([segment, use]) => [segment, { ...use }]))
-    for (const [, place] of this.#entries) if (place.deleted) this.#use(place).deletions += place.length
+    for (const place of this.#newer.places) if (place.deleted) this.#use(place).deletions += place.length
     for (const place of memtable.deletedSessions.values()) this.#use(place).deletions += place.length
   }
 
@@ -71,7 +73,7 @@ class Merge {
   /** Processes one page, or a run of small ones. Returns false if nothing is left. */
   step(): boolean {
     const { pages } = this.#index.root
-    if (this.#page >= pages.length && this.#entry >= this.#entries.length) return false
+    if (this.#page >= pages.length && this.#entry >= this.#newer.keys.length) return false
     const merged: Page = { keys: [], places: [] }
     let lower: string | undefined
     let size = 0
@@ -92,8 +94,8 @@ class Merge {
 
   /** Whether the memtable changes anything in the page with the keys from `lower` to before `end`. */
   #touches(lower: string, end: string | undefined): boolean {
-    const next = this.#entries[this.#entry]
-    if (next !== undefined && (end === undefined || next[0] < end)) return true
+    const next = this.#newer.keys[this.#entry]
+    if (next !== undefined && (end === undefined || next < end)) return true
     const at = firstAtLeast(this.#deleted, lower)
     const [before, after] = [this.#deleted[at - 1], this.#deleted[at]]
     if (after !== undefined && (end === undefined || after < end)) return true
@@ -106,35 +108,35 @@ class Merge {
    */
   #merge(page: Page | undefined, end: string | undefined, merged: Page): number {
     const { keys, places } = merged
+    const newer = this.#newer
     let size = 0
     const add = (key: string, place: Place): void => {
       size += entrySize(key, keys.at(-1))
       keys.push(key)
       places.push(place)
     }
-    const put = ([key, place]: readonly [string, Place]): void => {
-      if (place.deleted) return
-      this.#use(place).live += place.length
-      add(key, place)
+    const putNext = (): void => {
+      const place = itemAt(newer.places, this.#entry)
+      if (!place.deleted) {
+        this.#use(place).live += place.length
+        add(itemAt(newer.keys, this.#entry), place)
+      }
+      this.#entry++
     }
     for (let i = 0; page !== undefined; i++) {
       const key = page.keys[i]
       if (key === undefined) break
       const place = itemAt(page.places, i)
-      let newer = this.#entries[this.#entry]
-      for (; newer !== undefined && newer[0] < key; newer = this.#entries[++this.#entry]) put(newer)
-      if (newer?.[0] === key) {
+      let next = newer.keys[this.#entry]
+      for (; next !== undefined && next < key; next = newer.keys[this.#entry]) putNext()
+      if (next === key) {
         this.#use(place).live -= place.length
-        put(newer)
-        this.#entry++
+        putNext()
       } else if (key[0] === 'e' && this.#isDeleted(key)) this.#use(place).live -= place.length
       else add(key, place)
     }
-    for (; this.#entry < this.#entries.length; this.#entry++) {
-      const entry = itemAt(this.#entries, this.#entry)
-      if (end !== undefined && entry[0] >= end) break
-      put(entry)
-    }
+    while (this.#entry < newer.keys.length && (end === undefined || itemAt(newer.keys, this.#entry) < end))
+      putNext()
     return size
   }
 

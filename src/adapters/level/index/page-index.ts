@@ -94,8 +94,13 @@ export class PageIndex {
 
   /** @throws EngineError `DATA_LOSS` when the page is damaged. */
   decoded(ref: PageRef): Page {
+    const known = this.#cache.get(ref.id)
+    if (known !== undefined) return known.decode()
     // The page is about to be replaced, so it is not cached.
-    return (this.#cache.get(ref.id) ?? this.#open(ref)).decode()
+    const bytes = this.#read(pageKey(ref.id))
+    const page = bytes && decodePage(asBuffer(bytes), ref.id, ref.checksum)
+    if (page === undefined) throw damagedIndex()
+    return page
   }
 
   #page(ref: PageRef): StoredPage {
@@ -202,14 +207,9 @@ export class PageIndex {
 
 /** Encodes deletions of sessions first, then the other entries. The letter `d` marks these deletions. */
 function deltaPage(entries: Memtable): Page {
-  const page: Page = { keys: [], places: [] }
-  const add = ([key, place]: readonly [string, Place]): void => {
-    page.keys.push(key)
-    page.places.push(place)
-  }
-  for (const [session, place] of entries.deletedSessions) add([`d${session.slice(1)}`, place])
-  for (const entry of entries.sorted()) add(entry)
-  return page
+  const sessions = [...entries.deletedSessions.keys()].map((session) => `d${session.slice(1)}`)
+  const { keys, places } = entries.sorted()
+  return { keys: [...sessions, ...keys], places: [...entries.deletedSessions.values(), ...places] }
 }
 
 function addDelta(deltas: Memtable, { keys, places }: Page): void {

@@ -187,7 +187,7 @@ export class CommitLog {
   #mayBlock(commits: number, bytes: number): boolean {
     const wasAlone = this.#isAlone
     this.#isAlone = commits === 1
-    if (!wasAlone || !this.#isAlone || bytes > levelLimits.syncWriteBytes) return false
+    if (!wasAlone || !this.#isAlone || bytes > levelLimits.blockingSyncBytes) return false
     return this.#syncMs <= levelLimits.blockingSyncMs
   }
 
