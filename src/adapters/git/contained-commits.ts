@@ -4,8 +4,8 @@ import { describeCommit, parseCommit } from './objects/raw-commit.js'
 import type { RevisionSource } from './objects/revision-objects.js'
 
 /**
- * The pushed commits that a commit builds on, and itself if it is one. An import has only the newest commit, so the commits before it are read, as
- * far as the repository gives them. A pushed commit may be left out, but none is listed wrongly.
+ * The pushed commits that a commit builds on, and itself if it is one. An import has only the newest commit, so the commits
+ * before it are read, as far as the repository gives them. A pushed commit may be left out, but none is listed wrongly.
  */
 export async function containedCommits(
   commitId: string,
