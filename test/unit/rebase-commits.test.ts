@@ -340,6 +340,32 @@ describe.runIf(hasGit)('a rebase', () => {
     }
   })
 
+  test('after a refused push of the same commit by another session', async () => {
+    await write(session, pushed)
+    const fork = await session.fork()
+    await push(session)
+    change({ theirs: 'two' })
+    await expect(push(fork)).rejects.toMatchObject({ reason: 'BRANCH_MOVED' })
+    await write(session, { temporary: null })
+    change({ keep: null })
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that merged many that have pushed to branches', async () => {
+    const names = Array.from({ length: 20 }, (_, n) => `from-${n}`)
+    for (const name of names) {
+      const one = await engine.sessions.create({ sourceRef: { sourceId } })
+      await write(one, { [name]: 'one' })
+      await push(one, name)
+      await session.merge(one)
+    }
+    for (const name of names) mergeIntoMain(name)
+    await write(session, { 'from-3': null, 'from-19': null })
+    const files = Object.fromEntries(names.map((name) => [name, 'one'] as const))
+    const { 'from-3': _, 'from-19': __, ...kept } = files
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'one', ...kept })
+  })
+
   test('after more refused pushes than are remembered', async () => {
     await write(session, pushed)
     await push(session)

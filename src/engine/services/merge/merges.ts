@@ -291,7 +291,7 @@ export class Merges {
     using _ = core.pins.pin({ roots: [baseline, root] })
     const merged = new Ancestors()
     merged.addAll(first.ancestors)
-    for (const { ancestors, tree } of bases.slice(0, limits.mergeBases - 1)) {
+    for (const { ancestors, tree } of bases) {
       const [common] = ancestors.newestBaselines(merged)
       const shared = contained.filter(
         ({ state }) => state !== undefined && ancestors.has(state) && merged.has(state),

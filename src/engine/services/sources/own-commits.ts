@@ -61,8 +61,10 @@ export class OwnCommits {
     const to = onto.revision?.git
     if (from === undefined || to === undefined) return none
     const pushed = new Map<string, PushedCommit['state']>([[to.commitId, undefined]])
-    for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId)))
-      pushed.set(commitId, state)
+    for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId))) {
+      const known = pushed.get(commitId)
+      if (known === undefined || !isAncestor(known)) pushed.set(commitId, state ?? known)
+    }
     const ownCommit = (commit: CommitDescription, isOnBranch: boolean): OwnCommit => ({
       state: pushed.get(commit.commitId),
       isOnBranch,
