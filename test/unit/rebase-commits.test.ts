@@ -198,6 +198,45 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(session)).toEqual({ ...expected, keep: 'one', temporary: 'one' })
   })
 
+  test('of a session that was rebased before its commit became part of the branch', async () => {
+    await write(session, pushed)
+    await push(session, 'feature')
+    change({ a: 'two' })
+    const files = { ...expected, a: 'two' }
+    expect(await rebased(session)).toEqual({ ...pushed, a: 'two', b: 'one' })
+    await write(session, { temporary: null })
+    mergeIntoMain('feature')
+    changeByOthers()
+    expect(await rebased(session)).toEqual(files)
+    // The new base comes after the commit, so a file that others add again is new.
+    change({ keep: 'one' })
+    expect(await rebased(session)).toEqual({ ...files, keep: 'one' })
+  })
+
+  test('of a session that merged a commit with another base', async () => {
+    const other = await session.fork()
+    change({ a: 'two' })
+    await rebased(session)
+    change({ b: 'two' })
+    await rebased(other)
+    await write(other, { a: null })
+    await push(other)
+    expect((await session.merge(other)).conflicts.map(({ path }) => path)).toEqual(['/a'])
+    await session.conflicts.resolve({ path: '/a', use: 'ours' })
+    expect(await rebased(session)).toEqual({ a: 'two', b: 'two' })
+  })
+
+  test('of a session that was restored to a state before a rebase and a commit', async () => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two', theirs: 'two' })
+    await rebased(session)
+    await write(session, { more: 'one' })
+    await push(session)
+    await session.restore({ checkpointLabel: 'before' })
+    change({ b: 'two' })
+    expect(await rebased(session)).toEqual({ a: 'two', b: 'two', theirs: 'two', more: 'one' })
+  })
+
   test('onto a commit of another session, with the files of an earlier import', async () => {
     const other = await engine.sessions.create({ sourceRef: { sourceId } })
     await write(session, { temporary: 'one' })
@@ -299,6 +338,32 @@ describe.runIf(hasGit)('a rebase', () => {
       change({ keep: null, theirs: 'two' }, `branch-${n}`)
       expect(await rebased(one, `branch-${n}`)).toEqual({ ...expected, b: String(n) })
     }
+  })
+
+  test('after a refused push of the same commit by another session', async () => {
+    await write(session, pushed)
+    const fork = await session.fork()
+    await push(session)
+    change({ theirs: 'two' })
+    await expect(push(fork)).rejects.toMatchObject({ reason: 'BRANCH_MOVED' })
+    await write(session, { temporary: null })
+    change({ keep: null })
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that merged many that have pushed to branches', async () => {
+    const names = Array.from({ length: 20 }, (_, n) => `from-${n}`)
+    for (const name of names) {
+      const one = await engine.sessions.create({ sourceRef: { sourceId } })
+      await write(one, { [name]: 'one' })
+      await push(one, name)
+      await session.merge(one)
+    }
+    for (const name of names) mergeIntoMain(name)
+    await write(session, { 'from-3': null, 'from-19': null })
+    const files = Object.fromEntries(names.map((name) => [name, 'one'] as const))
+    const { 'from-3': _, 'from-19': __, ...kept } = files
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'one', ...kept })
   })
 
   test('after more refused pushes than are remembered', async () => {

@@ -39,8 +39,8 @@ export class Ancestors {
   /** In the order in which they were found: those of the nearest session first. */
   readonly spans = new Map<string, Span[]>()
   readonly baselines = new Set<string>()
-  /** The baselines that a rebase replaced. */
-  readonly replaced = new Set<string>()
+  /** The baselines that rebases replaced, each with the newer ones. */
+  readonly replaced = new Map<string, Set<string>>()
 
   has(state: GraphState): boolean {
     if ('baseline' in state) return this.baselines.has(state.baseline)
@@ -53,7 +53,26 @@ export class Ancestors {
     for (const [sessionId, spans] of other.spans)
       this.spans.set(sessionId, [...(this.spans.get(sessionId) ?? []), ...spans])
     for (const baseline of other.baselines) this.baselines.add(baseline)
-    for (const baseline of other.replaced) this.replaced.add(baseline)
+    for (const [older, newer] of other.replaced) for (const one of newer) this.addRebase(older, one)
+  }
+
+  addRebase(older: string, newer: string): void {
+    if (older !== newer) this.replaced.set(older, (this.replaced.get(older) ?? new Set()).add(newer))
+  }
+
+  /** A baseline and those that rebases replaced by it. */
+  through(baseline: string): Ancestors {
+    const found = new Ancestors()
+    found.baselines.add(baseline)
+    for (const newer of found.baselines)
+      for (const [older, ones] of this.replaced) if (ones.has(newer)) found.baselines.add(older)
+    return found
+  }
+
+  /** The newest baselines that both have. */
+  newestBaselines(other: Ancestors): readonly string[] {
+    const common = [...this.baselines].filter((one) => other.baselines.has(one))
+    return common.filter((one) => !common.some((newer) => this.replaced.get(one)?.has(newer)))
   }
 }
 
@@ -108,7 +127,7 @@ export class Ancestry {
         if (merged !== undefined) parents.push({ sessionId: merged[0], seq: merged[1] })
         // The new base comes after the old one.
         if (rebased !== undefined) for (const baseline of rebased.toReversed()) parents.push({ baseline })
-        if (rebased !== undefined && rebased[0] !== rebased[1]) ancestors.replaced.add(rebased[0])
+        if (rebased !== undefined) ancestors.addRebase(...rebased)
       }
       const wasKnown = ancestors.has({ sessionId, seq: from })
       spans.push({ from, to })

@@ -21,7 +21,7 @@ import type { Baseline } from '../../records/baseline.js'
 import { eventTypes } from '../../records/event.js'
 import { withBaseline } from '../../records/session.js'
 import type { MergeRecord } from '../../records/merge.js'
-import { Ancestry, keyOf, type Ancestors, type GraphState } from './ancestry.js'
+import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
 import type { MergeTrees } from './changed-paths.js'
 import {
   describeConflict,
@@ -118,9 +118,13 @@ interface MergePorts {
     search: {
       readonly tips: BranchTips
       readonly onto: Baseline
+      /** Whether the session has the files of its base. */
+      readonly hasBase: boolean
       readonly isAncestor: (state: SessionState) => boolean
     },
   ) => Promise<{
+    /** Whether the session has the files of the revision itself. */
+    readonly hasRevision: boolean
     /** Those that the revision is known to build on. */
     readonly contained: readonly OwnCommit[]
     /** The last commits on the branches of the session. */
@@ -243,7 +247,7 @@ export class Merges {
 
   /**
    * The tree to compare both sides of a rebase with: the newest commit that both have, or else the newest base among the
-   * ancestors of the session. Several newest ones are merged.
+   * ancestors of the session. Several newest ones are merged, also if it is not known which of them is newer.
    */
   async #baseOf(
     core: Core,
@@ -251,38 +255,57 @@ export class Merges {
     { live, tips, onto, ours, merger }: RebaseSearch,
   ): Promise<Dir> {
     const { record, baseline } = live
-    const isAncestor = (state: SessionState): boolean => ours.has(state)
-    const search = { tips, onto: onto.baseline, isAncestor }
-    const { contained, last } = await this.#ports.ownCommits(core, { record, baseline }, search)
     const own = record.baseline.fingerprint
     const newest = newestBaseline(ours, own)
-    const commits: OwnCommit[] = []
+    const isAncestor = (state: SessionState): boolean => ours.has(state)
+    const hasBase = ours.has({ baseline: own })
+    const search = { tips, onto: onto.baseline, hasBase, isAncestor }
+    const found = await this.#ports.ownCommits(core, { record, baseline }, search)
+    if (found.hasRevision) return onto.root
+    const { contained, last } = found
+    const treeOf = (fingerprint: string): Dir =>
+      (fingerprint === own ? undefined : this.#baselineOf(core, ancestry, fingerprint)) ?? baseline
+    const bases: { readonly ancestors: Ancestors; readonly tree: () => Promise<Dir> }[] = []
     let isOnNewest = false
     const states = await ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
-    for (const commit of contained) {
-      const { state, isOnBranch } = commit
+    for (const { state, isOnBranch, tree } of contained) {
       if (state === undefined || !states.some((one) => keyOf(one) === keyOf(state))) continue
-      const { baselines } = await ancestry.ancestorsOf(state)
+      const ancestors = await ancestry.ancestorsOf(state)
+      const { baselines } = ancestors
       // Nothing is known about the ancestors of a commit whose session a collection has deleted.
-      const isOn = baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === own)
-      isOnNewest ||= isOn
-      // After a rebase, the new base counts, and not the commits before it.
-      if (isOn || newest !== own) commits.push(commit)
+      isOnNewest ||= baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === own)
+      bases.push({ ancestors, tree })
     }
-    const roots: Dir[] = []
-    // A merge may have brought a newer base than that of the commits.
-    if (!isOnNewest && newest !== own) roots.push(this.#baselineOf(core, ancestry, newest) ?? baseline)
-    for (const { tree } of commits) roots.push(await tree())
+    // The session was rebased after its commits, or a merge has brought a newer base than theirs.
+    if (!isOnNewest && (newest !== own || bases.length > 0))
+      bases.unshift({ ancestors: ours.through(newest), tree: () => Promise.resolve(treeOf(newest)) })
     const unnumbered = contained.find(({ state }) => state === undefined)
-    if (roots.length === 0 && unnumbered !== undefined) roots.push(await unnumbered.tree())
-    let root = roots.shift()
-    if (root === undefined) {
+    const first = bases.shift() ?? (unnumbered && { ancestors: new Ancestors(), tree: unnumbered.tree })
+    if (first === undefined) {
+      const roots: Dir[] = []
       for (const { tree } of last) roots.push(await tree())
       using _ = core.pins.pin({ roots: [baseline, ...roots] })
       return await pushedBase(core, baseline, onto.root, roots)
     }
-    using _ = core.pins.pin({ roots: [baseline, root, ...roots] })
-    for (const theirs of roots) root = await virtualBase(core, { base: baseline, ours: root, theirs }, merger)
+    let root = await first.tree()
+    using _ = core.pins.pin({ roots: [baseline, root] })
+    const merged = new Ancestors()
+    merged.addAll(first.ancestors)
+    for (const { ancestors, tree } of bases) {
+      const [common] = ancestors.newestBaselines(merged)
+      const shared = contained.filter(
+        ({ state }) => state !== undefined && ancestors.has(state) && merged.has(state),
+      )
+      const [commit] = await ancestry.newestOf(shared.flatMap(({ state }) => state ?? []))
+      const isOn =
+        commit !== undefined &&
+        (common === undefined || (await ancestry.ancestorsOf(commit)).has({ baseline: common }))
+      const before = isOn ? shared.find(({ state }) => state && keyOf(state) === keyOf(commit)) : undefined
+      const theirs = await tree()
+      const base = before === undefined ? treeOf(common ?? own) : await before.tree()
+      root = await virtualBase(core, { base, ours: root, theirs }, merger)
+      merged.addAll(ancestors)
+    }
     return root
   }
 

@@ -38,13 +38,13 @@ export async function readPushedCommits(core: Core, key: string): Promise<readon
   })
 }
 
-/** The record of pushed commits, the newest first. */
+/** The record of pushed commits, the newest first. Sessions with equal files may push the same commit. */
 export function pushedCommitsRecord(commits: readonly PushedCommit[]): readonly string[] {
-  const texts = new Map<string, string>()
-  for (const { commitId, state } of commits)
-    if (!texts.has(commitId))
-      texts.set(commitId, state === undefined ? commitId : `${commitId} ${state.sessionId} ${state.seq}`)
-  return [...texts.values()].slice(0, limits.pushedCommits)
+  return [...new Set(commits.map(textOf))].slice(0, limits.pushedCommits)
+}
+
+function textOf({ commitId, state }: PushedCommit): string {
+  return state === undefined ? commitId : `${commitId} ${state.sessionId} ${state.seq}`
 }
 
 /** The newest commits that sessions push to each remote. */
@@ -56,9 +56,10 @@ export class PushedCommits {
     await this.#change(core, remote, (commits) => [commit, ...commits])
   }
 
-  /** Forgets a commit that the remote has refused. */
-  async remove(core: Core, remote: GitRemote, commitId: string): Promise<void> {
-    await this.#change(core, remote, (commits) => commits.filter((one) => one.commitId !== commitId))
+  /** Forgets a commit that the remote has refused. It may have taken the same one from another session. */
+  async remove(core: Core, remote: GitRemote, commit: PushedCommit): Promise<void> {
+    const text = textOf(commit)
+    await this.#change(core, remote, (commits) => commits.filter((one) => textOf(one) !== text))
   }
 
   /** Repeats a change if another engine was first. */

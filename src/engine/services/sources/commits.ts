@@ -18,7 +18,7 @@ import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import type { Dir } from '../../tree/node.js'
 import { baseOf, changesOf } from './commit-changes.js'
-import { PushedCommits } from './commit-ids.js'
+import { PushedCommits, type PushedCommit } from './commit-ids.js'
 import { withinDeadline } from './deadline.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitIdentity, Committer, GitRemote } from './git-ports.js'
@@ -186,11 +186,12 @@ export class Commits {
     const last = tip === undefined ? undefined : branchTipKind.parse(tip).commitId
     const parent = last ?? revision?.git?.commitId ?? null
     const committer = await this.#committer()
-    let sent: string | undefined
+    let sent: PushedCommit | undefined
     const onCreated = async (commitId: string): Promise<void> => {
       if (remote === undefined) return
-      await this.#pushed.add(core, remote, { commitId, state: { sessionId: live.id, seq } })
-      sent = commitId
+      const commit = { commitId, state: { sessionId: live.id, seq } }
+      await this.#pushed.add(core, remote, commit)
+      sent = commit
     }
     try {
       const { commitId } = await committer.commit({

@@ -22,6 +22,8 @@ export interface OwnCommit extends Pick<PushedCommit, 'state'> {
 
 /** The commits that a rebase compares with. */
 export interface FoundCommits {
+  /** Whether the session has the files of the new revision itself. */
+  readonly hasRevision: boolean
   /** Those that the new revision is known to build on. */
   readonly contained: readonly OwnCommit[]
   /** The last commits on the branches of the session, the newest first. */
@@ -31,11 +33,13 @@ export interface FoundCommits {
 export interface CommitSearch {
   readonly tips: BranchTips
   readonly onto: Baseline
+  /** Whether the session has the files of its base. Otherwise, it was restored to a state before a rebase. */
+  readonly hasBase: boolean
   /** Whether a state is one that the session comes from, also by a merge. */
   readonly isAncestor: (state: NonNullable<PushedCommit['state']>) => boolean
 }
 
-const none: FoundCommits = { contained: [], last: [] }
+const none: FoundCommits = { hasRevision: false, contained: [], last: [] }
 
 /** Finds the commits of a session that a rebase compares with. */
 export class OwnCommits {
@@ -48,13 +52,19 @@ export class OwnCommits {
   }
 
   /** The commits for a rebase onto a revision. */
-  async find(core: Core, base: BaseAtState, { tips, onto, isAncestor }: CommitSearch): Promise<FoundCommits> {
+  async find(
+    core: Core,
+    base: BaseAtState,
+    { tips, onto, hasBase, isAncestor }: CommitSearch,
+  ): Promise<FoundCommits> {
     const from = base.record.baseline.revision?.git
     const to = onto.revision?.git
     if (from === undefined || to === undefined) return none
     const pushed = new Map<string, PushedCommit['state']>([[to.commitId, undefined]])
-    for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId)))
-      pushed.set(commitId, state)
+    for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId))) {
+      const known = pushed.get(commitId)
+      if (known === undefined || !isAncestor(known)) pushed.set(commitId, state ?? known)
+    }
     const ownCommit = (commit: CommitDescription, isOnBranch: boolean): OwnCommit => ({
       state: pushed.get(commit.commitId),
       isOnBranch,
@@ -67,17 +77,23 @@ export class OwnCommits {
       for await (const commit of this.#chain(core, commitId, from.commitId)) {
         if (depth++ === 0) last.push(ownCommit(commit, true))
         if (!pushed.has(commit.commitId)) continue
+        const state = pushed.get(commit.commitId)
+        // A commit on the newer base has the changes of that base, which the session does not have.
+        if (!hasBase && (state === undefined || !isAncestor(state))) continue
         contained.set(commit.commitId, ownCommit(commit, true))
         break
       }
     }
     const reader = await this.#reader()
+    // The base itself is newer than these.
+    const inBase = hasBase ? await readPushedCommits(core, containedCommitsKey(core, from.commitId)) : []
+    for (const { commitId } of inBase) if (!contained.has(commitId)) pushed.delete(commitId)
     for (const [commitId, state] of pushed) {
       if (state === undefined || contained.has(commitId) || !isAncestor(state)) continue
       const commit = await reader.describe(commitId, this.#objects(core))
       if (commit !== undefined) contained.set(commitId, ownCommit(commit, false))
     }
-    return { contained: [...contained.values()], last }
+    return { hasRevision: contained.has(to.commitId), contained: [...contained.values()], last }
   }
 
   /** A commit and those before it, down to the imported one, which is left out. */
