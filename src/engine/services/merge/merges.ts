@@ -6,14 +6,14 @@ import { StagedBlobs } from '../../cas/staging.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { encodePageToken, parsePageSize, parsePageToken, type PageRequest } from '../../base/paging.js'
 import type { Core } from '../../session/core.js'
-import { branchTipsOf, noTips, type BranchTips } from '../../session/branch-tips.js'
+import { branchTipsOf, noTips } from '../../session/branch-tips.js'
 import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { eventTime, mutate, record, type NewEvent } from '../../session/mutation-queue.js'
 import { prepareEffects } from '../../session/prepared-effects.js'
 import { describeChange, treeChanges, type Change } from '../../session/tree-changes.js'
 import { checkNoConflicts, withConflicts } from '../../session/status.js'
-import type { BaseAtState, LiveSession } from '../../session/table/live.js'
+import type { LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import type { StoreCommit } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
@@ -21,7 +21,7 @@ import type { Baseline } from '../../records/baseline.js'
 import { eventTypes } from '../../records/event.js'
 import { withBaseline } from '../../records/session.js'
 import type { MergeRecord } from '../../records/merge.js'
-import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
+import { Ancestry, type GraphState } from './ancestry.js'
 import type { MergeTrees } from './changed-paths.js'
 import {
   describeConflict,
@@ -29,13 +29,13 @@ import {
   type ConflictContents,
   type MergeConflict,
 } from './conflict-sides.js'
-import { mergeBaseOf, virtualBase } from './merge-base.js'
+import { mergeBaseOf } from './merge-base.js'
 import { FileMerger } from './merge-files.js'
 import { effectsOf, type MergeEffects } from './merge-redo.js'
 import type { ParsedMerge, ParsedRebase, ParsedResolution, ConflictSideName } from './merge-requests.js'
 import { mergeTrees, type FoundConflict } from './merge-trees.js'
 import { OpenMerges, type OpenMerge } from './open-merge.js'
-import { pushedBase } from './pushed-base.js'
+import { rebaseBaseOf, type FindOwnCommits, type NewBase } from './rebase-base.js'
 import { resolutionOf } from './resolve-conflicts.js'
 
 /** The result of a merge or rebase, or what it would be. */
@@ -73,21 +73,6 @@ export interface MergeSource {
   readonly fingerprint: string
 }
 
-/** A revision that a session is moved onto. */
-export interface NewBase {
-  readonly baseline: Baseline
-  readonly root: Dir
-}
-
-interface RebaseSearch {
-  readonly live: LiveSession
-  readonly tips: BranchTips
-  readonly onto: NewBase
-  /** The ancestors of the session. */
-  readonly ours: Ancestors
-  readonly merger: FileMerger
-}
-
 const nothingMerged: MergeResult = { merged: false, eventId: '', changes: [], changeCount: 0, conflicts: [] }
 
 /** The target changed after its state was read. */
@@ -111,37 +96,7 @@ interface Target {
 
 interface MergePorts {
   readonly revision: (core: Core, sourceId: string, revisionId: string) => Promise<readonly [Baseline, Dir]>
-  /** The commits of a session that a rebase onto a revision compares with. */
-  readonly ownCommits: (
-    core: Core,
-    base: BaseAtState,
-    search: {
-      readonly tips: BranchTips
-      readonly onto: Baseline
-      /** Whether the session has the files of its base. */
-      readonly hasBase: boolean
-      readonly isAncestor: (state: SessionState) => boolean
-    },
-  ) => Promise<{
-    /** Whether the session has the files of the revision itself. */
-    readonly hasRevision: boolean
-    /** Those that the revision is known to build on. */
-    readonly contained: readonly OwnCommit[]
-    /** The last commits on the branches of the session. */
-    readonly last: readonly OwnCommit[]
-  }>
-}
-
-interface SessionState {
-  readonly sessionId: string
-  readonly seq: number
-}
-
-interface OwnCommit {
-  /** The state that it has, if it is known. */
-  readonly state?: SessionState | undefined
-  readonly isOnBranch: boolean
-  readonly tree: () => Promise<Dir>
+  readonly ownCommits: FindOwnCommits
 }
 
 /** Merges states into sessions, and resolves conflicts. */
@@ -220,7 +175,8 @@ export class Merges {
     using writes = core.pins.pin({ writesSince: 'now' })
     void writes
     const merger = new FileMerger(core)
-    const base = await this.#baseOf(core, ancestry, { live, tips, onto: { baseline, root }, ours, merger })
+    const search = { live, tips, onto: { baseline, root }, ours, merger }
+    const base = await rebaseBaseOf(core, ancestry, search, this.#ports.ownCommits)
     const trees = { base, ours: target.root, theirs: root }
     using _ = core.pins.pin({ roots: [base] })
     const computed = await this.#compute(core, trees, request, merger)
@@ -243,78 +199,6 @@ export class Merges {
         },
       },
     })
-  }
-
-  /**
-   * The tree to compare both sides of a rebase with: the newest commit that both have, or else the newest base among the
-   * ancestors of the session. Several newest ones are merged, also if it is not known which of them is newer.
-   */
-  async #baseOf(
-    core: Core,
-    ancestry: Ancestry,
-    { live, tips, onto, ours, merger }: RebaseSearch,
-  ): Promise<Dir> {
-    const { record, baseline } = live
-    const own = record.baseline.fingerprint
-    const newest = newestBaseline(ours, own)
-    const isAncestor = (state: SessionState): boolean => ours.has(state)
-    const hasBase = ours.has({ baseline: own })
-    const search = { tips, onto: onto.baseline, hasBase, isAncestor }
-    const found = await this.#ports.ownCommits(core, { record, baseline }, search)
-    if (found.hasRevision) return onto.root
-    const { contained, last } = found
-    const treeOf = (fingerprint: string): Dir =>
-      (fingerprint === own ? undefined : this.#baselineOf(core, ancestry, fingerprint)) ?? baseline
-    const bases: { readonly ancestors: Ancestors; readonly tree: () => Promise<Dir> }[] = []
-    let isOnNewest = false
-    const states = await ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
-    for (const { state, isOnBranch, tree } of contained) {
-      if (state === undefined || !states.some((one) => keyOf(one) === keyOf(state))) continue
-      const ancestors = await ancestry.ancestorsOf(state)
-      const { baselines } = ancestors
-      // Nothing is known about the ancestors of a commit whose session a collection has deleted.
-      isOnNewest ||= baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === own)
-      bases.push({ ancestors, tree })
-    }
-    // The session was rebased after its commits, or a merge has brought a newer base than theirs.
-    if (!isOnNewest && (newest !== own || bases.length > 0))
-      bases.unshift({ ancestors: ours.through(newest), tree: () => Promise.resolve(treeOf(newest)) })
-    const unnumbered = contained.find(({ state }) => state === undefined)
-    const first = bases.shift() ?? (unnumbered && { ancestors: new Ancestors(), tree: unnumbered.tree })
-    if (first === undefined) {
-      const roots: Dir[] = []
-      for (const { tree } of last) roots.push(await tree())
-      using _ = core.pins.pin({ roots: [baseline, ...roots] })
-      return await pushedBase(core, baseline, onto.root, roots)
-    }
-    let root = await first.tree()
-    using _ = core.pins.pin({ roots: [baseline, root] })
-    const merged = new Ancestors()
-    merged.addAll(first.ancestors)
-    for (const { ancestors, tree } of bases) {
-      const [common] = ancestors.newestBaselines(merged)
-      const shared = contained.filter(
-        ({ state }) => state !== undefined && ancestors.has(state) && merged.has(state),
-      )
-      const [commit] = await ancestry.newestOf(shared.flatMap(({ state }) => state ?? []))
-      const isOn =
-        commit !== undefined &&
-        (common === undefined || (await ancestry.ancestorsOf(commit)).has({ baseline: common }))
-      const before = isOn ? shared.find(({ state }) => state && keyOf(state) === keyOf(commit)) : undefined
-      const theirs = await tree()
-      const base = before === undefined ? treeOf(common ?? own) : await before.tree()
-      root = await virtualBase(core, { base, ours: root, theirs }, merger)
-      merged.addAll(ancestors)
-    }
-    return root
-  }
-
-  #baselineOf(core: Core, ancestry: Ancestry, fingerprint: string): Dir | undefined {
-    for (const { tree, root } of ancestry.treesOf({ baseline: fingerprint })) {
-      if (tree !== undefined) return tree
-      if (root !== undefined) return core.roots.load(root)
-    }
-    return undefined
   }
 
   async list(core: Core, live: LiveSession, request: PageRequest): Promise<ConflictPage> {
@@ -563,12 +447,6 @@ export class Merges {
 export interface Remaining {
   /** 0: the merge is complete. */
   conflictCount: number
-}
-
-/** The base that no rebase has replaced; that of the session itself if there are several. */
-function newestBaseline({ baselines, replaced }: Ancestors, own: string): string {
-  const newest = [...baselines].filter((one) => !replaced.has(one))
-  return newest.includes(own) ? own : (newest[0] ?? own)
 }
 
 async function differs(core: Core, base: Dir, theirs: Dir): Promise<boolean> {

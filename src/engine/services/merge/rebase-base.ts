@@ -1,0 +1,186 @@
+import type { BranchTips } from '../../session/branch-tips.js'
+import type { Core } from '../../session/core.js'
+import type { BaseAtState, LiveSession } from '../../session/table/live.js'
+import type { Dir } from '../../tree/node.js'
+import type { Baseline } from '../../records/baseline.js'
+import { Ancestors, keyOf, type Ancestry } from './ancestry.js'
+import { virtualBase } from './merge-base.js'
+import type { FileMerger } from './merge-files.js'
+import { pushedBase } from './pushed-base.js'
+
+/** A revision that a session is moved onto. */
+export interface NewBase {
+  readonly baseline: Baseline
+  readonly root: Dir
+}
+
+interface SessionState {
+  readonly sessionId: string
+  readonly seq: number
+}
+
+/** A commit that a session has the files of. */
+export interface OwnCommit {
+  /** The state that it has, if it is known. */
+  readonly state?: SessionState | undefined
+  readonly isOnBranch: boolean
+  readonly tree: () => Promise<Dir>
+}
+
+/** Finds the commits that a rebase onto a revision compares with. */
+export type FindOwnCommits = (
+  core: Core,
+  base: BaseAtState,
+  search: {
+    readonly tips: BranchTips
+    readonly onto: Baseline
+    /** Whether the session has the files of its base. */
+    readonly hasBase: boolean
+    readonly isAncestor: (state: SessionState) => boolean
+  },
+) => Promise<{
+  /** Whether the session has the files of the revision itself. */
+  readonly hasRevision: boolean
+  /** Those that the revision is known to build on. */
+  readonly contained: readonly OwnCommit[]
+  /** The last commits on the branches of the session. */
+  readonly last: readonly OwnCommit[]
+}>
+
+interface RebaseSearch {
+  readonly live: LiveSession
+  readonly tips: BranchTips
+  readonly onto: NewBase
+  /** The ancestors of the session. */
+  readonly ours: Ancestors
+  readonly merger: FileMerger
+}
+
+/**
+ * The tree to compare both sides of a rebase with: the newest commit that both have, or else the newest base among the
+ * ancestors of the session. Several newest ones are merged, also if it is not known which of them is newer.
+ */
+export function rebaseBaseOf(
+  core: Core,
+  ancestry: Ancestry,
+  search: RebaseSearch,
+  findOwnCommits: FindOwnCommits,
+): Promise<Dir> {
+  return new RebaseBase(core, ancestry, search).find(findOwnCommits)
+}
+
+/** A commit or an imported base that both sides have. */
+interface CommonBase {
+  readonly ancestors: Ancestors
+  readonly tree: () => Promise<Dir>
+}
+
+class RebaseBase {
+  readonly #core: Core
+  readonly #ancestry: Ancestry
+  readonly #search: RebaseSearch
+  /** The fingerprint of the base of the session. */
+  readonly #own: string
+
+  constructor(core: Core, ancestry: Ancestry, search: RebaseSearch) {
+    this.#core = core
+    this.#ancestry = ancestry
+    this.#search = search
+    this.#own = search.live.record.baseline.fingerprint
+  }
+
+  async find(findOwnCommits: FindOwnCommits): Promise<Dir> {
+    const { live, tips, onto, ours } = this.#search
+    const { record, baseline } = live
+    const { hasRevision, contained, last } = await findOwnCommits(
+      this.#core,
+      { record, baseline },
+      {
+        tips,
+        onto: onto.baseline,
+        hasBase: ours.has({ baseline: this.#own }),
+        isAncestor: (state) => ours.has(state),
+      },
+    )
+    if (hasRevision) return onto.root
+    const [first, ...others] = await this.#newestBases(contained)
+    if (first !== undefined) return this.#merged(first, others, contained)
+    const roots: Dir[] = []
+    for (const { tree } of last) roots.push(await tree())
+    using _ = this.#core.pins.pin({ roots: [baseline, ...roots] })
+    return await pushedBase(this.#core, baseline, onto.root, roots)
+  }
+
+  /** The newest commits and bases that both sides have. None if only the base of the session itself is known. */
+  async #newestBases(contained: readonly OwnCommit[]): Promise<readonly CommonBase[]> {
+    const { ours } = this.#search
+    const newest = newestBaseline(ours, this.#own)
+    const bases: CommonBase[] = []
+    let isOnNewest = false
+    const states = await this.#ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
+    for (const { state, isOnBranch, tree } of contained) {
+      if (state === undefined || !states.some((one) => keyOf(one) === keyOf(state))) continue
+      const ancestors = await this.#ancestry.ancestorsOf(state)
+      const { baselines } = ancestors
+      // Nothing is known about the ancestors of a commit whose session a collection has deleted.
+      isOnNewest ||= baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === this.#own)
+      bases.push({ ancestors, tree })
+    }
+    // The session was rebased after its commits, or a merge has brought a newer base than theirs.
+    if (!isOnNewest && (newest !== this.#own || bases.length > 0)) {
+      const tree = (): Promise<Dir> => Promise.resolve(this.#baseline(newest))
+      bases.unshift({ ancestors: ours.through(newest), tree })
+    }
+    if (bases.length > 0) return bases
+    // An earlier version listed commits without their states.
+    const unnumbered = contained.find(({ state }) => state === undefined)
+    return unnumbered === undefined ? [] : [{ ancestors: new Ancestors(), tree: unnumbered.tree }]
+  }
+
+  /** One tree of several bases. */
+  async #merged(
+    first: CommonBase,
+    others: readonly CommonBase[],
+    contained: readonly OwnCommit[],
+  ): Promise<Dir> {
+    let root = await first.tree()
+    using _ = this.#core.pins.pin({ roots: [this.#search.live.baseline, root] })
+    const ancestors = new Ancestors()
+    ancestors.addAll(first.ancestors)
+    for (const other of others) {
+      const theirs = await other.tree()
+      const base = await this.#baseOfBases(ancestors, other.ancestors, contained)
+      root = await virtualBase(this.#core, { base, ours: root, theirs }, this.#search.merger)
+      ancestors.addAll(other.ancestors)
+    }
+    return root
+  }
+
+  /** The tree to compare two bases with: the newest commit that both have, or else the newest imported base. */
+  async #baseOfBases(a: Ancestors, b: Ancestors, contained: readonly OwnCommit[]): Promise<Dir> {
+    const [baseline] = b.newestBaselines(a)
+    const shared = contained.filter(({ state }) => state !== undefined && a.has(state) && b.has(state))
+    const [newest] = await this.#ancestry.newestOf(shared.flatMap(({ state }) => state ?? []))
+    const commit = newest && shared.find(({ state }) => state && keyOf(state) === keyOf(newest))
+    if (newest === undefined || commit === undefined) return this.#baseline(baseline)
+    const isNewer = baseline === undefined || (await this.#ancestry.ancestorsOf(newest)).has({ baseline })
+    return isNewer ? commit.tree() : this.#baseline(baseline)
+  }
+
+  /** The tree of an imported base; that of the session's own base if it is not known. */
+  #baseline(fingerprint = this.#own): Dir {
+    const { baseline } = this.#search.live
+    if (fingerprint === this.#own) return baseline
+    for (const { tree, root } of this.#ancestry.treesOf({ baseline: fingerprint })) {
+      if (tree !== undefined) return tree
+      if (root !== undefined) return this.#core.roots.load(root)
+    }
+    return baseline
+  }
+}
+
+/** The base that no rebase has replaced; that of the session itself if there are several. */
+function newestBaseline({ baselines, replaced }: Ancestors, own: string): string {
+  const newest = [...baselines].filter((one) => !replaced.has(one))
+  return newest.includes(own) ? own : (newest[0] ?? own)
+}
