@@ -93,10 +93,13 @@ function isStoreFailure(reason: string): boolean {
 
 /** Rethrows other errors; also reports whether the operation may be stored. */
 export function requireStoreFailure(error: unknown): EngineError {
-  if (!(error instanceof EngineError) || !isStoreFailure(error.reason)) throw error
+  if (!(error instanceof EngineError)) throw error
+  // A restore reads an older state, and the disk may fail that.
+  const isUnreadable = error.message.startsWith('stored data cannot be read (EIO)')
+  if (!isUnreadable && !isStoreFailure(error.reason)) throw error
   const { outcome } = error.details
   // A read that fails within a change has no outcome: nothing was written.
-  const isRead = error.message.startsWith('the store could not be read')
+  const isRead = isUnreadable || error.message.startsWith('the store could not be read')
   if (error.reason !== 'STORE_CLOSED' && !isRead && outcome !== 'unknown' && outcome !== 'not-applied')
     throw new Error(`a write failed without an outcome: ${error.reason}`, { cause: error })
   return error
