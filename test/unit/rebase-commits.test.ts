@@ -1,4 +1,4 @@
-/** A rebase compares with each pushed commit that the session has the files of, whoever made it and wherever it was imported. */
+/** A rebase compares with each pushed commit whose files the session has, also if another session or another engine made it. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'

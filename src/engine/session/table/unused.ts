@@ -40,8 +40,8 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
 
 /**
  * Call this when a session is used. If the wall clock is wrong, notes the monotonic time too, because the
- * time of the wall clock may be meaningless later. For example, the clock stood still for some minutes, so the use has
- * the time of an earlier one.
+ * time of the wall clock may be meaningless later. For example, the clock stopped for some minutes, so the use has the time
+ * of an earlier one.
  */
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
