@@ -47,6 +47,8 @@ async function handle(request: Request): Promise<unknown> {
     case 'round':
       await act!.prepare?.(request.round)
       return measure(() => act!.run(request.round))
+    case 'warm-up':
+      return warmUp(request.from)
     case 'check':
       return act!.check()
     case 'acknowledge':
@@ -72,6 +74,21 @@ function stage(filled?: string): Stage {
 
 async function openOnce(): Promise<Store> {
   return (store ??= await contender.open(task.directory))
+}
+
+/** Runs rounds until the code is compiled. Returns the number of the next round. */
+async function warmUp(from: number): Promise<number> {
+  const { operations, ms } = task.plan.warmUp
+  let done = 0
+  let spent = 0
+  let round = from
+  while (done < operations && spent < ms) {
+    await act!.prepare?.(round)
+    const start = performance.now()
+    done += await act!.run(round++)
+    spent += performance.now() - start
+  }
+  return round
 }
 
 /** The number of acknowledged files that an earlier process wrote and this one does not find. */

@@ -18,6 +18,8 @@ export type Request =
   | { readonly do: 'fill'; readonly scenario: string }
   | { readonly do: 'start'; readonly scenario: string; readonly filled?: string }
   | { readonly do: 'round'; readonly round: number }
+  /** Runs rounds that are not measured, from this number on, and answers with the number of the next round. */
+  | { readonly do: 'warm-up'; readonly from: number }
   | { readonly do: 'check' }
   /** Writes files and answers after the last acknowledgement. The other side then kills the process. */
   | { readonly do: 'acknowledge' }

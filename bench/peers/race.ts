@@ -53,11 +53,14 @@ export async function race(
   const able = entries.filter((entry) => isAble(scenario, entry))
   const starts = await mapAtOnce(able, (entry) => Run.start(scenario, entry, options))
   try {
-    const rounds = scenario.unit === 'bytes' ? 0 : options.plan.rounds
-    for (let round = 0; round <= rounds; round++) {
-      // The order rotates, so that each contender comes first in turn.
-      const shift = (round * 7) % Math.max(1, starts.length)
-      for (const run of [...starts.slice(shift), ...starts.slice(0, shift)]) await run.round(round)
+    for (const run of starts) await run.round()
+    if (scenario.unit !== 'bytes') {
+      await mapAtOnce(starts, (run) => run.warmUp())
+      for (let round = 0; round < options.plan.rounds; round++) {
+        // The order rotates, so that each contender comes first in turn.
+        const shift = (round * 7) % Math.max(1, starts.length)
+        for (const run of [...starts.slice(shift), ...starts.slice(0, shift)]) await run.round()
+      }
     }
     for (const run of starts) await run.check()
     const rows = new Map(starts.map((run) => [run.entry, run.row()]))
@@ -94,6 +97,8 @@ class Run {
   readonly #measured: Measured[] = []
   readonly #problems: string[] = []
   #child: ContenderProcess | undefined
+  /** The number of the next round. */
+  #next = 0
   #spentMs = 0
 
   private constructor(scenario: Scenario, entry: Entry, task: Task, options: RaceOptions) {
@@ -114,12 +119,18 @@ class Run {
     return run
   }
 
-  async round(round: number): Promise<void> {
-    if (this.#spentMs > this.#options.budgetMs && round > fewestRounds) return
+  async round(): Promise<void> {
+    if (this.#spentMs > this.#options.budgetMs && this.#measured.length > fewestRounds) return
     await this.#try(async (child) => {
-      const measured = await child.ask<Measured>({ do: 'round', round })
+      const measured = await child.ask<Measured>({ do: 'round', round: this.#next++ })
       this.#measured.push(measured)
       this.#spentMs += measured.wall * measured.operations
+    })
+  }
+
+  async warmUp(): Promise<void> {
+    await this.#try(async (child) => {
+      this.#next = await child.ask<number>({ do: 'warm-up', from: this.#next })
     })
   }
 

@@ -74,7 +74,8 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     largeBytes: (values.quick ? 16 : 256) * 2 ** 20,
     sessions: 50,
     rounds: number('n', 5, 2),
-    roundMs: values.quick ? 100 : 1000,
+    warmUp: values.quick ? { operations: 1, ms: 1 } : { operations: 20_000, ms: 1500 },
+    roundMs: values.quick ? 100 : 500,
   }
   const json = (report: Report): string => `${JSON.stringify(report, undefined, 2)}\n`
   const outputs = [
@@ -89,7 +90,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
   return {
     chosen: positionals.length === 0 ? scenarios : scenarios.filter(({ name }) => named(positionals, name)),
     contenders: choose(await allContenders(module), values.contenders),
-    race: { plan, budgetMs: values.quick ? 400 : 4000, ...(module !== undefined && { module }) },
+    race: { plan, budgetMs: values.quick ? 400 : 1500, ...(module !== undefined && { module }) },
     outputs: outputs.flatMap(([file, render]) => (file === undefined ? [] : [{ file, render }])),
     baseline: reportIn(values.compare),
     saved: reportIn(values.from),

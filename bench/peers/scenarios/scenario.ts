@@ -18,7 +18,9 @@ export interface Plan {
   /** Bytes of a large file. */
   readonly largeBytes: number
   readonly sessions: number
-  /** Warm rounds after the cold one. */
+  /** Between the cold round and the warm ones, unmeasured rounds do this many operations or take this long. */
+  readonly warmUp: { readonly operations: number; readonly ms: number }
+  /** The measured warm rounds. */
   readonly rounds: number
   /** A round ends after about this many milliseconds, also if it has done fewer operations. */
   readonly roundMs: number
