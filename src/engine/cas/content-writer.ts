@@ -154,15 +154,14 @@ export class ContentWriter {
     if (this.#failure !== undefined) throw this.#failure.error
     const inMemory = this.#content.keepInMemory(this.#store, bytes, known)
     if (inMemory !== undefined) return inMemory
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const blob = new BlobRef(bytes.byteLength, buffer, known)
+    const blob = BlobRef.of(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), known)
     const { hash, length } = blob
     if (this.waiting(hash) === undefined) {
       this.#pending.set(hash, bytes)
       this.#pendingBytes += length
     }
     // Later reads come from the store.
-    blob.bytes = undefined
+    blob.drop()
     return blob
   }
 

@@ -57,7 +57,7 @@ export class ContentStore {
   /** Call this when a blob is stored. From then on, its bytes may be dropped and read again. */
   stored(blob: BlobRef): void {
     if (blob.length > limits.cachedBlobBytes) {
-      blob.bytes = undefined
+      blob.drop()
       return
     }
     this.#cached.push(blob)
@@ -87,9 +87,9 @@ export class ContentStore {
    * asynchronous.
    */
   readSync(body: LoadedBody, offset: number, length: number): Buffer | undefined {
-    if (body instanceof BlobRef && body.bytes !== undefined && offset + length <= body.length) {
+    if (body instanceof BlobRef && body.isLoaded && offset + length <= body.length) {
       const copy = Buffer.allocUnsafe(length)
-      body.bytes.copy(copy, 0, offset, offset + length)
+      body.copyTo(copy, offset, length)
       return copy
     }
     const hulls = hullsOf(body, offset, length)
@@ -197,7 +197,7 @@ export class ContentStore {
   }
 
   #blobSync(blob: BlobRef, offset: number, length: number): Uint8Array | undefined {
-    if (blob.bytes !== undefined) return blob.bytes.subarray(offset, offset + length)
+    if (blob.isLoaded) return blob.view(offset, length)
     if (this.#store.blobSync === undefined) return undefined
     try {
       if (blob.length > limits.cachedBlobBytes) {
@@ -230,8 +230,8 @@ export class ContentStore {
   }
 
   #keep(blob: BlobRef, bytes: Uint8Array): Buffer {
-    blob.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const kept = blob.bytes
+    const kept = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    blob.keep(kept)
     this.stored(blob)
     return kept
   }
@@ -244,7 +244,7 @@ export class ContentStore {
     while (this.#cachedBytes > this.#budgetBytes * 0.75) {
       const blob = itemAt(this.#cached, count++)
       this.#cachedBytes -= blob.length + entryBytes
-      blob.bytes = undefined
+      blob.drop()
     }
     this.#cached.splice(0, count)
   }
@@ -264,9 +264,11 @@ interface Hull {
 function hullsOf(body: LoadedBody, offset: number, length: number): Map<BlobRef | string, Hull> {
   const hulls = new Map<BlobRef | string, Hull>()
   forEachExtent(body, { from: offset, to: offset + length }, (_start, count, blob, casOffset) => {
-    if (blob.bytes !== undefined) {
+    if (hulls.has(blob)) return
+    const { bytes } = blob
+    if (bytes !== undefined) {
       // Keeps the bytes, because another read may drop them from the handle.
-      hulls.set(blob, { blob, from: 0, to: blob.length, bytes: blob.bytes })
+      hulls.set(blob, { blob, from: 0, to: blob.length, bytes })
       return
     }
     const hull = hulls.get(blob.hash)

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { limits } from '../base/limits.js'
 import type { MeteredStore } from '../storage/metered-store.js'
-import { BlobRef, copyBytes } from './blob.js'
+import { BlobRef } from './blob.js'
 import { ContentStore } from './content.js'
 
 /** The contents of a store that is not durable: their handles are the only copies. */
@@ -22,7 +22,7 @@ export class MemoryContent extends ContentStore {
   override keepInMemory(store: MeteredStore, bytes: Uint8Array, hash?: string): BlobRef {
     store.admit?.([{ hash: '', length: bytes.byteLength }])
     store.wrote(bytes.byteLength)
-    return new BlobRef(bytes.byteLength, owned(bytes), hash)
+    return kept(bytes, hash)
   }
 
   override async readBlob(blob: BlobRef): Promise<Uint8Array> {
@@ -30,9 +30,10 @@ export class MemoryContent extends ContentStore {
   }
 }
 
-/** Bytes that keep little more memory than they need. */
-function owned(bytes: Uint8Array): Buffer {
+/** A blob that keeps little more memory than its bytes need. */
+function kept(bytes: Uint8Array, hash: string | undefined): BlobRef {
   const { buffer, byteOffset, byteLength } = bytes
-  if (byteLength <= limits.copiedBytes || buffer.byteLength > byteLength * 1.25) return copyBytes(bytes)
-  return Buffer.from(buffer, byteOffset, byteLength)
+  if (byteLength <= limits.copiedBytes || buffer.byteLength > byteLength * 1.25)
+    return BlobRef.copyOf(bytes, hash)
+  return BlobRef.of(Buffer.from(buffer, byteOffset, byteLength), hash)
 }

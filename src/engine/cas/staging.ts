@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer'
-import { present } from '../base/present.js'
 import { Fault } from '../base/fault.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { isBytes, kindOf, readBytes } from '../base/input.js'
@@ -9,7 +8,7 @@ import { nextTurn } from '../base/cooperative.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { WritePins } from '../storage/recent-writes.js'
 import type { Store, StoredBlob } from '../storage/store.js'
-import { BlobRef, copyBytes } from './blob.js'
+import { BlobRef } from './blob.js'
 import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 
@@ -98,7 +97,7 @@ export class StagedBlobs {
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []
       for (const blob of group) {
-        blobs.push({ hash: blob.hash, bytes: present(blob.bytes, 'the content of a blob') })
+        blobs.push(blob.toStore())
         hashed += blob.length
         if (hashed < limits.blockBytes) continue
         hashed = 0
@@ -120,10 +119,7 @@ export class StagedBlobs {
     this.#store.admit?.(this.#blobs)
     this.#stored = true
     for (const group of this.#groups()) {
-      const blobs = group.map((blob) => ({
-        hash: blob.hash,
-        bytes: present(blob.bytes, 'the content of a blob'),
-      }))
+      const blobs = group.map((blob) => blob.toStore())
       this.#store.commit({ blobs }).then(
         () => {
           for (const blob of group) this.#content.stored(blob)
@@ -169,12 +165,12 @@ export class StagedContent extends StagedBlobs {
 /** A copy of a caller's bytes as blobs of one block each, the last one shorter. */
 export function cutIntoBlobs(bytes: Uint8Array): BlobRef[] {
   // An array that grows takes 130 bytes more than one made whole.
-  if (bytes.byteLength > 0 && bytes.byteLength <= limits.blockBytes) return [BlobRef.of(copyBytes(bytes))]
+  if (bytes.byteLength > 0 && bytes.byteLength <= limits.blockBytes) return [BlobRef.copyOf(bytes)]
   const blobs: BlobRef[] = []
   for (let offset = 0; offset < bytes.byteLength; offset += limits.blockBytes) {
     const length = Math.min(limits.blockBytes, bytes.byteLength - offset)
     const part = length === bytes.byteLength ? bytes : bytes.subarray(offset, offset + length)
-    blobs.push(BlobRef.of(copyBytes(part)))
+    blobs.push(BlobRef.copyOf(part))
   }
   return blobs
 }

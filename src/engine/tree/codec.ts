@@ -93,7 +93,7 @@ function encodeXattrs(xattrs: Xattrs | undefined): EncodedExtra {
 }
 
 function decodeXattrs(extra: EncodedExtra | undefined): Xattrs | undefined {
-  return extra?.x?.map(([name, hash, length]) => [name, new BlobRef(length, undefined, hash)] as const)
+  return extra?.x?.map(([name, hash, length]) => [name, BlobRef.stored(hash, length)] as const)
 }
 
 export function decodeNode(encoded: EncodedNode): Entry {
@@ -186,7 +186,7 @@ function encodeBlock(block: Block): EncodedBlock {
 
 function decodeBody(encoded: EncodedBody, size: number): Body {
   if (encoded === 0) return undefined
-  if (typeof encoded === 'string') return new BlobRef(size, undefined, encoded)
+  if (typeof encoded === 'string') return BlobRef.stored(encoded, size)
   return Array.isArray(encoded) ? decodeBlocks(encoded) : new UnloadedBody(encoded.address)
 }
 
@@ -208,12 +208,12 @@ export function decodeBlocksInto(body: UnloadedBody, json: string): void {
 
 function decodeBlock(encoded: EncodedBlock): Block {
   if (encoded === 0) return undefined
-  if (Array.isArray(encoded)) return new BlobRef(encoded[1], undefined, encoded[0])
+  if (Array.isArray(encoded)) return BlobRef.stored(encoded[0], encoded[1])
   const block = new ExtentBlock(
     encoded.e.map(([offset, length, hash, blobLength, casOffset]) => ({
       offset,
       length,
-      blob: new BlobRef(blobLength, undefined, hash),
+      blob: BlobRef.stored(hash, blobLength),
       casOffset,
     })),
   )

@@ -191,7 +191,7 @@ class StoredNodes implements NodeVault {
     const record = this.#blobs.get(hash)
     if (record?.readUInt32LE() !== length) return undefined
     const isSame = record.toString('hex', 4) === hash.slice(addressBytes * 2)
-    return isSame ? new BlobRef(length, undefined, hash) : undefined
+    return isSame ? BlobRef.stored(hash, length) : undefined
   }
 
   facts(address: string): NodeFacts | undefined {

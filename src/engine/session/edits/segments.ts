@@ -5,7 +5,7 @@ import { parseExpectedHash } from '../../base/hash.js'
 import { parseMode, parseSize, readList, oneOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
-import { BlobRef, copyBytes } from '../../cas/blob.js'
+import { BlobRef } from '../../cas/blob.js'
 import { forEachBlock } from '../../cas/body-edit.js'
 import { checkFileSize, StagedBlobs, toBytes } from '../../cas/staging.js'
 import { FileNode, noAttributes } from '../../tree/node.js'
@@ -245,7 +245,7 @@ class ChunkParser {
 
   #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
     if (bytes.byteLength >= limits.ownBlobBytes) {
-      chunk.blob = BlobRef.of(copyBytes(bytes))
+      chunk.blob = BlobRef.copyOf(bytes)
       this.#blobs.push(chunk.blob)
       return
     }
@@ -258,7 +258,7 @@ class ChunkParser {
     if (this.#pack.length === 0) return
     const parts = this.#pack.map(({ bytes }) => bytes)
     const only = onlyItem(parts)
-    const blob = BlobRef.of(only === undefined ? Buffer.concat(parts, this.#packBytes) : copyBytes(only))
+    const blob = only === undefined ? BlobRef.of(Buffer.concat(parts, this.#packBytes)) : BlobRef.copyOf(only)
     let offset = 0
     for (const { bytes, chunk } of this.#pack) {
       chunk.blob = blob

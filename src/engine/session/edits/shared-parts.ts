@@ -2,7 +2,7 @@ import type { Buffer } from 'node:buffer'
 import { sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { itemAt, present } from '../../base/present.js'
-import { BlobRef, copyBytes } from '../../cas/blob.js'
+import { BlobRef } from '../../cas/blob.js'
 import {
   blockAt,
   BlockBody,
@@ -40,7 +40,7 @@ export function sharedParts(
   const blobs = staged.toCommit()
   // Contents that are stored already have no bytes here.
   if (blobs.length !== Math.ceil(size / limits.blockBytes)) return undefined
-  if (blobs.some(({ bytes }) => bytes === undefined)) return undefined
+  if (blobs.some(({ isLoaded }) => !isLoaded)) return undefined
   if (mayReadFiles?.() === false) return undefined
   const both: Contents = { content, body, oldSize: file.size, blobs, size }
   const start = commonStart(both)
@@ -103,8 +103,8 @@ function oldBytes(
 ): Buffer | undefined {
   const block = blockAt(body, Math.floor(offset / limits.blockBytes))
   const within = offset % limits.blockBytes
-  if (block instanceof BlobRef && within + length <= block.length && block.bytes !== undefined)
-    return block.bytes.subarray(within, within + length)
+  if (block instanceof BlobRef && within + length <= block.length && block.isLoaded)
+    return block.view(within, length)
   try {
     return content.readSync(body, offset, length)
   } catch {
@@ -116,8 +116,8 @@ function oldBytes(
 /** Bytes of the new content within one block. */
 function bytesAt(blobs: readonly BlobRef[], offset: number, length: number): Uint8Array {
   const within = offset % limits.blockBytes
-  const { bytes } = itemAt(blobs, Math.floor(offset / limits.blockBytes))
-  return present(bytes, 'the new content').subarray(within, within + length)
+  const blob = itemAt(blobs, Math.floor(offset / limits.blockBytes))
+  return present(blob.view(within, length), 'the new content')
 }
 
 /** The index of the first byte in which two byte arrays of one length differ. They must differ. */
@@ -158,9 +158,9 @@ function patchOf({ body, oldSize, blobs, size }: Contents, start: number, end: n
   const changed: BlobRef[] = []
   for (let at = start; at < size - end;) {
     const length = Math.min(size - end - at, limits.blockBytes - (at % limits.blockBytes))
-    const bytes = copyBytes(bytesAt(blobs, at, length))
+    const bytes = bytesAt(blobs, at, length)
     // If a batch runs again, the hash shows that the new handle has the same content.
-    const blob = new BlobRef(length, bytes, sha256(bytes))
+    const blob = BlobRef.copyOf(bytes, sha256(bytes))
     pieces.push([at, length, blob, 0])
     changed.push(blob)
     at += length

@@ -1,4 +1,3 @@
-import { present } from '../../base/present.js'
 import { Fault } from '../../base/fault.js'
 import type { BlobRef } from '../../cas/blob.js'
 import type { EventBody, PublicPart, Redo } from '../../records/event.js'
@@ -29,7 +28,7 @@ export class StoredJournal implements Journal {
   }
 
   blobs(_store: MeteredStore, blobs: readonly BlobRef[]): NonNullable<StoreCommit['blobs']> {
-    return blobs.map((blob) => ({ hash: blob.hash, bytes: present(blob.bytes, 'the content of a blob') }))
+    return blobs.map((blob) => blob.toStore())
   }
 
   /** The next collection deletes the other records of the session. */
