@@ -18,7 +18,7 @@ export const peersUsage = `npm run bench -- peers [scenario]... [options]
 
   --contenders A,B    only contenders whose names start with one of these; the limits always run
   --with FILE         a module that exports more contenders
-  --quick             small sizes and few rounds, about 5 minutes
+  --quick             small sizes, few rounds, no warm-up, and no variants with synchronous calls
   --files N           files of large trees: 10,000 by default, 1,000 with --quick
   --n N               warm rounds: 5 by default, 2 with --quick
   --count N           operations in one round: 2,000 by default, 400 with --quick
@@ -89,7 +89,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     throw new Error('--tolerance needs --compare')
   return {
     chosen: positionals.length === 0 ? scenarios : scenarios.filter(({ name }) => named(positionals, name)),
-    contenders: choose(await allContenders(module), values.contenders),
+    contenders: choose(await allContenders(module), values.contenders, values.quick),
     race: { plan, budgetMs: values.quick ? 400 : 1500, ...(module !== undefined && { module }) },
     outputs: outputs.flatMap(([file, render]) => (file === undefined ? [] : [{ file, render }])),
     baseline: reportIn(values.compare),
@@ -161,8 +161,8 @@ function named(names: readonly string[], name: string): boolean {
   )
 }
 
-function choose(all: readonly Contender[], list: string | undefined): readonly Contender[] {
-  if (list === undefined) return all
+function choose(all: readonly Contender[], list: string | undefined, quick: boolean): readonly Contender[] {
+  if (list === undefined) return quick ? all.filter(({ name }) => !name.endsWith(', sync')) : all
   const starts = list.split(',')
   const unknown = starts.find((start) => !all.some(({ name }) => name.startsWith(start)))
   if (unknown === undefined)
