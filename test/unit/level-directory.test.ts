@@ -393,6 +393,59 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     },
   )
 
+  test.each(['a directory', 'a link'])(
+    'rejects commits after %s replaced that of its segments, and does not touch the new one',
+    async (by) => {
+      const [segments, aside] = [join(data, 'segments'), join(directory, 'aside')]
+      const restored = join(directory, 'restored')
+      for (const act of ['commit', 'recover', 'reclaim', 'close'] as const) {
+        const store = await openSmall(data, { hold })
+        for (let n = 0; n < 100; n++) await store.commit(put(`k${n % 20}`))
+        await cp(segments, restored, { recursive: true })
+        for (let n = 0; n < 100; n++) await store.commit(put(`k${n % 20}`))
+        await rename(segments, aside)
+        await (by === 'a link' ? symlink(restored, segments) : rename(restored, segments))
+        const before = await filesOf(`${segments}/`)
+        if (act !== 'close') expect(await store.commit(put('late')).catch(reasonOf)).toBe('STORE_MOVED')
+        if (act === 'recover') expect(await store.recover().catch(reasonOf)).toBe('STORE_MOVED')
+        if (act === 'reclaim') expect(await store.reclaim().catch(reasonOf)).toBe('STORE_MOVED')
+        await store.close()
+        expect(await filesOf(`${segments}/`)).toEqual(before)
+        await rm(segments, { recursive: true })
+        await rm(restored, { recursive: true, force: true })
+        await rename(aside, segments)
+      }
+      expect((await checkStore(data)).findings).toEqual([])
+    },
+  )
+
+  test.each(['index/LOCK', 'index'])(
+    'changes no segment after its %s was removed, since another process could have opened the store',
+    async (name) => {
+      for (const act of ['close', 'recover', 'reclaim'] as const) {
+        const store = await openSmall(data, { hold })
+        for (let n = 0; n < 137; n++) await store.commit(put(`k${n % 20}`))
+        await rm(join(data, name), { recursive: true })
+        // As another process would leave it.
+        const program = `
+          import { levelStorage } from ${JSON.stringify(join(import.meta.dirname, '../../dist/adapters/level/index.js'))}
+          const store = await levelStorage(${JSON.stringify(data)}).open()
+          for (let n = 0; n < 20; n++) await store.commit({ put: [['theirs' + n, 'x']] })
+          await store.reclaim()
+          await store.close()`
+        execFileSync(process.execPath, ['--input-type=module', '-e', program])
+        const before = await filesOf(join(data, 'segments'))
+        if (act === 'recover') await store.recover()
+        if (act === 'reclaim') expect(await store.reclaim().catch(reasonOf)).toBe('STORE_MOVED')
+        await store.close()
+        expect(await filesOf(join(data, 'segments'))).toEqual(before)
+        const again = await openSmall(data)
+        expect([await again.get('~k3'), await again.get('theirs19')]).toEqual(['x'.repeat(300), 'x'])
+        await again.close()
+      }
+    },
+  )
+
   test('rejects commits from the next turn on, and keeps those that it accepted in the turn of the move', async () => {
     const store = await openSmall(data, { hold })
     await store.commit(put('a'))

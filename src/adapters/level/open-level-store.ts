@@ -5,8 +5,8 @@ import { levelLimits } from './limits.js'
 import { CommitLog } from './log/commit-log.js'
 import { Creation } from './directory/creation.js'
 import type { Disk } from './directory/disk.js'
-import { errorCode, lockedError, systemError } from './errors.js'
-import { openDirectory, unguardedDirectory } from './directory/open-directory.js'
+import { errorCode, lockedError, movedError, systemError } from './errors.js'
+import { fileIdentity, openDirectory, unguardedDirectory } from './directory/open-directory.js'
 import type { OpenDirectory } from './directory/open-directory.js'
 import type { IndexDatabase, OpenIndex } from './index/index-database.js'
 import { openIndexFile } from './index/index-file.js'
@@ -131,7 +131,15 @@ async function open(
     await finishMigration(disk, path)
     if (isHost) noteOwner(path)
     if (isHost) await restrictStore(disk, path)
-    segments = await Segments.open(disk, path, storeId)
+    const taken = lock
+    const isSegmentsAt = isHost
+      ? whetherSame(join(path, segmentsName), join(realPath, segmentsName))
+      : () => true
+    const checkPlace = (): void => {
+      taken.check()
+      if (!isSegmentsAt()) throw movedError()
+    }
+    segments = await Segments.open(disk, path, storeId, { checkPlace })
     db = await openIndex(disk, indexPath, { reset: false })
     const opener = { segments, openIndex, indexPath, isNew }
     const loaded = await loadIndex(opener, db)
@@ -144,14 +152,13 @@ async function open(
       replayed = { ...replayed, syncedTo: replayed.place.commit, syncedEnd: head.end }
     }
     const segmentBytes = options.segmentBytes ?? levelLimits.segmentBytes
-    const taken = lock
     const forget = async (): Promise<void> => {
       // If the store knows its directory only by the path, another store may be at that path now.
       if (isHost && (path !== realPath || handle.isAtPath())) forgetOwner(path)
     }
     return new LevelStore({
       segments,
-      log: new CommitLog(segments, replayed, { sync, segmentBytes, checkPlace: () => taken.check() }),
+      log: new CommitLog(segments, replayed, { sync, segmentBytes, checkPlace }),
       index: loaded.index,
       reopenIndex: (damaged) => reopenIndex(opener, damaged),
       indexBytes: () => bytesIn(disk, indexPath),
@@ -222,6 +229,12 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
     if (name !== 'LOCK') bytes += await sizeOf(disk, join(directory, name))
   }
   return bytes
+}
+
+/** Returns a function that tells whether `path` still leads to the directory that `now` leads to. */
+function whetherSame(now: string, path: string): () => boolean {
+  const identity = fileIdentity(now)
+  return () => fileIdentity(path) === identity
 }
 
 /** Creates the directory and its parents if they do not exist, and returns its real path. */

@@ -72,7 +72,7 @@ async function copyAll(
   await disk.makeDirectory(join(path, segmentsName))
   await createSegment(disk, path, { storeId, segment: 1, firstCommit: 1, chain: 0 })
   await writeManifest(disk, path, firstManifest(storeId), migratedName)
-  const segments = await Segments.open(disk, path, storeId, migratedName)
+  const segments = await Segments.open(disk, path, storeId, { manifestName: migratedName })
   try {
     const place = firstPlace(segments)
     const start = { place, syncedTo: 0, syncedEnd: place.offset }
