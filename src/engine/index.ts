@@ -12,7 +12,15 @@ export {
 export type { Environment } from './base/environment.js'
 export type { LogEntry } from './base/log.js'
 export type { JsonObject, JsonValue } from './base/json-object.js'
-export { given, kindOf, parseFlag, parseFunction, readList, type StringMap } from './base/input.js'
+export {
+  given,
+  kindOf,
+  parseFlag,
+  parseFunction,
+  readEntries,
+  readList,
+  type StringMap,
+} from './base/input.js'
 export { limits } from './base/limits.js'
 export { Shape, type NamesOf } from './base/shape.js'
 export { version } from './base/version.js'

@@ -197,13 +197,14 @@ describe('a hostile script', () => {
       shell.exec('x'.repeat(2 ** 20 + 1)),
       shell.exec('ls', { cwd: 'src' }),
       shell.exec('ls', { env: { A: 1 as never } }),
+      shell.exec('ls', { env: new Map([['A', '1']]) as never }),
       shell.exec('ls', { signal: {} as never }),
       shell.exec('ls', { timeout: 1 } as never),
     ]
     const reasons = await Promise.all(
       wrong.map((call) => call.catch(({ reason }: { reason: string }) => reason)),
     )
-    expect(reasons).toEqual(['INVALID_ARGUMENT', 'TOO_LARGE', ...Array<string>(4).fill('INVALID_ARGUMENT')])
+    expect(reasons).toEqual(['INVALID_ARGUMENT', 'TOO_LARGE', ...Array<string>(5).fill('INVALID_ARGUMENT')])
     for (const options of [
       { cwd: 'a' },
       { timeoutMs: 0 },

@@ -151,6 +151,17 @@ test('rejects invalid options', () => {
   for (const options of wrong) expect(() => remote.connect(options)).toThrow(EngineError)
 })
 
+test('rejects a Map, a Set or a promise in place of a plain object, whose contents would be lost', async () => {
+  const wrong = [new Map([['/a', 'x']]), new Set(['x']), Promise.resolve({ '/a': 'x' })] as never[]
+  const { sessions } = remote.client
+  for (const value of wrong) {
+    await expect(sessions.create({ files: value })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+    await expect(sessions.create({ initialTags: value })).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+    })
+  }
+})
+
 describe('a faulty server', () => {
   let server: Server
   let answer: RequestListener

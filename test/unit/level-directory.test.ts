@@ -1,6 +1,6 @@
 /** The directory of a store: its permissions, cleanup after a failed opening, and detection of a moved directory. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { openEngine } from '../../src/index.js'
 import { openSmall, reasonOf } from '../support/level-world.js'
-import { filesOf } from '../support/store-files.js'
+import { contentsOf, filesOf } from '../support/store-files.js'
 
 /** Runs a command as an unprivileged user. */
 const asNobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] as const
@@ -252,6 +252,97 @@ describe('a backup or repair', () => {
   })
 })
 
+describe.each([
+  ['backup', backupStore],
+  ['repair', repairStore],
+] as const)('the target of a %s', (_name, act) => {
+  /** Runs the act with a change of its target just before the copy gets its first list of segments. */
+  async function changedMeanwhile(target: string, change: () => void): Promise<unknown> {
+    const rename = nodeDisk.rename.bind(nodeDisk)
+    const spy = vi.spyOn(nodeDisk, 'rename').mockImplementation(async (from, to) => {
+      spy.mockRestore()
+      change()
+      await rename(from, to)
+    })
+    return act(data, target).then(() => 'done', reasonOf)
+  }
+
+  test('that is replaced by another store meanwhile leaves that store unchanged', async () => {
+    const [target, other] = [join(directory, 'target'), join(directory, 'other')]
+    await fill(data)
+    await fill(other, 20)
+    for (const link of [false, true]) {
+      const before = await filesOf(other)
+      const reason = await changedMeanwhile(target, () => {
+        renameSync(target, `${target}.old`)
+        if (link) symlinkSync(other, target)
+        else renameSync(other, target)
+      })
+      expect(reason).toBe('STORE_MOVED')
+      expect(await filesOf(target)).toEqual(before)
+      expect(await readdir(`${target}.old`)).toEqual([])
+      await rm(`${target}.old`, { recursive: true })
+      if (!link) await rename(target, other)
+    }
+  })
+
+  test.each(['', 'segments', 'segments/00000001.seg'])(
+    'that loses "%s" meanwhile is an error',
+    async (name) => {
+      const target = join(directory, 'target')
+      await fill(data)
+      await mkdir(target)
+      expect(await changedMeanwhile(target, () => rmSync(join(target, name), { recursive: true }))).toBe(
+        'STORE_MOVED',
+      )
+      // The directory itself existed before, and stays.
+      const left = await readdir(target).catch(() => [])
+      expect([left, (await readdir(directory)).includes('target')]).toEqual([[], name !== ''])
+    },
+  )
+
+  test('can be the root of a file system, and the error about a full one names it', async () => {
+    await fill(data, 300_000)
+    const script = `
+      cd ${directory} && mkdir large small
+      mount -t tmpfs -o size=64m none large && mount -t tmpfs -o size=200k none small && exec "$@"`
+    const program = `
+      import { ${act.name} as act } from ${JSON.stringify(join(import.meta.dirname, '../../dist/adapters/level/index.js'))}
+      const outcome = (target) => act('data', target).then(() => 'done', (error) => error.message)
+      console.log(await outcome('large'), await outcome('small'))`
+    const args = [...ownMounts.slice(1), script, 'sh', process.execPath, '--input-type=module', '-e', program]
+    const { status, stdout } = spawnSync(ownMounts[0], args, { encoding: 'utf8' })
+    const wanted = `done the new store in ${directory}/small could not be written (ENOSPC). Free space and try again\n`
+    // Not every system lets a process mount a file system.
+    expect(status === 0 ? stdout : wanted).toBe(wanted)
+  })
+
+  test('has no marker until everything else is there', async () => {
+    const target = join(directory, 'target')
+    await fill(data)
+    const rename = nodeDisk.rename.bind(nodeDisk)
+    const snapshot = join(directory, 'snapshot')
+    const marked: boolean[] = []
+    const spy = vi.spyOn(nodeDisk, 'rename').mockImplementation(async (from, to) => {
+      marked.push(readdirSync(target).some((name) => name === 'forkspace.json'))
+      if (!to.endsWith('forkspace.json')) return rename(from, to)
+      spy.mockRestore()
+      cpSync(target, snapshot, { recursive: true })
+      await rename(from, to)
+    })
+    await act(data, target)
+    expect(marked.length).toBeGreaterThan(1)
+    expect(marked.filter((is) => is)).toEqual([])
+    await expect(openEngine({ storage: levelStorage(snapshot) })).rejects.toMatchObject({
+      reason: 'DATA_LOSS',
+    })
+    renameSync(join(snapshot, 'forkspace.json.new'), join(snapshot, 'forkspace.json'))
+    const findings = (await checkStore(snapshot, { readData: true })).findings
+    expect(findings).toEqual([])
+    expect(await contentsOf(snapshot)).toEqual(await contentsOf(target))
+  })
+})
+
 describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (hold) => {
   const put = (key: string): { put: [string, string][] } => ({ put: [[`~${key}`, 'x'.repeat(300)]] })
 
@@ -299,6 +390,68 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
       await store.close()
       expect(await filesOf(data)).toEqual(before)
       expect((await checkStore(`${data}.old`)).findings).toEqual([])
+    },
+  )
+
+  test.each(['a directory', 'a link'])(
+    'rejects commits after %s replaced that of its segments, and does not touch the new one',
+    async (by) => {
+      const [segments, aside] = [join(data, 'segments'), join(directory, 'aside')]
+      const restored = join(directory, 'restored')
+      for (const act of ['commit', 'recover', 'reclaim', 'close'] as const) {
+        const store = await openSmall(data, { hold })
+        for (let n = 0; n < 100; n++) await store.commit(put(`k${n % 20}`))
+        await cp(segments, restored, { recursive: true })
+        for (let n = 0; n < 100; n++) await store.commit(put(`k${n % 20}`))
+        await rename(segments, aside)
+        await (by === 'a link' ? symlink(restored, segments) : rename(restored, segments))
+        const before = await filesOf(`${segments}/`)
+        const attempts = {
+          close: async () => 'STORE_MOVED',
+          commit: () => store.commit(put('late')),
+          recover: () => store.commit(put('late')).catch(() => store.recover()),
+          reclaim: () => store.reclaim(),
+        }
+        expect(await attempts[act]().catch(reasonOf)).toBe('STORE_MOVED')
+        await store.close()
+        expect(await filesOf(`${segments}/`)).toEqual(before)
+        await rm(segments, { recursive: true })
+        await rm(restored, { recursive: true, force: true })
+        await rename(aside, segments)
+      }
+      expect((await checkStore(data)).findings).toEqual([])
+    },
+  )
+
+  test.each(['index/LOCK', 'index'])(
+    'changes no segment after its %s was removed, since another process could have opened the store',
+    async (name) => {
+      for (const act of ['close', 'recover', 'reclaim'] as const) {
+        const store = await openSmall(data, { hold })
+        for (let n = 0; n < 137; n++) await store.commit(put(`k${n % 20}`))
+        await rm(join(data, name), { recursive: true })
+        // As another process would leave it.
+        const program = `
+          import { levelStorage } from ${JSON.stringify(join(import.meta.dirname, '../../dist/adapters/level/index.js'))}
+          const store = await levelStorage(${JSON.stringify(data)}).open()
+          for (let n = 0; n < 20; n++) await store.commit({ put: [['theirs' + n, 'x']] })
+          await store.reclaim()
+          await store.close()`
+        execFileSync(process.execPath, ['--input-type=module', '-e', program])
+        const before = await filesOf(join(data, 'segments'))
+        const attempts = {
+          close: async () => 'STORE_MOVED',
+          // Without a failed commit, nothing is to be recovered.
+          recover: () => store.recover().then(() => 'STORE_MOVED'),
+          reclaim: () => store.reclaim(),
+        }
+        expect(await attempts[act]().catch(reasonOf)).toBe('STORE_MOVED')
+        await store.close()
+        expect(await filesOf(join(data, 'segments'))).toEqual(before)
+        const again = await openSmall(data)
+        expect([await again.get('~k3'), await again.get('theirs19')]).toEqual(['x'.repeat(300), 'x'])
+        await again.close()
+      }
     },
   )
 

@@ -3,6 +3,7 @@ import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
 import { openEngine, type Session } from '../../src/index.js'
@@ -59,6 +60,27 @@ describe('a store of format 1', () => {
   test('keeps every record, event and blob unchanged', async () => {
     const wanted = await oldEntries(data)
     const store = await openLevelStore(data, { durability: 'relaxed' })
+    expect(await newEntries(store, wanted)).toEqual(wanted)
+    await store.close()
+  })
+
+  test('opens although another opener converts it and removes its files meanwhile', async () => {
+    const wanted = await oldEntries(data)
+    let others = 0
+    const disk = {
+      ...nodeDisk,
+      async list(path: string) {
+        const names = await nodeDisk.list(path)
+        // The marker was read already, and the old files are read next.
+        if (path.endsWith('segments') && others++ === 0) {
+          await (await openLevelStore(data, { durability: 'full' })).close()
+          await rm(join(data, 'index', 'CURRENT'))
+        }
+        return names
+      },
+    }
+    const store = await openLevelStore(data, { durability: 'full', disk })
+    expect(others).toBeGreaterThan(0)
     expect(await newEntries(store, wanted)).toEqual(wanted)
     await store.close()
   })

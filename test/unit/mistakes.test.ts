@@ -224,6 +224,21 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT initialTags: must be an object of strings',
   ],
   [
+    'tags in a Map',
+    () => engine.sessions.create({ initialTags: new Map([['a', 'b']]) as never }),
+    'INVALID_ARGUMENT initialTags: must be an object of strings; it is not a plain object',
+  ],
+  [
+    'a promise of files that was not awaited',
+    () => engine.sessions.create({ files: Promise.resolve({ '/a': 'a' }) as never }),
+    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }; it is not a plain object',
+  ],
+  [
+    'expected hashes in a Map',
+    () => session.text.applyPatch({ patch: '', expectedHashes: new Map([['/a', 'x']]) as never }),
+    'INVALID_ARGUMENT expectedHashes: must be an object with a hash for each path; it is not a plain object',
+  ],
+  [
     'a tag that is a number',
     () => engine.sessions.create({ initialTags: { task: 1 as never } }),
     'INVALID_ARGUMENT initialTags: the value of "task" must be a string; it is a number',
@@ -360,6 +375,16 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'files in place of a session',
     () => fromJSON({ '/a': 'x' } as never, session as never),
     'INVALID_ARGUMENT session: must be a session; it is an object',
+  ],
+  [
+    'files in a Map',
+    () => fromJSON(session, new Map([['/a', 'x']]) as never),
+    'INVALID_ARGUMENT files: must be an object of contents by their paths; it is not a plain object',
+  ],
+  [
+    'tokens in a Map',
+    async () => staticTokens(new Map() as never),
+    'INVALID_ARGUMENT tokens: must be an object of callers by their tokens; it is not a plain object',
   ],
   [
     'no files',

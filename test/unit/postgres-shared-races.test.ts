@@ -443,20 +443,46 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(Math.abs((times.at(-1) ?? 0) - Date.now())).toBeLessThan(600_000)
   })
 
+  test('an engine keeps a session that was used while the clock of the server was some minutes slow', async () => {
+    const own = clocks(0)
+    const schema = freshSchema()
+    const b = await openEngine({ storage: await storageOn(schema), environment: own.environment })
+    open.push(b)
+    own.shift(180_000)
+    const a = await openEngine({ storage: shiftedClock(await storageOn(schema), () => -240_000) })
+    open.push(a)
+    const { id } = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'kept' } })
+    expect(await read(await b.sessions.open(id), '/a')).toBe('kept')
+  })
+
+  test.runIf(isLong)(
+    'an engine keeps a session that another one used at a time that the clock never showed it',
+    async () => {
+      const own = clocks(0)
+      let aheadMs = 0
+      const schema = freshSchema()
+      const b = await openEngine({
+        storage: shiftedClock(await storageOn(schema), () => aheadMs),
+        environment: own.environment,
+      })
+      open.push(b)
+      own.shift(2 * limits.expirySecondLookMs)
+      aheadMs = 3_600_000
+      await sleep(2 * limits.sharedSweepMs)
+      const a = await openEngine({ storage: shiftedClock(await storageOn(schema), () => -3_600_000) })
+      open.push(a)
+      const { id } = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'kept' } })
+      expect(await read(await b.sessions.open(id), '/a')).toBe('kept')
+    },
+    60_000,
+  )
+
   test.runIf(isLong)(
     'an engine keeps a session that was used while the clock of the server was slow',
     async () => {
       const [of, own] = [clocks(0), clocks(0)]
       let slowMs = 0
-      const slow = (storage: Storage): Storage => ({
-        open: async () => {
-          const store = await storage.open()
-          const now = store.shared?.now.bind(store.shared)
-          return Object.assign(store, {
-            shared: Object.assign(store.shared ?? {}, { now: async () => ((await now?.()) ?? 0) - slowMs }),
-          })
-        },
-      })
+      const slow = (storage: Storage): Storage => shiftedClock(storage, () => -slowMs)
       const schema = freshSchema()
       const [ofA, ofB] = [await storageOn(schema), await storageOn(schema)]
       const a = await openEngine({ storage: slow(ofA), environment: of.environment })
@@ -513,6 +539,18 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect(await ancestorsOf(schema, heads.at(-1) ?? '')).toEqual(expect.arrayContaining(heads))
   })
 })
+
+/** A storage whose server shows a time that differs by so many milliseconds. */
+function shiftedClock(storage: Storage, byMs: () => number): Storage {
+  return {
+    open: async () => {
+      const store = await storage.open()
+      const now = store.shared?.now.bind(store.shared)
+      const shifted = { now: async () => ((await now?.()) ?? 0) + byMs() }
+      return Object.assign(store, { shared: Object.assign(store.shared ?? {}, shifted) })
+    },
+  }
+}
 
 /** A commit and its ancestors by first parents, read from the schema. */
 async function ancestorsOf(schema: string, commitId: string): Promise<string[]> {

@@ -22,13 +22,15 @@ export function checked<T>(request: T, field = 'request'): T {
  */
 export function copyOf<T>(value: T, field = 'request'): T {
   const budget = { parts: clientLimits.requestParts, field }
-  let copy: T | typeof tooMuch
+  let copy: T | typeof tooMuch | typeof notData
   try {
     copy = copyPart(value, 0, budget) as T
   } catch (cause) {
-    if (cause === tooMuch) copy = tooMuch
+    if (cause === tooMuch || cause === notData) copy = cause
     else throw unreadable(field, cause)
   }
+  if (copy === notData)
+    throw invalid(field, 'must be a plain object, without a Map, a Set or a promise in it')
   if (copy === tooMuch)
     throw invalid(
       field,
@@ -38,10 +40,17 @@ export function copyOf<T>(value: T, field = 'request'): T {
 }
 
 const tooMuch = Symbol('tooMuch')
+const notData = Symbol('notData')
+
+/** Whether a value has contents that JSON would silently leave out. */
+function isCollection(value: object): boolean {
+  return value instanceof Map || value instanceof Set || value instanceof Promise
+}
 
 function copyPart(value: unknown, depth: number, budget: { parts: number }): unknown {
   if (typeof value !== 'object' || value === null) return value
   const isArray = Array.isArray(value)
+  if (isCollection(value)) throw notData
   if (!isArray && !isPlain(value)) return value
   if (depth > clientLimits.requestDepth) throw tooMuch
   const take = (): void => {

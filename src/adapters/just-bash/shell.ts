@@ -1,7 +1,7 @@
 import { Bash } from 'just-bash'
 import type { BashOptions } from 'just-bash'
 import type { DraftResult, Session, SessionDraft } from '../../engine/index.js'
-import { EngineError, given, invalid, limits, Shape } from '../../engine/index.js'
+import { EngineError, given, invalid, limits, readEntries, Shape } from '../../engine/index.js'
 import { checkSignal } from '../../engine/ports.js'
 import { WorkspaceFileSystem } from './file-system.js'
 import { justBashLimits } from './limits.js'
@@ -244,7 +244,7 @@ function checkVariables(env: unknown): void {
   if (env === undefined) return
   if (typeof env !== 'object' || env === null || Array.isArray(env))
     throw invalid('env', `must be an object of strings; it is ${given(env)}`)
-  for (const [name, value] of Object.entries(env))
+  for (const [name, value] of readEntries('env', env, 'must be an object of strings'))
     if (typeof value !== 'string') throw invalid(`env.${name}`, `must be a string; it is ${given(value)}`)
 }
 

@@ -27,7 +27,7 @@ export function lockedError(cause: unknown, details: ErrorDetails = {}): EngineE
 export function movedError(): EngineError {
   return new EngineError(
     'STORE_MOVED',
-    'the directory of the store was moved, removed or replaced while it was open. ' +
+    'the directory of the store, or one in it, was moved, removed or replaced while the store was open. ' +
       'Put it back, or close the engine and open the store at its new path',
   )
 }

@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto'
+import { statSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { checkSignal, EngineError, given, invalid } from '../../engine/ports.js'
@@ -27,22 +28,25 @@ export function parseDirectory(field: string, directory: string): string {
 /**
  * The real path of a directory that must exist.
  *
- * @throws {EngineError} STORE_FORMAT when it does not exist
+ * @throws {EngineError} STORE_FORMAT when it does not exist or is a file
  */
 export async function existingDirectory(path: string): Promise<string> {
+  let real: string
   try {
-    return await realpath(path)
+    real = await realpath(path)
   } catch (error) {
     const code = errorCode(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR')
-      throw new EngineError(
-        'STORE_FORMAT',
-        `the directory ${path} of the store does not exist`,
-        {},
-        { cause: error },
-      )
-    throw systemError(error, 'the directory could not be read')
+    if (code === 'ENOENT' || code === 'ENOTDIR') throw noDirectory(path, 'does not exist', { cause: error })
+    throw systemError(error, `the directory ${path} could not be read`)
   }
+  if (statSync(real, { throwIfNoEntry: false })?.isFile() === true)
+    throw noDirectory(path, 'is a file, and not the directory of a store')
+  return real
+}
+
+function noDirectory(path: string, problem: string, options?: ErrorOptions): EngineError {
+  const message = `${path} ${problem}. Pass the directory that has the file forkspace.json`
+  return new EngineError('STORE_FORMAT', message, {}, options)
 }
 
 /** @throws {EngineError} INVALID_ARGUMENT when one of them has the wrong type */

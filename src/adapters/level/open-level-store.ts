@@ -5,8 +5,8 @@ import { levelLimits } from './limits.js'
 import { CommitLog } from './log/commit-log.js'
 import { Creation } from './directory/creation.js'
 import type { Disk } from './directory/disk.js'
-import { errorCode, lockedError, systemError } from './errors.js'
-import { openDirectory, unguardedDirectory } from './directory/open-directory.js'
+import { errorCode, lockedError, movedError, systemError } from './errors.js'
+import { fileIdentity, openDirectory, unguardedDirectory } from './directory/open-directory.js'
 import type { OpenDirectory } from './directory/open-directory.js'
 import type { IndexDatabase, OpenIndex } from './index/index-database.js'
 import { openIndexFile } from './index/index-file.js'
@@ -20,6 +20,7 @@ import {
   markerName,
   newStoreId,
   readMarker,
+  requireUnused,
   writeMarker,
 } from './directory/marker.js'
 import type { Marker } from './directory/marker.js'
@@ -42,6 +43,11 @@ export interface OpenLevelStoreOptions {
   readonly takeLock?: TakeLock
   /** Opens a file of the disk by default. */
   readonly openIndex?: OpenIndex
+  /**
+   * The id of a new store whose marker the caller writes, once the store is complete. Until then, no opener takes the
+   * directory for a store. It must have no files, except for an empty directory of segments.
+   */
+  readonly unmarkedId?: string
   /** A new segment begins when the newest one would exceed this size, in bytes. */
   readonly segmentBytes?: number
   /** The index is flushed when this many entries are not in it yet. */
@@ -108,7 +114,9 @@ async function open(
   const takeLock = options.takeLock ?? takeLevelLock
   const indexPath = join(path, indexName)
   const before = await readMarker(disk, path)
-  if (before === undefined) await claimDirectory(disk, path, indexName)
+  const { unmarkedId } = options
+  if (unmarkedId !== undefined) await requireUnused(disk, path)
+  else if (before === undefined) await claimDirectory(disk, path, indexName)
   else if (before.format === formats.orderedKeys) await migrate(disk, path, indexPath, before.storeId)
 
   let lock: StoreLock | undefined
@@ -119,11 +127,19 @@ async function open(
     lock = await takeLock(disk, { path: indexPath, realPath: join(realPath, indexName) })
     const marker = await lockedMarker(disk, path)
     isNew = marker === undefined
-    const { storeId } = marker ?? (await createStore(disk, path))
+    const storeId = marker?.storeId ?? (await createStore(disk, path, unmarkedId))
     await finishMigration(disk, path)
     if (isHost) noteOwner(path)
     if (isHost) await restrictStore(disk, path)
-    segments = await Segments.open(disk, path, storeId)
+    const taken = lock
+    const isSegmentsAt = isHost
+      ? whetherSame(join(path, segmentsName), join(realPath, segmentsName))
+      : () => true
+    const checkPlace = (): void => {
+      taken.check()
+      if (!isSegmentsAt()) throw movedError()
+    }
+    segments = await Segments.open(disk, path, storeId, { checkPlace })
     db = await openIndex(disk, indexPath, { reset: false })
     const opener = { segments, openIndex, indexPath, isNew }
     const loaded = await loadIndex(opener, db)
@@ -136,14 +152,13 @@ async function open(
       replayed = { ...replayed, syncedTo: replayed.place.commit, syncedEnd: head.end }
     }
     const segmentBytes = options.segmentBytes ?? levelLimits.segmentBytes
-    const taken = lock
     const forget = async (): Promise<void> => {
       // If the store knows its directory only by the path, another store may be at that path now.
       if (isHost && (path !== realPath || handle.isAtPath())) forgetOwner(path)
     }
     return new LevelStore({
       segments,
-      log: new CommitLog(segments, replayed, { sync, segmentBytes, checkPlace: () => taken.check() }),
+      log: new CommitLog(segments, replayed, { sync, segmentBytes, checkPlace }),
       index: loaded.index,
       reopenIndex: (damaged) => reopenIndex(opener, damaged),
       indexBytes: () => bytesIn(disk, indexPath),
@@ -180,14 +195,18 @@ async function lockedMarker(disk: Disk, path: string): Promise<Marker | undefine
   return marker
 }
 
-/** Creates the first segment, the manifest and the marker. Call this while holding the lock. */
-async function createStore(disk: Disk, path: string): Promise<Marker> {
+/**
+ * Creates the first segment, the manifest and the marker, and returns the id of the store. Call this while holding the
+ * lock.
+ */
+async function createStore(disk: Disk, path: string, unmarkedId: string | undefined): Promise<string> {
   await clearUnfinished(disk, path)
-  const storeId = newStoreId()
+  const storeId = unmarkedId ?? newStoreId()
   await disk.makeDirectory(join(path, segmentsName))
   await createSegment(disk, path, { storeId, segment: 1, firstCommit: 1, chain: 0 })
   await writeManifest(disk, path, firstManifest(storeId))
-  return writeMarker(disk, path, storeId)
+  if (unmarkedId === undefined) await writeMarker(disk, path, storeId)
+  return storeId
 }
 
 /**
@@ -210,6 +229,12 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
     if (name !== 'LOCK') bytes += await sizeOf(disk, join(directory, name))
   }
   return bytes
+}
+
+/** Returns a function that tells whether `path` still leads to the directory that `now` leads to. */
+function whetherSame(now: string, path: string): () => boolean {
+  const identity = fileIdentity(now)
+  return () => fileIdentity(path) === identity
 }
 
 /** Creates the directory and its parents if they do not exist, and returns its real path. */

@@ -1,4 +1,4 @@
-import { given, invalid } from '../../engine/index.js'
+import { given, invalid, readEntries } from '../../engine/index.js'
 import { testingLimits } from './limits.js'
 import { readTree, type WithFs } from './tree-json.js'
 
@@ -40,7 +40,8 @@ export async function differencesFrom(
   const start = absolute(found, '/')
   const lines: string[] = []
   const wanted = new Set<string>()
-  for (const [name, content] of Object.entries(expected)) {
+  const entries = readEntries('expected', expected, 'must be an object of contents by their paths')
+  for (const [name, content] of entries as [string, ExpectedTree[string]][]) {
     const path = absolute(name, start)
     if (path !== start && !path.startsWith(start === '/' ? '/' : `${start}/`))
       throw invalid('expected', `must have paths at or below ${start}; it has ${given(name)}`)

@@ -1,4 +1,4 @@
-import { given, invalid, type Session } from '../../engine/index.js'
+import { given, invalid, readEntries, type Session } from '../../engine/index.js'
 
 /** Files in the shape of `node:fs`: a session, or a view of one. */
 export interface WithFs {
@@ -26,7 +26,8 @@ export async function fromJSON(
   if (typeof files !== 'object' || files === null)
     throw invalid('files', `must be an object of contents by their paths; it is ${given(files)}`)
   if (typeof cwd !== 'string') throw invalid('cwd', `must be a string; it is ${given(cwd)}`)
-  for (const [name, content] of Object.entries(files)) {
+  const entries = readEntries('files', files, 'must be an object of contents by their paths')
+  for (const [name, content] of entries as [string, string | Uint8Array | null][]) {
     const path = name.startsWith('/') ? name : `${cwd}/${name}`
     await promises.mkdir(content === null ? path : `${path}/..`, { recursive: true })
     if (content !== null) await promises.writeFile(path, content)

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from './errors.js'
 import { limits } from './limits.js'
-import { unreadable } from './shape.js'
+import { isPlain, unreadable } from './shape.js'
 
 /** A user's map from strings to strings. `__proto__` is a key like any other. */
 export type StringMap = Readonly<Record<string, string>>
@@ -57,17 +57,20 @@ export function readList(field: string, list: unknown, limit: number, unit: stri
 /**
  * The own enumerable properties of a caller's data object, each read once.
  *
- * @throws {EngineError} INVALID_ARGUMENT when the value is not such an object.
+ * @throws {EngineError} INVALID_ARGUMENT when the value is not such an object, such as a Map or a promise.
  */
 export function readEntries(field: string, map: unknown, expected: string): [string, unknown][] {
   if (typeof map !== 'object' || map === null) throw invalid(field, expected)
   let entries: [string, unknown][] | undefined
+  let plain = false
   try {
     if (!Array.isArray(map) && !ArrayBuffer.isView(map)) entries = Object.entries(map)
+    plain = entries !== undefined && (entries.length > 0 || isPlain(map))
   } catch (cause) {
     throw unreadable(field, cause)
   }
   if (entries === undefined) throw invalid(field, expected)
+  if (!plain) throw invalid(field, `${expected}; it is not a plain object`)
   return entries
 }
 

@@ -120,7 +120,7 @@ export function unreadable(field: string, cause: unknown): EngineError {
  * Whether an object without properties of its own can be an empty `{}`, and not a Map, a promise or an
  * instance of a class.
  */
-function isPlain(value: object): boolean {
+export function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
 }

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { hash, timingSafeEqual } from 'node:crypto'
-import { given, invalid, kindOf, Shape, type Caller } from '../../../engine/index.js'
+import { given, invalid, kindOf, readEntries, Shape, type Caller } from '../../../engine/index.js'
 import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
@@ -91,16 +91,19 @@ export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenti
     const kind = Array.isArray(tokens) ? 'an array' : kindOf(tokens)
     throw invalid('tokens', `must be an object of callers by their tokens; it is ${kind}`)
   }
-  const entries = Object.entries(tokens).map(([token, caller]) => {
-    const { tenant, principal } = callerShape.readPart(caller, 'tokens')
-    // A token is a secret, so the error does not show it.
-    if (!bearer.test(`Bearer ${token}`))
-      throw invalid('tokens', 'a token may contain only letters, digits and -._~+/, and = at its end')
-    if (typeof tenant !== 'string') throw invalid('tokens.tenant', `must be a string; it is ${given(tenant)}`)
-    if (typeof principal !== 'string')
-      throw invalid('tokens.principal', `must be a string; it is ${given(principal)}`)
-    return { hash: hashOf(token), caller: { tenant, principal } }
-  })
+  const entries = readEntries('tokens', tokens, 'must be an object of callers by their tokens').map(
+    ([token, caller]) => {
+      const { tenant, principal } = callerShape.readPart(caller as Caller, 'tokens')
+      // A token is a secret, so the error does not show it.
+      if (!bearer.test(`Bearer ${token}`))
+        throw invalid('tokens', 'a token may contain only letters, digits and -._~+/, and = at its end')
+      if (typeof tenant !== 'string')
+        throw invalid('tokens.tenant', `must be a string; it is ${given(tenant)}`)
+      if (typeof principal !== 'string')
+        throw invalid('tokens.principal', `must be a string; it is ${given(principal)}`)
+      return { hash: hashOf(token), caller: { tenant, principal } }
+    },
+  )
   return (token) => {
     const given = hashOf(token)
     let found: Caller | undefined

@@ -44,6 +44,13 @@ export async function claimDirectory(disk: Disk, directory: string, indexName: s
   await disk.syncDirectory(directory)
 }
 
+/** Requires that the directory has nothing but an empty directory of segments. */
+export async function requireUnused(disk: Disk, directory: string): Promise<void> {
+  const names = [...(await disk.list(directory)), ...(await disk.list(join(directory, segmentsName)))]
+  if (names.some((name) => name !== segmentsName))
+    throw new EngineError('ALREADY_EXISTS', 'the directory has other files. Choose an empty one')
+}
+
 /**
  * Turns the claim into the marker, or replaces the marker by one of this format. Call this while holding
  * LevelDB's lock.

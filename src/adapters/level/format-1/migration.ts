@@ -29,15 +29,14 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
     const message = `forkspace.json is damaged: it says format 1, but the store has format 2. ${restoreOrRepair}`
     throw new EngineError('DATA_LOSS', message)
   }
-  await requireWholeFiles(path, 'index')
-  const db = new ClassicLevel<string, Uint8Array>(indexPath, {
-    createIfMissing: false,
-    valueEncoding: 'view',
-  })
+  let db: ClassicLevel<string, Uint8Array>
   try {
-    await db.open()
+    await requireWholeFiles(path, 'index')
+    db = await openOld(indexPath)
   } catch (error) {
-    throw openError(error)
+    // Another opener may have converted the store meanwhile, and removed the old files.
+    if ((await readMarker(disk, path))?.format !== formats.orderedKeys) return
+    throw error
   }
   try {
     // Another opener may have converted the store meanwhile.
@@ -50,6 +49,19 @@ export async function migrate(disk: Disk, path: string, indexPath: string, store
   } finally {
     await db.close()
   }
+}
+
+async function openOld(indexPath: string): Promise<ClassicLevel<string, Uint8Array>> {
+  const db = new ClassicLevel<string, Uint8Array>(indexPath, {
+    createIfMissing: false,
+    valueEncoding: 'view',
+  })
+  try {
+    await db.open()
+  } catch (error) {
+    throw openError(error)
+  }
+  return db
 }
 
 /**
@@ -72,7 +84,7 @@ async function copyAll(
   await disk.makeDirectory(join(path, segmentsName))
   await createSegment(disk, path, { storeId, segment: 1, firstCommit: 1, chain: 0 })
   await writeManifest(disk, path, firstManifest(storeId), migratedName)
-  const segments = await Segments.open(disk, path, storeId, migratedName)
+  const segments = await Segments.open(disk, path, storeId, { manifestName: migratedName })
   try {
     const place = firstPlace(segments)
     const start = { place, syncedTo: 0, syncedEnd: place.offset }

@@ -13,9 +13,9 @@ export interface CommitLogOptions {
   /** Whether appended frames are synced before they count as written. */
   readonly sync: boolean
   /**
-   * Checks that the directory of the store is still at its path.
+   * Checks that the directory of the store and that of its segments are still at their paths.
    *
-   * @throws EngineError `STORE_MOVED` when it is not.
+   * @throws EngineError `STORE_MOVED` when they are not.
    */
   readonly checkPlace: () => void
   /**
@@ -113,6 +113,7 @@ export class CommitLog {
   /** Syncs the head and continues in a new segment. */
   async rotate(): Promise<void> {
     await this.sync(this.place)
+    this.#checkPlace()
     await this.#segments.head.trim()
     await this.#segments.rotate(this.place)
     const { head } = this.#segments
@@ -149,6 +150,7 @@ export class CommitLog {
    */
   async finish(): Promise<void> {
     await this.sync(this.place)
+    this.#checkPlace()
     await this.#segments.noteSynced(this.#syncedTo)
     await this.#segments.head.trim()
   }

@@ -37,6 +37,17 @@ export async function createSegment(disk: Disk, directory: string, header: Segme
   await disk.syncDirectory(join(directory, segmentsName))
 }
 
+export interface SegmentsOptions {
+  /** The name of the manifest, if it is not the usual one. */
+  readonly manifestName?: string
+  /**
+   * Called before each change of the directory.
+   *
+   * @throws EngineError `STORE_MOVED` when another store may be there by now.
+   */
+  readonly checkPlace?: () => void
+}
+
 /** The files of a store's segments, and their manifest. */
 export class Segments {
   readonly disk: Disk
@@ -48,12 +59,14 @@ export class Segments {
   readonly #headers = new Map<number, SegmentHeader>()
   /** The name of the manifest, if it is not the usual one. */
   readonly #name: string | undefined
+  readonly #checkPlace: () => void
   #saving: Promise<void> = Promise.resolve()
 
-  private constructor(disk: Disk, directory: string, manifest: Manifest, name: string | undefined) {
+  private constructor(disk: Disk, directory: string, manifest: Manifest, options: SegmentsOptions) {
     this.disk = disk
     this.directory = directory
-    this.#name = name
+    this.#name = options.manifestName
+    this.#checkPlace = options.checkPlace ?? (() => {})
     this.manifest = manifest
     this.seed = frameSeed(manifest.storeId)
   }
@@ -63,8 +76,13 @@ export class Segments {
    *
    * @throws EngineError `DATA_LOSS` when a segment is missing, damaged, too short, or of another store.
    */
-  static async open(disk: Disk, directory: string, storeId: string, name?: string): Promise<Segments> {
-    const manifest = await readManifest(disk, directory, name)
+  static async open(
+    disk: Disk,
+    directory: string,
+    storeId: string,
+    options: SegmentsOptions = {},
+  ): Promise<Segments> {
+    const manifest = await readManifest(disk, directory, options.manifestName)
     // Another process may have renamed the manifest and ended before it synced the directory.
     await disk.syncDirectory(join(directory, segmentsName))
     if (manifest.storeId !== storeId) {
@@ -73,7 +91,7 @@ export class Segments {
         restoreOrRepair
       throw new EngineError('DATA_LOSS', message, { file: 'segments/manifest' })
     }
-    const segments = new Segments(disk, directory, manifest, name)
+    const segments = new Segments(disk, directory, manifest, options)
     await segments.#check()
     try {
       for (const { segment, bytes } of manifest.sealed) await segments.#open(segment, 'read', bytes)
@@ -127,6 +145,7 @@ export class Segments {
     const isEmpty = end === segmentHeaderBytes
     const sealed = isEmpty ? [] : [{ segment: head, bytes: end, commit: last.commit, chain: last.chain }]
     await this.#close(head + 1)
+    this.#checkPlace()
     await createSegment(this.disk, this.directory, header)
     await this.#open(head + 1, 'write', undefined)
     await this.#change((manifest) => ({
@@ -162,6 +181,7 @@ export class Segments {
   async #change(change: (manifest: Manifest) => Manifest): Promise<void> {
     const saved = this.#saving.then(async () => {
       const manifest = change(this.manifest)
+      this.#checkPlace()
       await writeManifest(this.disk, this.directory, manifest, this.#name)
       this.manifest = manifest
     })
@@ -178,6 +198,7 @@ export class Segments {
 
   async #discard(segment: number): Promise<void> {
     await this.#close(segment)
+    this.#checkPlace()
     await removeFile(this.disk, this.#path(segment))
   }
 

@@ -1,15 +1,12 @@
-import { mkdir, rm, rmdir } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { EngineError, Shape, present } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 import { asEngineError } from './check-store.js'
-import type { Disk } from '../directory/disk.js'
-import { damagedSegment, errorCode, systemError } from '../errors.js'
+import { damagedSegment } from '../errors.js'
 import { FrameScanner, laterFrameNeeds } from '../log/frame-scanner.js'
-import { checkOptions, existingDirectory, parseDirectory, requireOutside } from '../host.js'
+import { checkOptions, existingDirectory, parseDirectory } from '../host.js'
 import { segmentsName, writeManifest } from '../directory/manifest.js'
 import type { Manifest, SealedSegment } from '../directory/manifest.js'
-import { markerName, writeMarker } from '../directory/marker.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { segmentName } from '../log/segment-file.js'
 import type { SegmentFile } from '../log/segment-file.js'
@@ -22,6 +19,7 @@ import {
 } from '../log/segment-format.js'
 import { StoredFiles } from './stored-files.js'
 import type { StoredSegment } from './stored-files.js'
+import { TargetDirectory } from './target-directory.js'
 
 /** Options of {@link backupStore}. */
 export interface StoreBackupOptions {
@@ -73,6 +71,7 @@ export interface StoreBackup {
  * @throws {EngineError} ALREADY_EXISTS when the target is not empty
  * @throws {EngineError} DATA_LOSS when files of the store are damaged or missing: {@link checkStore} lists
  *   them, and {@link repairStore} saves the rest
+ * @throws {EngineError} STORE_MOVED when the target is moved, removed or replaced meanwhile
  * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or
  *   written
  *
@@ -96,13 +95,15 @@ export async function backupStore(
     const files = await StoredFiles.open(nodeDisk, source)
     try {
       requireWhole(files)
-      await requireOutside('target', to, source)
-      const created = await emptyDirectory(nodeDisk, to)
+      const copy = await TargetDirectory.claim('target', to, source)
       try {
-        return await copyStore(nodeDisk, files, to, { signal, onProgress })
+        const { bytes, commit } = await copyStore(files, copy, { signal, onProgress })
+        return { directory: to, bytes, commit }
       } catch (error) {
-        await removeCreated(to, created)
+        await copy.discard()
         throw error
+      } finally {
+        copy.close()
       }
     } finally {
       await files.close()
@@ -110,60 +111,6 @@ export async function backupStore(
   } catch (error) {
     throw asEngineError(error, signal)
   }
-}
-
-/**
- * Creates a directory unless it exists. Returns the outermost directory that it created, if any.
- *
- * @throws EngineError `ALREADY_EXISTS` unless the directory is empty when this is done.
- */
-export async function emptyDirectory(disk: Disk, directory: string): Promise<string | undefined> {
-  let names: readonly string[]
-  let created: string | undefined
-  try {
-    created = (await disk.makeDirectory(directory)) ?? undefined
-    names = await disk.list(directory)
-  } catch (error) {
-    const code = errorCode(error)
-    if (code !== 'EEXIST' && code !== 'ENOTDIR')
-      throw systemError(error, 'the new directory could not be created')
-    names = ['.']
-  }
-  if (names.length > 0) throw isTaken(directory)
-  return created
-}
-
-/** Removes the directories that {@link emptyDirectory} created, if they are empty. */
-export async function removeCreated(directory: string, first: string | undefined): Promise<void> {
-  if (first === undefined) return
-  try {
-    for (let path = directory; ; path = dirname(path)) {
-      await rmdir(path)
-      if (path === first || path === dirname(path)) return
-    }
-  } catch {
-    // The directory contains other files by now.
-  }
-}
-
-/**
- * Creates a directory that must not exist. If two backups have the same target, the second one fails here,
- * and the files of the first one stay.
- */
-async function makeOnce(directory: string): Promise<void> {
-  try {
-    await mkdir(directory, { mode: 0o700 })
-  } catch (error) {
-    if (errorCode(error) === 'EEXIST') throw isTaken(directory)
-    throw error
-  }
-}
-
-function isTaken(target: string): EngineError {
-  return new EngineError(
-    'ALREADY_EXISTS',
-    `${target} is not an empty directory. Choose one that is missing or empty`,
-  )
 }
 
 function requireWhole({ findings }: StoredFiles): void {
@@ -180,14 +127,12 @@ interface CopyOptions {
 }
 
 async function copyStore(
-  disk: Disk,
   files: StoredFiles,
-  target: string,
+  target: TargetDirectory,
   { signal, onProgress }: CopyOptions,
-): Promise<StoreBackup> {
+): Promise<Omit<StoreBackup, 'directory'>> {
   const { segments, storeId } = files
   const manifest = present(files.manifest, 'the manifest of the store')
-  const directory = join(target, segmentsName)
   let totalBytes = files.bytes
   let copiedBytes = 0
   const step = (bytes: number): void => {
@@ -198,22 +143,18 @@ async function copyStore(
   const skip = (bytes: number): void => {
     totalBytes -= bytes
   }
-  await makeOnce(directory)
-  try {
-    let commit = 0
-    for (const segment of segments) {
-      const sealed = manifest.sealed.find((one) => one.segment === segment.file.segment)
-      commit = await copySegment(disk, segment, { directory, sealed, manifest }, { step, skip })
-    }
-    await disk.syncDirectory(directory)
-    await writeManifest(disk, target, { ...manifest, syncedTo: commit })
-    await disk.syncDirectory(target)
-    await writeMarker(disk, target, storeId)
-    return { directory: target, bytes: copiedBytes, commit }
-  } catch (error) {
-    await discard(target)
-    throw error
+  let commit = 0
+  for (const segment of segments) {
+    const sealed = manifest.sealed.find((one) => one.segment === segment.file.segment)
+    commit = await copySegment(segment, { target, sealed, manifest }, { step, skip })
   }
+  await target.writing(async () => {
+    await target.disk.syncDirectory(join(target.path, segmentsName))
+    await writeManifest(target.disk, target.path, { ...manifest, syncedTo: commit })
+    await target.disk.syncDirectory(target.path)
+  })
+  await target.finish(storeId)
+  return { bytes: copiedBytes, commit }
 }
 
 interface Progress {
@@ -225,23 +166,23 @@ interface Progress {
 
 /** Copies all intact frames and returns the number of the last one. */
 async function copySegment(
-  disk: Disk,
   { file, dataEnd, header }: StoredSegment,
-  target: {
-    readonly directory: string
+  to: {
+    readonly target: TargetDirectory
     readonly sealed: SealedSegment | undefined
     readonly manifest: Manifest
   },
   { step, skip }: Progress,
 ): Promise<number> {
-  const { sealed, manifest } = target
-  const to = Math.min(file.end, sealed?.bytes ?? file.end)
-  if (sealed !== undefined && to < sealed.bytes) throw damagedSegment(file.name, to)
-  const copy = await disk.open(join(target.directory, segmentName(file.segment)), 'create')
+  const { target, sealed, manifest } = to
+  const last = Math.min(file.end, sealed?.bytes ?? file.end)
+  if (sealed !== undefined && last < sealed.bytes) throw damagedSegment(file.name, last)
+  const path = join(target.path, segmentsName, segmentName(file.segment))
+  const copy = await target.writing(() => target.disk.open(path, 'create'))
   try {
     const segmentHeader = present(header, 'the header of a segment')
     const { firstCommit, chain } = segmentHeader
-    const range = { from: segmentHeaderBytes, to }
+    const range = { from: segmentHeaderBytes, to: last }
     const before = { commit: firstCommit - 1, chain }
     const seed = frameSeed(manifest.storeId)
     const scanner = new FrameScanner(file, range, before, seed)
@@ -249,7 +190,7 @@ async function copySegment(
     let bytes = segmentHeaderBytes
     let end = 0
     const write = async (): Promise<void> => {
-      await copy.write(end, pieces)
+      await target.writing(() => copy.write(end, pieces))
       step(bytes)
       end += bytes
       pieces = []
@@ -262,15 +203,15 @@ async function copySegment(
     }
     // The newest segment may end with an incomplete commit, but no frame may follow it.
     const isCut = await isCutFrame(file, { at: scanner.at, dataEnd }, seed)
-    const rest = { from: isCut ? scanner.at + 1 : scanner.at, to }
+    const rest = { from: isCut ? scanner.at + 1 : scanner.at, to: last }
     const isWhole =
       sealed === undefined
         ? scanner.commit >= manifest.syncedTo && !(await laterFrameNeeds(file, rest, 0, seed))
-        : scanner.at === to && scanner.commit === sealed.commit && scanner.chain === sealed.chain
+        : scanner.at === last && scanner.commit === sealed.commit && scanner.chain === sealed.chain
     if (!isWhole) throw damagedSegment(file.name, scanner.at)
     skip(file.end - scanner.at)
     await write()
-    await copy.sync()
+    await target.writing(() => copy.sync())
     return scanner.commit
   } finally {
     await copy.close()
@@ -286,10 +227,4 @@ async function isCutFrame(
   if (at + frameHeaderBytes > file.end) return false
   const header = readFrameHeader(await file.read(at, frameHeaderBytes), 0, seed)
   return header !== undefined && at + frameHeaderBytes + header.bodyBytes > dataEnd
-}
-
-/** Removes the written files. */
-async function discard(target: string): Promise<void> {
-  for (const name of [segmentsName, markerName, `${markerName}.new`])
-    await rm(join(target, name), { recursive: true, force: true }).catch(() => undefined)
 }

@@ -1,15 +1,13 @@
-import { randomUUID } from 'node:crypto'
-import { realpath, rename, rm, rmdir } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { Shape } from '../../../engine/ports.js'
 import type { Dropped, Finding, RepairReport } from '../../../engine/index.js'
-import { emptyDirectory, removeCreated } from './backup-store.js'
 import { asEngineError } from './check-store.js'
-import { checkOptions, existingDirectory, hostEnvironment, parseDirectory, requireOutside } from '../host.js'
+import { checkOptions, existingDirectory, hostEnvironment, parseDirectory } from '../host.js'
+import { newStoreId } from '../directory/marker.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { openLevelStore } from '../open-level-store.js'
 import { salvageStore } from './salvage.js'
 import type { Salvage } from './salvage.js'
+import { TargetDirectory } from './target-directory.js'
 
 /** Options of {@link repairStore}. */
 export interface StoreRepairOptions {
@@ -63,9 +61,9 @@ export type { Dropped }
  *   complete, and git objects, cache entries and checkouts that lost contents.
  *
  * `dropped` lists everything that was omitted or changed. If a record is damaged and an older version of it
- * is intact, the repair uses the older version, and the damage is among `findings`. At the end the new store
- * is checked, contents included. The target stays empty until then. A key of secrets in the old directory is
- * not copied.
+ * is intact, the repair uses the older version, and the damage is among `findings`. The marker, which makes the
+ * target a store, is written when everything else is on the disk. At the end the new store is checked, contents
+ * included. A key of secrets in the old directory is not copied.
  *
  * Memory: about 100 bytes for each record, event and content, and the trees of one session.
  *
@@ -73,6 +71,7 @@ export type { Dropped }
  *   directory or below it
  * @throws {EngineError} STORE_FORMAT when the directory has no store, or one of another format
  * @throws {EngineError} ALREADY_EXISTS when the target is not empty
+ * @throws {EngineError} STORE_MOVED when the target is moved, removed or replaced meanwhile
  * @throws {EngineError} STORE_FULL, PERMISSION_DENIED, STORE_FAILED when a directory cannot be read or
  *   written
  *
@@ -92,11 +91,10 @@ export async function repairStore(
   const from = parseDirectory('directory', directory)
   const target = parseDirectory('newDirectory', newDirectory)
   signal?.throwIfAborted()
-  let part: string | undefined
-  let created: string | undefined
   try {
+    const source = await existingDirectory(from)
     let totalBytes = 0
-    const salvage = await salvageStore(nodeDisk, await existingDirectory(from), {
+    const salvage = await salvageStore(nodeDisk, source, {
       signal,
       onProgress: (readBytes, bytes) => {
         totalBytes = bytes
@@ -104,38 +102,36 @@ export async function repairStore(
       },
     })
     try {
-      await requireOutside('newDirectory', target, await existingDirectory(from))
-      created = await emptyDirectory(nodeDisk, target)
-      // A target that is a link stays one.
-      const place = await realpath(target)
-      // The name is unique, so that files of other repairs, interrupted or running, never get into this store.
-      part = `${place}.part-${randomUUID()}`
-      const progress = (objects: number): void => onProgress?.({ readBytes: totalBytes, totalBytes, objects })
-      const written = await write(salvage, part, signal, progress)
-      await rmdir(place)
-      await rename(part, place)
-      await nodeDisk.syncDirectory(dirname(place))
-      return { directory: target, ...written, findings: salvage.findings, notes: salvage.notes }
+      const to = await TargetDirectory.claim('newDirectory', target, source)
+      try {
+        const progress = (objects: number): void =>
+          onProgress?.({ readBytes: totalBytes, totalBytes, objects })
+        const written = await write(salvage, to, signal, progress)
+        return { directory: target, ...written, findings: salvage.findings, notes: salvage.notes }
+      } catch (error) {
+        await to.discard()
+        throw error
+      } finally {
+        to.close()
+      }
     } finally {
       await salvage.store.close()
     }
   } catch (error) {
-    if (part !== undefined) await rm(part, { recursive: true, force: true }).catch(() => undefined)
-    await removeCreated(target, created)
     throw asEngineError(error, signal)
   }
 }
 
 async function write(
   { store: from, lostEvents }: Salvage,
-  directory: string,
+  target: TargetDirectory,
   signal: AbortSignal | undefined,
   onProgress: (objects: number) => void,
 ): Promise<RepairReport & { readonly remaining: readonly Finding[] }> {
   const engine = await import('../../../engine/index.js')
-  // The new store need not survive a power cut before it has its final name. Closing it makes everything
-  // durable.
-  const to = await openLevelStore(directory, { durability: 'relaxed' })
+  const storeId = newStoreId()
+  const options = { durability: 'full', unmarkedId: storeId } as const
+  const to = await target.writing(() => openLevelStore(target.realPath, options))
   try {
     const report = await engine.repairStore(from, to, hostEnvironment, {
       signal,
@@ -143,11 +139,14 @@ async function write(
       sessionsWithEvents: from.sessionsWithEvents(),
       lostEvents,
     })
+    await target.finish(storeId)
     const check = await engine.checkStore(to, hostEnvironment, {
       readData: true,
       ...(signal !== undefined && { signal }),
     })
     return { ...report, remaining: check.findings }
+  } catch (error) {
+    throw target.commitFailure(error)
   } finally {
     await to.close()
   }

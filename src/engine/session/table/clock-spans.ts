@@ -21,6 +21,11 @@ export class ClockSpans {
     this.#spans = [{ aheadMs: wallMs - monotonicMs, fromMs: monotonicMs }]
   }
 
+  /** Whether the wall clock has jumped since the engine was opened. */
+  get hasJumped(): boolean {
+    return this.#spans.length > 1
+  }
+
   /** Notices a jump. Call this whenever a time of the wall clock is recorded or compared. */
   note(environment: Environment): void {
     const fromMs = environment.monotonicMs()

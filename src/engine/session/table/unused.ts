@@ -19,20 +19,23 @@ export interface Expiring {
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
   const ttlMs = ttlMsOf(core, record)
   if (ttlMs === undefined) return false
-  const { environment, opened } = core
-  core.clockSpans.note(environment)
+  const { environment, opened, clockSpans } = core
+  clockSpans.note(environment)
   const now = environment.wallClockMs()
   const monotonicMs = environment.monotonicMs()
   const use = core.table.unsureUses.get(record.id)
   if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
-  if (lastActivityAt - now > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt)) {
-    // The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now.
+  /** The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now. */
+  const beginNow = (): false => {
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
+  if (lastActivityAt - now > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt)) return beginNow()
   if (now - lastActivityAt < ttlMs) return false
-  const usedAt = core.clockSpans.shownAt(lastActivityAt)
+  const usedAt = clockSpans.shownAt(lastActivityAt)
   if (usedAt !== undefined) return monotonicMs - usedAt >= ttlMs
+  // Another engine may have used the session while the clock that jumps showed it a time that it never showed this one.
+  if (core.sharing !== undefined && clockSpans.hasJumped) return beginNow()
   const open = monotonicMs - opened.monotonicMs
   const before = opened.wallMs - lastActivityAt
   return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
@@ -67,6 +70,8 @@ function isBeforeCreation({ createdAt }: SessionRecord, lastActivityAt: number):
 function ttlMsOf(core: Core, record: SessionRecord): number | undefined {
   const seconds = record.ttlSeconds ?? core.sessionTtlSeconds
   if (seconds === undefined) return undefined
-  // Another engine may not have stored its last read yet.
-  return seconds * 1000 + (core.sharing === undefined ? 0 : limits.activityStoredMs)
+  // Another engine may not have stored its last read yet. The clock of the server may have gone back and come back by up to
+  // as much as jumps are not noticed, while another engine used the session.
+  const othersMs = limits.activityStoredMs + 2 * limits.clockHoldMs
+  return seconds * 1000 + (core.sharing === undefined ? 0 : othersMs)
 }
