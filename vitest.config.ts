@@ -18,9 +18,6 @@ const withImport = (pattern: RegExp): string[] =>
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
 
-/** The share of random rounds in `npm run test:long`. */
-const size = env['FORKSPACE_TEST_SIZE'] ?? '1'
-
 /**
  * Tests that need a process of their own: they mock a module, load one that patches `process`, measure memory, or count
  * handles or warnings. The others share processes, which load the sources once.
@@ -42,13 +39,12 @@ const children = [
   'test/cli/*.test.ts',
   'test/compat/isomorphic-git.test.ts',
   'test/crash/loops.test.ts',
-  'test/git-server/{clones,hostile,isomorphic,lifecycle,random}.test.ts',
   'test/http/openapi-clients.test.ts',
   'test/package/*.test.ts',
   'test/spec/main-job.test.ts',
   'test/unit/{archives,commits,errors,level-storage,links}.test.ts',
   'test/unit/diff-patches.test.ts',
-  'test/unit/{merge-git,patch-round-trips,rebase-commits,rebase-git}.test.ts',
+  'test/unit/{merge-git,patch-round-trips}.test.ts',
   'test/unit/text/merge-text.test.ts',
   'test/unit/git-{adapter,bundle,edges,hostile,local,packs,refresh}.test.ts',
 ]
@@ -75,13 +71,9 @@ export default defineConfig(({ mode }) => ({
               extends: true as const,
               test: {
                 name: 'long',
-                include: [onlyLong],
-                env: { FORKSPACE_TEST_SIZE: size },
+                include: [...withImport(importsSize), onlyLong],
+                env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
               },
-            },
-            {
-              extends: true as const,
-              test: { name: 'rounds', include: withImport(importsSize), env: { FORKSPACE_TEST_SIZE: size } },
             },
             {
               extends: true as const,
