@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { env } from 'node:process'
-import { defineConfig } from 'vitest/config'
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.js'
 import { temporaryDirectory } from './test/support/temporary-directory.js'
 
@@ -13,7 +13,7 @@ const importsStorages = /import \{.*\b(?:storages|fewStorages)\b.*\} from '.*\/s
 const tests = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .map((path) => `test/${path}`)
   .filter((path) => path.endsWith('.test.ts'))
-const withImport = (pattern: RegExp): string[] =>
+const importing = (pattern: RegExp): string[] =>
   tests.filter((path) => pattern.test(readFileSync(path, 'utf8')))
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
@@ -39,14 +39,50 @@ const children = [
   'test/cli/*.test.ts',
   'test/compat/isomorphic-git.test.ts',
   'test/crash/loops.test.ts',
+  'test/git-server/{clones,embedding,isomorphic,lifecycle,random}.test.ts',
   'test/http/openapi-clients.test.ts',
   'test/package/*.test.ts',
-  'test/spec/main-job.test.ts',
-  'test/unit/{archives,commits,errors,level-storage,links}.test.ts',
+  'test/spec/{main-job,states}.test.ts',
+  'test/unit/{archives,checkout-git,commits,errors,exec,kept-commits,level-hostile,level-storage,links}.test.ts',
   'test/unit/diff-patches.test.ts',
-  'test/unit/{merge-git,patch-round-trips}.test.ts',
+  'test/unit/fs/processes.test.ts',
+  'test/unit/{merge-git,patch-round-trips,rebase-commits,rebase-git}.test.ts',
   'test/unit/text/merge-text.test.ts',
   'test/unit/git-{adapter,bundle,edges,hostile,local,packs,refresh}.test.ts',
+]
+
+/** The projects of all tests but `others`. Tests share processes where they can. */
+const projectsWithout = (
+  others: readonly string[],
+  environment: Record<string, string>,
+): TestProjectInlineConfiguration[] => [
+  project('shared', ['test/**/*.test.ts'], [...others, ...alone, ...children], environment),
+  project('children', children, [...others, ...alone], environment),
+  project('alone', alone, [...others], environment),
+]
+
+const project = (
+  name: string,
+  include: string[],
+  exclude: string[],
+  environment: Record<string, string>,
+): TestProjectInlineConfiguration => ({
+  extends: true,
+  test: { name, include, exclude, env: environment, isolate: name === 'alone' || name === 'long' },
+})
+
+const sized = importing(importsSize)
+const size = { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' }
+/** The projects of `npm run test:long`. */
+const long = [
+  ...projectsWithout([onlyLong, ...tests.filter((path) => !sized.includes(path))], size),
+  project('long', [onlyLong], [], size),
+  // The short forms, on further kinds of storage.
+  project('storage', importing(importsStorages), [onlyLong], {
+    FORKSPACE_TEST_SIZE: '',
+    FORKSPACE_TEST_STORAGE: 'others',
+    TMPDIR: temporaryDirectory(),
+  }),
 ]
 
 export default defineConfig(({ mode }) => ({
@@ -64,47 +100,6 @@ export default defineConfig(({ mode }) => ({
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
-    ...(mode === 'long'
-      ? {
-          projects: [
-            {
-              extends: true as const,
-              test: {
-                name: 'long',
-                include: [...withImport(importsSize), onlyLong],
-                env: { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' },
-              },
-            },
-            {
-              extends: true as const,
-              test: {
-                name: 'storage',
-                include: withImport(importsStorages),
-                exclude: [onlyLong],
-                env: { FORKSPACE_TEST_STORAGE: 'others', TMPDIR: temporaryDirectory() },
-                isolate: false,
-              },
-            },
-          ],
-        }
-      : {
-          env: { TMPDIR: temporaryDirectory() },
-          projects: [
-            {
-              extends: true as const,
-              test: {
-                name: 'shared',
-                include: ['test/**/*.test.ts'],
-                exclude: [onlyLong, ...alone, ...children],
-                isolate: false,
-              },
-            },
-            {
-              extends: true as const,
-              test: { name: 'children', include: children, exclude: [onlyLong, ...alone], isolate: false },
-            },
-            { extends: true as const, test: { name: 'alone', include: alone, exclude: [onlyLong] } },
-          ],
-        }),
+    projects: mode === 'long' ? long : projectsWithout([onlyLong], { TMPDIR: temporaryDirectory() }),
   },
 }))

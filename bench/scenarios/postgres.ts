@@ -51,7 +51,8 @@ async function* onServer(server: PostgresServer, context: Context): AsyncGenerat
         perSecond: true,
       })
     }
-    for (const processes of processCounts) yield* byProcesses(connectionString, processes, context)
+    for (const processes of context.smoke ? processCounts.slice(0, 1) : processCounts)
+      yield* byProcesses(connectionString, processes, context)
   } finally {
     await raw.end()
   }
@@ -64,7 +65,7 @@ async function* byProcesses(
   processes: number,
   context: Context,
 ): AsyncGenerator<Row> {
-  for (const writers of writerCounts) {
+  for (const writers of context.smoke ? [8] : writerCounts) {
     if (writers < processes) continue
     const each = (kind: WriteWork['kind']): WriteWork => ({
       kind,

@@ -263,7 +263,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     async (version) => {
       const session = await create()
       const clone = await world.clone(session, version)
-      for (let at = 0; at < 20; at++) await clone.git('commit', '--quiet', '--allow-empty', '-m', `own ${at}`)
+      new GitRepository(clone.path).commitSeries(Array.from({ length: 20 }, () => []))
       await session.files.write({ path: '/b.txt', content: 'new\n' })
       await clone.git('-c', version, 'fetch', '--quiet')
       expect(await clone.log('origin/main')).toHaveLength(2)

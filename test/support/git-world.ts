@@ -65,14 +65,7 @@ export class GitClone {
 
 /** Runs git without blocking, because the server is in this process. */
 export function runGit(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<GitRun> {
-  const settings = [
-    '-c',
-    'init.defaultBranch=main',
-    '-c',
-    'gc.auto=0',
-    '-c',
-    'advice.pushUpdateRejected=false',
-  ]
+  const settings = ['-c', 'init.defaultBranch=main', '-c', 'advice.pushUpdateRejected=false']
   return new Promise((resolve) => {
     execFile(
       'git',

@@ -14,6 +14,9 @@ const long = [
   'test/model/',
 ]
 
+/** The projects whose files share processes. The files of the others start before them. */
+const sharing = ['children', 'shared', 'storage']
+
 /**
  * Starts slow files first, so that no worker is left running one alone at the end. Keeps files that share processes
  * together: a worker that takes a file of another project in between exits, and its successor reloads everything.
@@ -23,8 +26,7 @@ export class LongestFirst extends BaseSequencer {
     const rank = ({ moduleId, project }: TestSpecification): number => {
       const place = long.findIndex((part) => moduleId.includes(part))
       const within = place < 0 ? long.length : place
-      const group = project.config.isolate ? 0 : project.name === 'children' ? 1 : 2
-      return group * (long.length + 1) + within
+      return (sharing.indexOf(project.name) + 1) * (long.length + 1) + within
     }
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
   }

@@ -3,11 +3,13 @@ import { env, stdout } from 'node:process'
 /** The seed of all random tests: FORKSPACE_SEED, or a fixed default. Printed as FORKSPACE_SEED. */
 export const seed: number = readSeed(env['FORKSPACE_SEED'])
 
-/** The share of random runs to execute; 1 in `npm run test:long`. */
-export const size: number = Number(env['FORKSPACE_TEST_SIZE'] ?? 0.03)
+const givenSize = env['FORKSPACE_TEST_SIZE'] ?? ''
 
-/** Whether this is `npm run test:long`, which also runs the tests with the largest inputs. */
-export const isLong: boolean = env['FORKSPACE_TEST_SIZE'] !== undefined
+/** Whether these are the long forms of the tests, which also include those with the largest inputs. */
+export const isLong: boolean = givenSize !== ''
+
+/** The share of random runs to execute; 1 in `npm run test:long`. */
+export const size: number = isLong ? Number(givenSize) : 0.03
 
 /** The runs of a random test that has `count` runs in `npm run test:long`. */
 export function runs(count: number): number {

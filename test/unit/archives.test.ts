@@ -427,7 +427,7 @@ describe('reading an archive', () => {
   })
 })
 
-test.runIf(isLong)('writes and reads a file of more than 8 GiB', async () => {
+test.runIf(isLong)('writes and reads a file of more than 8 GiB', { timeout: 300_000 }, async () => {
   const size = 8 * 2 ** 30 + 5
   let taken = 0
   const sink = new MemorySink()

@@ -52,7 +52,7 @@ beforeAll(async () => {
   } finally {
     rmSync(root, { recursive: true, force: true })
   }
-}, 60_000)
+}, 300_000)
 
 /** Reads packs in a separate process, which stores large blobs in files. */
 const child = (reader: string): string => `
