@@ -50,12 +50,12 @@ test('several rounds change the lines that a mark of each line gives', () => {
   }
   for (let world = 0; world < 300; world++) {
     // Each line has one letter, which is `C` if the line was changed.
-    let letters = [...'n'.repeat(40)]
+    let letters = Array.from('n'.repeat(40))
     const ranges = new ChangedRanges()
     for (let round = 0; round < 4; round++) {
       const found: { start: number; end: number; letters: string[] }[] = []
       for (let start = random(8); start < letters.length - 3; start += 3 + random(12))
-        found.push({ start, end: start + 1 + random(3), letters: [...'C'.repeat(1 + random(5))] })
+        found.push({ start, end: start + 1 + random(3), letters: Array.from('C'.repeat(1 + random(5))) })
       const offsets = found.map(({ start, end, letters: { length } }) => ({
         start: 2 * start,
         end: 2 * end,
