@@ -64,3 +64,10 @@ test('rejects bytes with another page number or checksum', () => {
     expect(StoredPage.open(damaged, 5, checksum), `byte ${i}`).toBe(undefined)
   }
 })
+
+test('finds no key in an entry that only ends like it', () => {
+  const place = { segment: 1, offset: 2, length: 3, deleted: false }
+  const value = encodePage(1, { keys: ['abc', 'd'], places: [place, place] }, 0, 2)
+  const page = StoredPage.open(value, 1, pageChecksum(value))
+  expect(['abc', 'd', 'abd', 'ad'].map((key) => page?.get(key))).toEqual([place, place, undefined, undefined])
+})

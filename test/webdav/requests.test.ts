@@ -252,6 +252,18 @@ describe('changes', () => {
     expect(await world.session.fs.promises.readdir('/src')).toEqual([])
   })
 
+  test('move an entry over the symlink, or the directory with the symlink, that its path leads through', async () => {
+    const { promises } = world.session.fs
+    await promises.symlink('/src', '/link')
+    expect(await status('MOVE', '/link/deep', { headers: { destination: '/link' } })).toBe(204)
+    expect(await promises.readdir('/link')).toEqual(['c.ts'])
+    await promises.mkdir('/d')
+    await promises.symlink('/src', '/d/link')
+    expect(await status('MOVE', '/d/link/b.ts', { headers: { destination: '/d' } })).toBe(204)
+    expect(await textOf('/d')).toBe('b')
+    expect(await promises.readdir('/src')).toEqual([])
+  })
+
   test('copy directories with their symlinks', async () => {
     await world.session.fs.promises.symlink('b.ts', '/src/deep/link')
     expect(await status('COPY', '/src', { headers: { destination: '/copy' } })).toBe(201)

@@ -176,7 +176,8 @@ export async function move(served: Served, httpRequest: HttpRequest, { path }: P
   const rename = (): Promise<void> =>
     inParent(
       files.rename({
-        sourcePath: path,
+        // The request's path may lead through a symlink in the destination, which is removed below.
+        sourcePath: entry.path,
         destinationPath: destination.path,
         ...(!destination.overwrite && { exclusive: true }),
       }),

@@ -167,7 +167,7 @@ export const limits = {
   /** Memory for remembered results of searches. */
   grepCacheBytes: 16 * 2 ** 20,
   /** Bytes of text times searches that an edit carries out in one turn of the event loop. */
-  computedAtOnceBytes: 2 ** 20,
+  computedAtOnceBytes: 2 ** 16,
   /** Requests of a session that wait for a POSIX lock. */
   lockWaiters: 1000,
   /**

@@ -1,3 +1,4 @@
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 
@@ -17,28 +18,6 @@ interface Range {
 /** The ranges of a text that several rounds of replacements changed. */
 export class ChangedRanges {
   #ranges: Range[] = []
-
-  /** A round of replacements, ascending and apart, in the text after the rounds before. */
-  note(found: readonly { readonly start: number; readonly end: number; readonly text: string }[]): void {
-    const moved = this.#ranges.map((range) => ({ ...range }))
-    let shift = 0
-    let at = 0
-    const fresh: Range[] = []
-    for (const { start, end, text } of found) {
-      for (; at < moved.length && itemAt(moved, at).end <= start; at++) move(itemAt(moved, at), shift)
-      fresh.push({ start: start + shift, end: start + shift + text.length })
-      shift += text.length - (end - start)
-      // A range that the replacement touches becomes a part of it.
-      for (; at < moved.length && itemAt(moved, at).start < end; at++) {
-        const range = itemAt(moved, at)
-        move(range, shift)
-        range.start = Math.min(range.start, itemAt(fresh, -1).start)
-        range.end = Math.max(range.end, itemAt(fresh, -1).end)
-      }
-    }
-    for (; at < moved.length; at++) move(itemAt(moved, at), shift)
-    this.#ranges = merged([...moved, ...fresh].sort((a, b) => a.start - b.start))
-  }
 
   /** The ranges as lines of the final text, merged where they touch. */
   inLines(text: string): LineRange[] {
@@ -62,21 +41,40 @@ export class ChangedRanges {
     }
     return lines
   }
-}
 
-function move(range: Range, shift: number): void {
-  range.start += shift
-  range.end += shift
-}
-
-function merged(ranges: readonly Range[]): Range[] {
-  const list: Range[] = []
-  for (const range of ranges) {
-    const last = list.at(-1)
-    if (last !== undefined && range.start <= last.end) last.end = Math.max(last.end, range.end)
-    else list.push(range)
+  /** A round of replacements, ascending and apart, in the text after the rounds before. */
+  *note(
+    found: readonly { readonly start: number; readonly end: number; readonly text: string }[],
+  ): Steps<void, undefined> {
+    const earlier = this.#ranges
+    const list: Range[] = []
+    let at = 0
+    let shift = 0
+    for (const [i, { start, end, text }] of found.entries()) {
+      if (i % limits.charactersPerLook === 0) yield
+      let range = earlier[at]
+      for (; range !== undefined && range.end <= start; range = earlier[++at])
+        append(list, range.start + shift, range.end + shift)
+      if (range !== undefined && range.start < start) append(list, range.start + shift, start + shift)
+      const newStart = start + shift
+      shift += text.length - (end - start)
+      append(list, newStart, end + shift)
+      // The rest of a range that goes on behind the replacement is added later.
+      for (; range !== undefined && range.end <= end; range = earlier[++at]);
+    }
+    for (; at < earlier.length; at++) {
+      const { start, end } = itemAt(earlier, at)
+      append(list, start + shift, end + shift)
+    }
+    this.#ranges = list
   }
-  return list
+}
+
+/** Adds a range to an ascending list. It becomes a part of the last range if they touch. */
+function append(list: Range[], start: number, end: number): void {
+  const last = list.at(-1)
+  if (last !== undefined && start <= last.end) last.end = Math.max(last.end, end)
+  else list.push({ start, end })
 }
 
 /** The line numbers, from 1, of ascending offsets in a text. */

@@ -64,8 +64,8 @@ export function* editText(
       isMixed: ending === 'mixed',
     })
     const found = yield* find.replacements(ending === 'CRLF' || ending === 'LF')
-    const next = replaceRanges(text, found)
-    ranges.note(found)
+    const next = yield* replaceRanges(text, found)
+    yield* ranges.note(found)
     replacementCount += found.length
     text = next
     yield
@@ -200,11 +200,12 @@ function countBelow(list: readonly number[], bound: number): number {
   return low
 }
 
-function replaceRanges(text: ByteText, found: readonly Replacement[]): ByteText {
+function* replaceRanges(text: ByteText, found: readonly Replacement[]): Steps<ByteText, undefined> {
   const parts: string[] = []
   let done = 0
   let length = text.length
-  for (const { start, end, text: replacement } of found) {
+  for (const [i, { start, end, text: replacement }] of found.entries()) {
+    if (i % limits.charactersPerLook === 0) yield
     length += replacement.length - (end - start)
     checkSize(length)
     parts.push(text.slice(done, start), replacement)
