@@ -102,9 +102,11 @@ const contract = JSON.parse(await readFile('src/adapters/http/openapi.json', 'ut
 await writeFile('dist/adapters/http/openapi.json', JSON.stringify(contract))
 await chmod('dist/adapters/cli/main.js', 0o755)
 
-/** Declarations with tabs. The package is 2 KB smaller. */
+/** Declarations with tabs, and the lines of a comment without indentation. The package is 2.5 KB smaller. */
 function withTabs(code) {
-  return code.replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
+  return code
+    .replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
+    .replaceAll(/^\t+(?= \*)/gm, '')
 }
 
 /** The positions in a line of the output where another line of a source begins. A stack trace needs no others. */

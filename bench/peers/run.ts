@@ -74,7 +74,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     largeBytes: (values.quick ? 16 : 256) * 2 ** 20,
     sessions: 50,
     rounds: number('n', 5, 2),
-    warmUp: values.quick ? { operations: 1, ms: 1 } : { operations: 20_000, ms: 1500 },
+    warmUp: values.quick ? { operations: 0, ms: 0 } : { operations: 20_000, ms: 1500 },
     roundMs: values.quick ? 100 : 500,
   }
   const json = (report: Report): string => `${JSON.stringify(report, undefined, 2)}\n`

@@ -231,7 +231,7 @@ async function bytesIn(disk: Disk, directory: string): Promise<number> {
   return bytes
 }
 
-/** Returns a function that tells whether `path` still leads to the directory that `now` leads to. */
+/** Returns a function that checks whether `path` still leads to the directory that `now` leads to at this moment. */
 function whetherSame(now: string, path: string): () => boolean {
   const identity = fileIdentity(now)
   return () => fileIdentity(path) === identity

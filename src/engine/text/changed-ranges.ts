@@ -59,7 +59,7 @@ export class ChangedRanges {
       const newStart = start + shift
       shift += text.length - (end - start)
       append(list, newStart, end + shift)
-      // The rest of a range that goes on behind the replacement is added later.
+      // A range that ends after the replacement is added later, with its end.
       for (; range !== undefined && range.end <= end; range = earlier[++at]);
     }
     for (; at < earlier.length; at++) {

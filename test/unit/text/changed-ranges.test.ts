@@ -19,7 +19,7 @@ test('an edit with many replacements is made in steps', () => {
   expect(pauses).toBeGreaterThanOrEqual(3 * looks)
 })
 
-test('the changed lines include the rest of a block behind later replacements in it', () => {
+test('the changed lines include the end of a block in which later edits replaced text', () => {
   const block = ['x', 'a', 'x', 'a', 'end'].join('\n')
   const { text, ranges } = edited('top\nBLOCK\nlast', [
     { oldText: 'BLOCK', newText: block, all: false },
