@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import {
+  limits,
   memoryStorage,
   openEngine,
   SessionStatus,
@@ -314,6 +315,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await expect(failing).rejects.toMatchObject({ details: { paths: '["/a"]' } })
     expect((await target.manifest()).manifestHash).toBe(manifestHash)
     expect(await statusOf(target)).toBe(SessionStatus.ACTIVE)
+  })
+
+  test('leaves a file of too many lines as a conflict, without its lines', async () => {
+    const [most, more] = ['\n'.repeat(limits.diffFileLines), '\n'.repeat(limits.diffFileLines + 1)]
+    await start({ '/most': most, '/more': more })
+    for (const [path, content] of Object.entries({ '/most': most, '/more': more })) {
+      await target.files.write({ path, content: `ours${content}` })
+      await source.files.write({ path, content: `${content}theirs` })
+    }
+
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/more', 'content']])
+    expect((await target.conflicts.read({ path: '/more' })).hunks).toEqual([])
+    expect((await target.files.read({ path: '/most' })).toString()).toBe(`ours${most}theirs`)
+    expect((await target.files.read({ path: '/more' })).toString()).toBe(`ours${more}`)
   })
 
   test('calls a merger for the files of its glob', async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  limits,
   memoryStorage,
   openEngine,
   type Engine,
@@ -436,6 +437,19 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       const reasons = { '/binary': 'INVALID_ARGUMENT', '/dir': 'IS_A_DIRECTORY', '/none': 'PATH_NOT_FOUND' }
       for (const [path, reason] of Object.entries(reasons))
         await expect(session.blame({ path })).rejects.toMatchObject({ reason })
+    })
+
+    test('refuses a file of too many lines, and takes the lines of an earlier version that had as many as new', async () => {
+      const most = '\n'.repeat(limits.diffFileLines)
+      await write('/long', `${most}\n`)
+      await expect(session.blame({ path: '/long' })).rejects.toMatchObject({
+        reason: 'TOO_LARGE',
+        details: { limit: String(limits.diffFileLines) },
+      })
+      const eventId = await write('/long', most)
+      expect((await session.blame({ path: '/long' })).ranges).toMatchObject([
+        { startLine: 1, lineCount: limits.diffFileLines, eventId },
+      ])
     })
   })
 

@@ -604,7 +604,10 @@ export const limits = {
   diffContextMax: 1000,
   /** A file whose content a diff compares. Of larger files, a diff says only that they differ. */
   diffFileBytes: 8 * 2 ** 20,
-  /** Lines of a file that a diff compares. A patch has files with more lines in the form of binary files. */
+  /**
+   * Lines of a file that a diff, a merge or a blame compares. A patch has files with more lines in the form of binary files,
+   * and in a merge they conflict as a whole.
+   */
   diffFileLines: 500_000,
   /** All contents that one reading of a diff compares. Further files count as truncated. */
   diffBytes: 2 ** 30,

@@ -16,6 +16,16 @@ export function isBinary(bytes: Uint8Array): boolean {
   return bytes.subarray(0, limits.binaryCheckBytes).includes(0)
 }
 
+/** Whether a text has too many lines for a comparison. */
+export function hasManyLines(bytes: Uint8Array): boolean {
+  let count = 0
+  for (let at = bytes.indexOf(lf); at >= 0; at = bytes.indexOf(lf, at + 1))
+    if (++count > limits.diffFileLines) return true
+  return false
+}
+
+const lf = 0x0a
+
 /** Text in UTF-8, as one character for each byte. */
 export function encodeText(text: string): ByteText {
   return Buffer.from(text).toString('latin1')

@@ -1,4 +1,5 @@
 /** Merges two changed versions of one list of lines. */
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { diffLines, type LineChange } from './line-diff.js'
 import { renumber, type LineIds } from './lines.js'
@@ -41,16 +42,17 @@ export interface MergedVersions {
  * `refined`, the default, takes equal lines out of a conflict and joins conflicts with at most three lines
  * between them. `whole` keeps each overlap with all of its lines, for markers with the lines of the base.
  */
-export function mergeLines(
+export function* mergeLines(
   versions: MergedVersions,
   conflicts: 'refined' | 'whole' = 'refined',
-): MergeRegion[] {
-  const edits = combine(
-    diffLines(versions.base, versions.ours),
-    diffLines(versions.base, versions.theirs),
-    versions,
-  )
-  return regionsOf(conflicts === 'refined' ? joinNear(refine(edits, versions)) : edits, versions)
+): Steps<MergeRegion[], undefined> {
+  const ours = diffLines(versions.base, versions.ours)
+  yield
+  const theirs = diffLines(versions.base, versions.theirs)
+  yield
+  const edits = combine(ours, theirs, versions)
+  yield
+  return regionsOf(conflicts === 'refined' ? joinNear(yield* refine(edits, versions)) : edits, versions)
 }
 
 /** A change of the merged text, with its lines in all three versions. */
@@ -166,20 +168,27 @@ function through(first: LineRange, last: LineRange): LineRange {
 }
 
 /** Cuts each conflict into the parts where the two sides differ. Drops conflicts between equal lines. */
-function refine(edits: readonly Edit[], { ours, theirs }: MergedVersions): Edit[] {
-  return edits.flatMap((edit) => {
-    if (edit.taken !== 'neither' || isEmpty(edit.ours) || isEmpty(edit.theirs)) return [edit]
+function* refine(edits: readonly Edit[], { ours, theirs }: MergedVersions): Steps<Edit[], undefined> {
+  const refined: Edit[] = []
+  for (const edit of edits) {
+    if (edit.taken !== 'neither' || isEmpty(edit.ours) || isEmpty(edit.theirs)) {
+      refined.push(edit)
+      continue
+    }
     const [ourStart, theirStart] = [edit.ours.start, edit.theirs.start]
     const [ourLines, theirLines] = renumber(
       ours.subarray(ourStart, edit.ours.end),
       theirs.subarray(theirStart, edit.theirs.end),
     )
-    return diffLines(ourLines, theirLines).map(({ aStart, aEnd, bStart, bEnd }) => ({
-      ...edit,
-      ours: { start: ourStart + aStart, end: ourStart + aEnd },
-      theirs: { start: theirStart + bStart, end: theirStart + bEnd },
-    }))
-  })
+    for (const { aStart, aEnd, bStart, bEnd } of diffLines(ourLines, theirLines))
+      refined.push({
+        ...edit,
+        ours: { start: ourStart + aStart, end: ourStart + aEnd },
+        theirs: { start: theirStart + bStart, end: theirStart + bEnd },
+      })
+    yield
+  }
+  return refined
 }
 
 /** Joins conflicts that few lines separate: they read better as one. */

@@ -1,4 +1,5 @@
 /** Merges texts, and writes the conflicts as a caller wants them. */
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import { LineTable, splitLines } from './lines.js'
@@ -25,13 +26,20 @@ export interface TextMerge {
 }
 
 /** Merges texts by lines. See `mergeLines`. */
-export function mergeText(versions: TextVersions, conflicts: 'refined' | 'whole' = 'refined'): TextMerge {
+export function* mergeText(
+  versions: TextVersions,
+  conflicts: 'refined' | 'whole' = 'refined',
+): Steps<TextMerge, undefined> {
   const table = new LineTable()
   const base = splitLines(versions.base)
+  yield
   const ours = splitLines(versions.ours)
+  yield
   const theirs = splitLines(versions.theirs)
+  yield
   const ids = { base: table.idsOf(base), ours: table.idsOf(ours), theirs: table.idsOf(theirs) }
-  const regions = mergeLines(ids, conflicts)
+  yield
+  const regions = yield* mergeLines(ids, conflicts)
   const conflictCount = regions.filter(({ kind }) => kind === 'conflict').length
   return { base, ours, theirs, regions, conflictCount }
 }

@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { runAtOnce } from '../../../src/engine/base/cooperative.js'
 import {
   mergeText,
   renderMarkers,
   renderSides,
+  type TextMerge,
   type TextVersions,
 } from '../../../src/engine/text/merge-text.js'
 import { gitMergeFiles, type MergeCase } from '../../support/git-merge-file.js'
@@ -11,13 +13,17 @@ import { seed, runs } from '../../support/seed.js'
 
 const names = { base: 'base', ours: 'ours', theirs: 'theirs' }
 
+function merged(versions: TextVersions, conflicts?: 'whole'): TextMerge {
+  return runAtOnce(mergeText(versions, conflicts))
+}
+
 /** Options of `git merge-file`, each with the same merge here. */
 const forms: Readonly<Record<string, (versions: TextVersions) => string>> = {
-  '': (versions) => renderMarkers(mergeText(versions), { names }),
-  '--diff3': (versions) => renderMarkers(mergeText(versions, 'whole'), { names, withBase: true }),
-  '--ours': (versions) => renderSides(mergeText(versions), 'ours'),
-  '--theirs': (versions) => renderSides(mergeText(versions), 'theirs'),
-  '--union': (versions) => renderSides(mergeText(versions), 'union'),
+  '': (versions) => renderMarkers(merged(versions), { names }),
+  '--diff3': (versions) => renderMarkers(merged(versions, 'whole'), { names, withBase: true }),
+  '--ours': (versions) => renderSides(merged(versions), 'ours'),
+  '--theirs': (versions) => renderSides(merged(versions), 'theirs'),
+  '--union': (versions) => renderSides(merged(versions), 'union'),
 }
 
 const ending = fc.oneof(
@@ -72,4 +78,12 @@ test(`merges as git merge-file does, byte for byte (FORKSPACE_SEED=${seed})`, as
     return ours === merged[index] ? [] : [{ ...one, ours: ours.split('\n'), git: merged[index]!.split('\n') }]
   })
   expect(wrong.slice(0, 2)).toEqual([])
+})
+
+test('pauses after each comparison, also after that of each conflict', () => {
+  const lines = (name: string): string => Array.from({ length: 10 }, (_, i) => `${name} ${i}\n\n\n`).join('')
+  const steps = mergeText({ base: lines('base'), ours: lines('ours'), theirs: lines('theirs') })
+  let pauses = 0
+  while (steps.next().done !== true) pauses++
+  expect(pauses).toBeGreaterThanOrEqual(7 + 10)
 })

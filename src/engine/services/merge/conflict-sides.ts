@@ -5,14 +5,13 @@ import { formatHash, sha256 } from '../../base/hash.js'
 import { limits } from '../../base/limits.js'
 import { splitPath } from '../../base/path.js'
 import type { Core } from '../../session/core.js'
-import { byteTextOf, isBinary } from '../../text/byte-text.js'
-import { mergeText, type TextMerge } from '../../text/merge-text.js'
+import type { TextMerge } from '../../text/merge-text.js'
 import type { LineRange } from '../../text/merge-lines.js'
 import { FileNode, kindOf, Symlink, type Dir, type Node, type NodeKind } from '../../tree/node.js'
 import { Tree } from '../../tree/tree.js'
 import type { ConflictKind, ConflictRecord } from '../../records/merge.js'
 import type { MergeTrees, SideName } from './changed-paths.js'
-import { readFile } from './merge-files.js'
+import { mergeBytes, readFile } from './merge-files.js'
 
 /** A file, directory or symlink of one side of a conflict. */
 export interface ConflictSide {
@@ -66,7 +65,7 @@ export interface ConflictContents {
   readonly ours?: Uint8Array
   /** The bytes in the source. */
   readonly theirs?: Uint8Array
-  /** The conflicting lines; empty for binary files and other kinds of conflicts. */
+  /** The conflicting lines; empty for binary and very large files, and for other kinds of conflicts. */
   readonly hunks: ConflictHunk[]
 }
 
@@ -129,7 +128,7 @@ export async function readConflict(
     const bytes = await bytesOf(core, await sideOf(core, trees, record, side))
     if (bytes !== undefined) contents[side] = bytes
   }
-  return { conflict, ...contents, hunks: hunksOf(record.kind, contents) }
+  return { conflict, ...contents, hunks: await hunksOf(core, record.kind, contents) }
 }
 
 async function bytesOf(core: Core, node: Node | undefined): Promise<Uint8Array | undefined> {
@@ -139,13 +138,15 @@ async function bytesOf(core: Core, node: Node | undefined): Promise<Uint8Array |
   return readFile(core, node)
 }
 
-function hunksOf(
+async function hunksOf(
+  core: Core,
   kind: ConflictKind,
   { base = new Uint8Array(), ours, theirs }: Partial<Record<SideName, Uint8Array>>,
-): ConflictHunk[] {
+): Promise<ConflictHunk[]> {
   if (kind !== 'content' && kind !== 'add/add') return []
-  if (ours === undefined || theirs === undefined || [base, ours, theirs].some(isBinary)) return []
-  const merge = mergeText({ base: byteTextOf(base), ours: byteTextOf(ours), theirs: byteTextOf(theirs) })
+  if (ours === undefined || theirs === undefined) return []
+  const merge = await mergeBytes(core, { base, ours, theirs })
+  if (merge === undefined) return []
   return merge.regions.flatMap((region) =>
     region.kind === 'clean'
       ? []

@@ -1,17 +1,18 @@
 import type { Buffer } from 'node:buffer'
 import { whenLoaded } from '../../base/fault.js'
+import { runInSlices } from '../../base/cooperative.js'
 import { invalid } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { bodyOf } from '../../cas/content-writer.js'
 import { cutIntoBlobs, toBytes } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
-import { byteTextOf, bytesOf, isBinary } from '../../text/byte-text.js'
+import { byteTextOf, bytesOf, hasManyLines, isBinary } from '../../text/byte-text.js'
 import { mergeText, renderMarkers, renderSides, type TextMerge } from '../../text/merge-text.js'
 import { FileNode, noAttributes, type Attributes } from '../../tree/node.js'
 import { findXattr, withXattr, type Xattrs } from '../../tree/xattrs.js'
 import type { ConflictKind, SideNames } from '../../records/merge.js'
-import { sameContent } from './changed-paths.js'
+import { sameContent, type SideName } from './changed-paths.js'
 import type { Merger, MergePolicy } from './merge-policies.js'
 
 /** The versions of a file that both sides changed. There is no base if both sides added it. */
@@ -109,17 +110,26 @@ export class FileMerger {
       return { file: this.file(madeBytes(core, made), noAttributes), conflict: undefined }
     }
     const versions = { base: baseBytes ?? new Uint8Array(), ours: ourBytes, theirs: theirBytes }
-    if (Object.values(versions).some(isBinary)) return stays
-    const text = mergeText({
-      base: byteTextOf(versions.base),
-      ours: byteTextOf(versions.ours),
-      theirs: byteTextOf(versions.theirs),
-    })
+    const text = await mergeBytes(core, versions)
+    if (text === undefined) return stays
     if (text.conflictCount > 0 && policy !== 'union' && policy !== 'markers') return stays
     const rendered = bytesOf(render(text, policy, names))
     const isOpen = text.conflictCount > 0 && policy !== 'union'
     return { file: this.file(rendered, noAttributes), conflict: isOpen ? 'markers' : undefined }
   }
+}
+
+/** The versions merged by lines. Undefined if they are binary or too large for that. */
+export async function mergeBytes(
+  core: Core,
+  { base, ours, theirs }: Readonly<Record<SideName, Uint8Array>>,
+): Promise<TextMerge | undefined> {
+  const versions = [base, ours, theirs]
+  const bytes = versions.reduce((sum, { length }) => sum + length, 0)
+  if (bytes > limits.mergeFileBytes || versions.some(isBinary) || versions.some(hasManyLines))
+    return undefined
+  const texts = { base: byteTextOf(base), ours: byteTextOf(ours), theirs: byteTextOf(theirs) }
+  return runInSlices(mergeText(texts), core.environment)
 }
 
 function render(text: TextMerge, policy: MergePolicy | undefined, names: SideNames): string {

@@ -1,7 +1,7 @@
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { diffLines, type LineChange } from '../../text/line-diff.js'
-import { byteTextOf, isBinary } from '../../text/byte-text.js'
+import { byteTextOf, hasManyLines, isBinary } from '../../text/byte-text.js'
 import { LineTable, splitLines } from '../../text/lines.js'
 import { FileNode, Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
@@ -70,15 +70,6 @@ export class ContentComparison {
 function sizeOf(node: Leaf | undefined): number {
   return node instanceof FileNode ? node.size : 0
 }
-
-function hasManyLines(bytes: Uint8Array): boolean {
-  let count = 0
-  for (let at = bytes.indexOf(lf); at >= 0; at = bytes.indexOf(lf, at + 1))
-    if (++count > limits.diffFileLines) return true
-  return false
-}
-
-const lf = 0x0a
 
 function linesOf(bytes: Uint8Array | undefined): string[] {
   return bytes === undefined ? [] : splitLines(byteTextOf(bytes))

@@ -4,8 +4,9 @@ import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { diffLines } from '../../text/line-diff.js'
-import { byteTextOf, isBinary } from '../../text/byte-text.js'
+import { byteTextOf, hasManyLines, isBinary } from '../../text/byte-text.js'
 import { LineTable, splitLines, type LineIds } from '../../text/lines.js'
 import { FileNode } from '../../tree/node.js'
 import type { Core } from '../core.js'
@@ -86,6 +87,12 @@ async function blame(core: Core, live: LiveSession, { path, at }: ParsedBlame): 
   const table = new LineTable()
   const lines = await linesOf(core, table, found.node)
   if (lines === undefined) throw invalid('path', `must be a text file; ${path} is binary`)
+  if (lines === 'many')
+    throw new EngineError(
+      'TOO_LARGE',
+      `${path} has over ${limits.diffFileLines} lines; blame reads files up to that`,
+      { limit: String(limits.diffFileLines) },
+    )
   const origins = new LineOrigins(lines)
   const isComplete = await attribute(core, live, { origins, table, seq, path: found.path })
   return { ranges: rangesOf(live, origins.events), lineCount: lines.length, isComplete }
@@ -98,6 +105,7 @@ async function attribute(
   { origins, table, seq, path }: { origins: LineOrigins; table: LineTable; seq: number; path: string },
 ): Promise<boolean> {
   const walk = new PathWalk(core, live, { followsRestores: true })
+  const slice = new TimeSlice(core.environment)
   let looked = 0
   for await (const { version } of walk.from(seq, path)) {
     if (origins.isDone) return true
@@ -105,23 +113,25 @@ async function attribute(
       const { before, event } = version
       const lines = before instanceof FileNode ? await linesOf(core, table, before) : undefined
       // A new file, or one that replaced something without lines.
-      if (lines === undefined) {
+      if (lines === undefined || lines === 'many') {
         origins.attributeRest(event)
         return true
       }
       origins.stepBack(lines, event)
+      if (slice.over) await slice.next()
     }
     if (++looked === limits.blameEvents) return false
   }
   return origins.isDone || !walk.endedEarly
 }
 
-/** The lines of a version as numbers; undefined if it is binary or too large. */
-async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<LineIds | undefined> {
+/** The lines of a version as numbers; undefined if it is binary or has too many bytes, `many` if it has too many lines. */
+async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<LineIds | 'many' | undefined> {
   if (file.size > limits.blameBytes) return undefined
   const body = await whenLoaded(() => core.contentIds.body(file))
   const content = await core.content.read(body, 0, file.size)
-  return isBinary(content) ? undefined : table.idsOf(splitLines(byteTextOf(content)))
+  if (isBinary(content)) return undefined
+  return hasManyLines(content) ? 'many' : table.idsOf(splitLines(byteTextOf(content)))
 }
 
 /** The lines of a file, and the event of each one that is found. */
