@@ -8,6 +8,7 @@ import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { IndexDamage, IndexOperation } from '../../src/adapters/level/index/index-database.js'
 import { findIndexDamage, openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import { encodePage } from '../../src/adapters/level/index/index-page.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import { randomWords } from '../../src/testing.js'
 import { damages, sectorBytes } from '../attack/damages.js'
 import { seed } from '../support/seed.js'
@@ -199,6 +200,37 @@ test('closing rewrites a file of many batches, and keeps the old file if that fa
   expect(await damageIn(file)).toEqual([])
 })
 
+test('rewrites the file once most of it is unneeded, and syncs the new file before it gets the name', async () => {
+  const { path } = await makeIndex()
+  let unsynced = false
+  const renamed: boolean[] = []
+  const disk: Disk = {
+    ...watchedDisk((isUnsynced) => (unsynced = isUnsynced)),
+    rename(from, to) {
+      renamed.push(unsynced)
+      return nodeDisk.rename(from, to)
+    },
+  }
+  const index = await openIndexFile(disk, dirname(path), { reset: false })
+  const value = Buffer.alloc(2 ** 20, 'v')
+  for (let n = 0; n < 20; n++) await index.batch([{ type: 'put', key: 'root', value }], { sync: false })
+  expect(renamed.length).toBeGreaterThan(1)
+  expect(renamed).not.toContain(true)
+  expect(await sizeOf(path)).toBeLessThan(levelLimits.unneededBytes + 3 * value.length)
+  await index.close()
+})
+
+test('keeps a last batch of more values than are read at once when it opens', async () => {
+  const { path } = await makeIndex()
+  const index = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  const value = Buffer.alloc(levelLimits.rewrittenBytes + 1, 'v')
+  await index.batch([{ type: 'put', key: 'root', value }], { sync: false })
+  await index.close()
+  const again = await openIndexFile(nodeDisk, dirname(path), { reset: false })
+  onTestFinished(() => again.close())
+  expect(again.getSync('root')?.length).toBe(value.length)
+})
+
 test('drops a last batch with damaged values when it opens', async () => {
   const { file, path, size, lastBatch } = await makeIndex()
   await file.write(size - 1, [Buffer.from('x')])
@@ -270,7 +302,19 @@ test('an open index reports that its file was removed or replaced', async () => 
 test('closing syncs written data to the disk', async () => {
   const { path } = await makeIndex()
   let unsynced = false
-  const disk: Disk = {
+  const disk = watchedDisk((isUnsynced) => (unsynced = isUnsynced))
+  const index = await openIndexFile(disk, dirname(path), { reset: false })
+  await index.batch(operationsOf(4), { sync: true })
+  expect(unsynced).toBe(false)
+  await index.batch(operationsOf(5), { sync: false })
+  expect(unsynced).toBe(true)
+  await index.close()
+  expect(unsynced).toBe(false)
+})
+
+/** A disk that reports writes and syncs of its files. */
+function watchedDisk(report: (isUnsynced: boolean) => void): Disk {
+  return {
     ...nodeDisk,
     async open(name, mode) {
       const file = await nodeDisk.open(name, mode)
@@ -281,25 +325,18 @@ test('closing syncs written data to the disk', async () => {
         truncate: (size) => file.truncate(size),
         close: () => file.close(),
         write(position, pieces) {
-          unsynced = true
+          report(true)
           return file.write(position, pieces)
         },
         sync() {
-          unsynced = false
+          report(false)
           return file.sync()
         },
       }
       return watched
     },
   }
-  const index = await openIndexFile(disk, dirname(path), { reset: false })
-  await index.batch(operationsOf(4), { sync: true })
-  expect(unsynced).toBe(false)
-  await index.batch(operationsOf(5), { sync: false })
-  expect(unsynced).toBe(true)
-  await index.close()
-  expect(unsynced).toBe(false)
-})
+}
 
 async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = []

@@ -232,6 +232,69 @@ test('an index rejects a malformed root and ignores a malformed tail', async () 
   expect(PageIndex.load(db)).toBeUndefined()
 })
 
+/** Keys of events as a store has them: their last eight characters are the number. */
+function eventKeys(session: string, events: number): string[] {
+  return Array.from({ length: events }, (_, i) => `e${session}${String(i + 1).padStart(8, '0')}`)
+}
+
+function applyEvents(index: LiveIndex, offset: number, changed: readonly string[]): void {
+  const entries = changed.map((key) => ({ kind: entryKind.event, key, at: 0, length: 100 }))
+  index.apply(entries, { ...place, offset: offset + 100 }, offset)
+}
+
+test('a flush removes the events of a deleted session from each of its pages', async () => {
+  const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+  const [before, deleted, after] = [eventKeys('a', 3), eventKeys('b', 5000), eventKeys('c', 3)]
+  applyEvents(index, 100, [...before, ...deleted, ...after])
+  await flush(index)
+  expect(index.pages.root.pages.length).toBeGreaterThan(3)
+
+  index.apply(
+    [{ kind: entryKind.deleteEvents, key: 'eb', at: 0, length: 10 }],
+    { ...place, offset: 1100 },
+    1000,
+  )
+  await flush(index)
+  expect(index.range('ea', 'ed', 10_000, false).map(([key]) => key)).toEqual([...before, ...after])
+  expect(index.pages.root.uses.get(1)).toEqual({ live: 6 * 100, deletions: 10 })
+})
+
+test('a flush counts the bytes of replaced entries no longer, and drops the counts of segments without a file', async () => {
+  const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+  apply(index, 100, keys.slice(0, 10))
+  await flush(index)
+  const entries = keys.slice(0, 4).map((key) => ({ kind: entryKind.blob, key, at: 0, length: 50 }))
+  index.apply(entries, { ...place, segment: 2, offset: 200 }, 100)
+  await flush(index)
+  expect([...index.pages.root.uses]).toEqual([
+    [1, { live: 6 * 100, deletions: 0 }],
+    [2, { live: 4 * 50, deletions: 0 }],
+  ])
+
+  const options = { sync: true, mergeEntries: 0, hasSegment: (segment: number) => segment !== 1 }
+  await index.flush(options, () => Promise.resolve())
+  expect([...index.pages.root.uses.keys()]).toEqual([2])
+})
+
+test('the newest event of a session stays the newest when an older one is replaced, and is gone after a deletion', async () => {
+  const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+  const events = eventKeys('a', 5)
+  applyEvents(index, 100, events.slice(0, 3))
+  await flush(index)
+  applyEvents(index, 300, events.slice(3))
+  applyEvents(index, 500, events.slice(1, 2))
+  expect(index.lastEvent('ea')?.[0]).toBe(events[4])
+
+  index.apply(
+    [{ kind: entryKind.deleteEvents, key: 'ea', at: 0, length: 10 }],
+    { ...place, offset: 800 },
+    700,
+  )
+  expect(index.lastEvent('ea')).toBeUndefined()
+  applyEvents(index, 900, events.slice(0, 1))
+  expect(index.lastEvent('ea')?.[0]).toBe(events[0])
+})
+
 /** A text as the index stores it, with its checksum. */
 function checkedText(text: string): Buffer {
   const bytes = Buffer.from(text)
