@@ -234,3 +234,53 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect((await failure(importFrom(remote, '../HEAD', options))).reason).toBe('GIT_REF_NOT_FOUND')
   })
 })
+
+describe('the config of a repository', () => {
+  const version1 = '[core]\n\trepositoryformatversion = 1\n'
+
+  test.each([
+    ['a newer version', '[core]\n\trepositoryformatversion = 2\n', 'the format version 2'],
+    [
+      'an unknown extension',
+      `${version1}[extensions]\n\tneverHeardOf = true\n`,
+      'the extension neverheardof',
+    ],
+    ['refs in a table', `${version1}[extensions] refStorage = reftable\n`, 'refs of the form reftable'],
+    ['other objects', `${version1}[Extensions]\n\tobjectFormat = "sha512"\n`, 'objects of the form sha512'],
+  ])('with %s is refused, before anything is read or written', async (_what, config, what) => {
+    const { repository, remote, options } = places()
+    const base = await importFrom(remote, 'main', options)
+    writeFileSync(join(repository.path, 'config'), config)
+    const message = `the repository has ${what}, which is not supported. Clone it with git to a repository of another form, and use that one`
+    const push = { remote, branchName: 'topic', expectedTip: null }
+    const { committer } = createGitAdapter(options)
+    for (const use of [
+      () => importFrom(remote, 'main', options),
+      () => committer.commit(commitRequest(base, [file('x', 'y')], { push })),
+    ])
+      expect(await failure(use())).toMatchObject({ reason: 'GIT_NOT_A_REPOSITORY', message })
+    expect(repository.tip('refs/heads/topic')).toBeUndefined()
+  })
+
+  test.each([
+    ['another section', '[remote "a"]\n\tbare = true\n[core "a"]\n\tbare = true\n', 'main', false],
+    ['the section core as a word', '[CORE]\n\tBare = yes ; a comment\n', 'main', true],
+    ['a line without a value', '[core] bare\n', 'main', true],
+    ['an extension of a repository of version 0', '[extensions]\n\tneverHeardOf = 1\n', 'topic', true],
+    ['long lines', `[core${' '.repeat(300_000)}\n${'a'.repeat(300_000)}\r b\n`, 'topic', true],
+  ])('with %s decides as in git what may be pushed', async (_what, config, branchName, isPushed) => {
+    const { repository, remote, options } = places(false)
+    const base = await importFrom(remote, 'main', options)
+    writeFileSync(join(repository.path, '.git/config'), config)
+    const expectedTip = branchName === 'main' ? repository.first : null
+    const request = commitRequest(base, [file('x', 'y')], { push: { remote, branchName, expectedTip } })
+    const pushed = createGitAdapter(options).committer.commit(request)
+    const outcome = await pushed.then(
+      () => true,
+      (error: { readonly details: unknown }) => error.details,
+    )
+    expect(outcome).toEqual(
+      isPushed || expect.objectContaining({ reason: 'branch is currently checked out' }),
+    )
+  })
+})

@@ -10,6 +10,7 @@ import type { RevisionSource } from '../objects/revision-objects.js'
 import { openObjectStore, type ObjectStore } from './object-store.js'
 import { branchMoved, pushRejected } from '../remote/remote-errors.js'
 import type { PushRequest, RemoteRefs, Repository, RevisionRequest } from '../repository.js'
+import { parseRepositoryConfig } from './repository-config.js'
 import { RepositoryDirectory } from './repository-directory.js'
 
 /**
@@ -45,13 +46,13 @@ async function open(path: string, rootPaths: readonly string[]): Promise<Reposit
         ? gitDir
         : keep(await RepositoryDirectory.open(resolve(gitDir.path, common), roots))
     if (commonDir === undefined) throw notARepository(path)
-    const format = await readFormat(commonDir, path)
+    const { format, isBare } = parseRepositoryConfig((await commonDir.readText('config')) ?? '', path)
     const objects = keep(await commonDir.enter('objects'))
     const refs = keep(await commonDir.enter('refs'))
     if (objects === undefined || refs === undefined) throw notARepository(path)
     const objectDirs = [objects]
     for await (const alternate of alternatesOf(objects, roots)) objectDirs.push(keep(alternate))
-    return new LocalRepository({ gitDir, commonDir, objectDirs, opened, format })
+    return new LocalRepository({ gitDir, commonDir, objectDirs, opened, format, isBare })
   } catch (error) {
     await closeAll(opened)
     throw error
@@ -68,6 +69,7 @@ interface Places {
   /** All open directories. */
   readonly opened: readonly RepositoryDirectory[]
   readonly format: ObjectFormat
+  readonly isBare: boolean
 }
 
 class LocalRepository implements Repository {
@@ -147,10 +149,10 @@ class LocalRepository implements Repository {
    * Refuses to move a checked-out branch. Otherwise the files of the working directory would appear modified.
    */
   async #refuseCheckedOut(ref: string): Promise<void> {
-    const { commonDir } = this.#places
+    const { commonDir, isBare } = this.#places
     const worktrees = await commonDir.list('worktrees')
     const heads = worktrees.map(({ name }) => `worktrees/${name}/HEAD`)
-    if (!(await isBare(commonDir))) heads.push('HEAD')
+    if (!isBare) heads.push('HEAD')
     for (const head of heads) {
       if ((await readHead(commonDir, head)) === `ref: ${ref}`)
         throw pushRejected('branch is currently checked out', '')
@@ -206,18 +208,6 @@ async function gitDirAt(path: string, roots: Roots): Promise<RepositoryDirectory
   if (gitDir === undefined || (await gitDir.kind('HEAD')) !== undefined) return gitDir
   await gitDir.close()
   return undefined
-}
-
-async function readFormat(commonDir: RepositoryDirectory, path: string): Promise<ObjectFormat> {
-  const config = (await commonDir.readText('config')) ?? ''
-  if (/^\s*refstorage\s*=\s*"?reftable/im.test(config)) {
-    throw new EngineError('GIT_NOT_A_REPOSITORY', 'the format of the repository is not supported', { path })
-  }
-  return /^\s*objectformat\s*=\s*"?sha256/im.test(config) ? 'sha256' : 'sha1'
-}
-
-async function isBare(commonDir: RepositoryDirectory): Promise<boolean> {
-  return /^\s*bare\s*=\s*true\s*$/im.test((await commonDir.readText('config')) ?? '')
 }
 
 /** Returns the text of a HEAD file. A symlink, which old versions of git created, reads as a symbolic ref. */
