@@ -439,17 +439,22 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
         await expect(session.blame({ path })).rejects.toMatchObject({ reason })
     })
 
-    test('refuses a file of too many lines, and takes the lines of an earlier version that had as many as new', async () => {
+    test('refuses a file of too many lines, and stops at an earlier version that had as many', async () => {
       const most = '\n'.repeat(limits.diffFileLines)
       await write('/long', `${most}\n`)
       await expect(session.blame({ path: '/long' })).rejects.toMatchObject({
         reason: 'TOO_LARGE',
         details: { limit: String(limits.diffFileLines) },
       })
-      const eventId = await write('/long', most)
-      expect((await session.blame({ path: '/long' })).ranges).toMatchObject([
-        { startLine: 1, lineCount: limits.diffFileLines, eventId },
-      ])
+      await write('/long', most)
+      const eventId = await write('/long', `new${most}`)
+      expect(await session.blame({ path: '/long' })).toMatchObject({
+        isComplete: false,
+        ranges: [
+          { startLine: 1, lineCount: 1, eventId },
+          { startLine: 2, lineCount: limits.diffFileLines - 1, eventId: '' },
+        ],
+      })
     })
   })
 

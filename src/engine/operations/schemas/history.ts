@@ -164,7 +164,9 @@ export const historySchemas = defineSchemas({
         ),
       ),
       lineCount: z.int().describe('The number of lines of the file.'),
-      isComplete: flag.describe('false: lines without an event may be from changes that are no longer kept.'),
+      isComplete: flag.describe(
+        'false: lines without an event may be from changes that are no longer kept, or from a version too large to compare.',
+      ),
     }),
   },
   getLineage: {

@@ -76,29 +76,25 @@ async function blame(core: Core, live: LiveSession, { path, at }: ParsedBlame): 
   const found = await whenLoaded(() => resolve({ root, loader: core.loader }, path, true))
   if (found.node === undefined) throw notFound(path)
   if (!(found.node instanceof FileNode)) throw isADirectory(path)
-  if (found.node.size > limits.blameBytes)
-    throw new EngineError(
-      'TOO_LARGE',
-      `${path} has ${found.node.size} bytes; blame reads files up to 16 MiB`,
-      {
-        limit: String(limits.blameBytes),
-      },
-    )
   const table = new LineTable()
   const lines = await linesOf(core, table, found.node)
-  if (lines === undefined) throw invalid('path', `must be a text file; ${path} is binary`)
-  if (lines === 'many')
-    throw new EngineError(
-      'TOO_LARGE',
-      `${path} has over ${limits.diffFileLines} lines; blame reads files up to that`,
-      { limit: String(limits.diffFileLines) },
-    )
+  if (lines === 'binary') throw invalid('path', `must be a text file; ${path} is binary`)
+  if (lines === 'large') throw tooLarge(path, found.node.size)
   const origins = new LineOrigins(lines)
   const isComplete = await attribute(core, live, { origins, table, seq, path: found.path })
   return { ranges: rangesOf(live, origins.events), lineCount: lines.length, isComplete }
 }
 
-/** Attributes the lines to events. Returns whether the whole history was seen. */
+function tooLarge(path: string, size: number): EngineError {
+  const isLong = size <= limits.blameBytes
+  const limit = isLong ? limits.diffFileLines : limits.blameBytes
+  const message = isLong
+    ? `${path} has over ${limit} lines; blame reads files up to that`
+    : `${path} has ${size} bytes; blame reads files up to 16 MiB`
+  return new EngineError('TOO_LARGE', message, { limit: String(limit) })
+}
+
+/** Attributes the lines to events. Returns whether the whole history was compared. */
 async function attribute(
   core: Core,
   live: LiveSession,
@@ -111,12 +107,13 @@ async function attribute(
     if (origins.isDone) return true
     if (version !== undefined) {
       const { before, event } = version
-      const lines = before instanceof FileNode ? await linesOf(core, table, before) : undefined
+      const lines = before instanceof FileNode ? await linesOf(core, table, before) : 'binary'
       // A new file, or one that replaced something without lines.
-      if (lines === undefined || lines === 'many') {
+      if (lines === 'binary') {
         origins.attributeRest(event)
         return true
       }
+      if (lines === 'large') return false
       origins.stepBack(lines, event)
       if (slice.over) await slice.next()
     }
@@ -125,13 +122,13 @@ async function attribute(
   return origins.isDone || !walk.endedEarly
 }
 
-/** The lines of a version as numbers; undefined if it is binary or has too many bytes, `many` if it has too many lines. */
-async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<LineIds | 'many' | undefined> {
-  if (file.size > limits.blameBytes) return undefined
+/** The lines of a version as numbers, unless it has no lines or is too large to compare. */
+async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<LineIds | 'binary' | 'large'> {
+  if (file.size > limits.blameBytes) return 'large'
   const body = await whenLoaded(() => core.contentIds.body(file))
   const content = await core.content.read(body, 0, file.size)
-  if (isBinary(content)) return undefined
-  return hasManyLines(content) ? 'many' : table.idsOf(splitLines(byteTextOf(content)))
+  if (isBinary(content)) return 'binary'
+  return hasManyLines(content) ? 'large' : table.idsOf(splitLines(byteTextOf(content)))
 }
 
 /** The lines of a file, and the event of each one that is found. */
