@@ -63,10 +63,10 @@ export interface Workspace {
   dispose?(): Pending<unknown>
 }
 
+/** A file that stays open until its process ends. ZenFS takes minutes to close one after many scattered writes. */
 export interface LargeFile {
   patch(offset: number, content: Uint8Array): Pending<unknown>
   read(offset: number, bytes: number): Pending<Uint8Array>
-  close(): Pending<unknown>
 }
 
 /** What a contender can do, apart from preparations. */

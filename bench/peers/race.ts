@@ -128,7 +128,9 @@ class Run {
     })
   }
 
+  /** A slow contender has had its time in the cold round. */
   async warmUp(): Promise<void> {
+    if (this.#spentMs > this.#options.plan.warmUp.ms) return
     await this.#try(async (child) => {
       this.#next = await child.ask<number>({ do: 'warm-up', from: this.#next })
     })

@@ -108,7 +108,6 @@ function workspace(agent: Agent): Workspace {
       return {
         patch: (offset, content) => handle.pwrite(offset, content),
         read: (offset, length) => handle.pread(offset, length),
-        close: () => {},
       }
     },
   }

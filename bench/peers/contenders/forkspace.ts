@@ -85,7 +85,6 @@ function whole(session: Session): Workspace {
         patch: (offset, content) =>
           files.patchSegments({ mutations: [{ path, segments: [{ data: { offset, content } }] }] }),
         read: (offset, length) => files.read({ path, offset, length }),
-        close: () => {},
       }
     },
   }

@@ -15,14 +15,12 @@ export interface SyncCalls {
   writeSync(fd: number, content: Uint8Array, offset: number, length: number, position: number): unknown
   readSync(fd: number, into: Uint8Array, offset: number, length: number, position: number): unknown
   ftruncateSync(fd: number, bytes: number): unknown
-  closeSync(fd: number): unknown
 }
 
 interface Handle {
   write(content: Uint8Array, offset: number, length: number, position: number): Promise<unknown>
   read(into: Uint8Array, offset: number, length: number, position: number): Promise<unknown>
   truncate(bytes: number): Promise<unknown>
-  close(): Promise<unknown>
 }
 
 /** The calls of `node:fs/promises`. */
@@ -59,7 +57,6 @@ export function promiseWorkspace(fs: PromiseCalls, root = '') {
           await handle.read(content, 0, length, offset)
           return content
         },
-        close: () => handle.close(),
       }
     },
     dispose: () => removeTree(fs, root),
@@ -86,7 +83,6 @@ export function syncWorkspace(fs: SyncCalls, root = '') {
           fs.readSync(fd, content, 0, length, offset)
           return content
         },
-        close: () => fs.closeSync(fd),
       }
     },
     dispose: () => {

@@ -123,7 +123,6 @@ function inMap(start: Layer<Buffer>): Workspace {
       return {
         patch: (offset, part) => content.set(part, offset),
         read: (offset, length) => Buffer.from(content.subarray(offset, offset + length)),
-        close: () => {},
       }
     },
   }
@@ -220,7 +219,6 @@ function openLog(directory: string, flush: (fd: number) => void): Store {
             fs.readSync(large, content, 0, length, offset)
             return content
           },
-          close: () => fs.closeSync(large),
         }
       },
     }

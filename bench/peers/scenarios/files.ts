@@ -266,7 +266,6 @@ const patch: Scenario = {
           const found = await file.read(offsetOf(number), patchBytes)
           if (Buffer.compare(found, parts[number]!) !== 0) wrong++
         }
-        await file.close()
         return wrong === 0 ? [] : [`wrong: ${wrong} of ${done} patches differ`]
       },
     }
