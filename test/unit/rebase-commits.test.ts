@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { prefixEnd } from '../../src/engine/ports.js'
 import { memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
@@ -224,6 +225,77 @@ describe.runIf(hasGit)('a rebase', () => {
     expect((await session.merge(other)).conflicts.map(({ path }) => path)).toEqual(['/a'])
     await session.conflicts.resolve({ path: '/a', use: 'ours' })
     expect(await rebased(session)).toEqual({ a: 'two', b: 'two' })
+  })
+
+  test('of a session that pushed, and then merged one with a newer base', async () => {
+    const fork = await session.fork()
+    await write(session, pushed)
+    await push(session, 'feature')
+    change({ newer: 'one' })
+    await rebased(fork)
+    await session.merge(fork)
+    await write(session, { newer: null, temporary: null })
+    mergeIntoMain('feature')
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that merged a commit of a deleted one, on a newer base than its own', async () => {
+    change({ a: 'two' })
+    const fork = await session.fork()
+    await rebased(fork)
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    await write(other, { a: 'three' })
+    await push(other)
+    await session.merge(fork)
+    await session.merge(other)
+    await other.delete()
+    await engine.collect()
+    change({ a: 'four' })
+    expect(await rebased(session)).toEqual({ a: 'four', b: 'one' })
+  })
+
+  test('takes its own base if it is not known that a merged one is newer', async () => {
+    const other = await session.fork()
+    repository.git(['branch', 'feature', 'main'])
+    change({ feature: 'one' }, 'feature')
+    change({ newer: 'one' })
+    await rebased(session)
+    const second = await (await session.fork()).fork()
+    await rebased(other, 'feature')
+    await second.merge(other)
+    await write(second, { newer: null })
+    change({ theirs: 'two' })
+    expect(await rebased(second)).toEqual({ ...expected, feature: 'one' })
+  })
+
+  test('of a session that started from an empty repository', async () => {
+    repository = GitRepository.create(join(root, 'empty.git'))
+    ;({ sourceId } = await engine.sources.create({
+      displayName: 'empty',
+      gitRepository: { path: repository.path },
+    }))
+    await refresh('')
+    session = await engine.sessions.create({ sourceRef: { sourceId } })
+    await write(session, { ...pushed, edited: 'one' })
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    change({ edited: 'two' })
+    expect(await rebased(session)).toEqual({ edited: 'two', theirs: 'two' })
+  })
+
+  test('onto a revision whose commits an earlier version listed without their states', async () => {
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    await refresh()
+    for (const [key, json] of await storage.store.scan({ gte: 'z', lt: prefixEnd('z'), limit: 99 })) {
+      const ids = (JSON.parse(json) as string[]).map((text) => text.split(' ')[0])
+      await storage.store.commit({ put: [[key, ids]] })
+    }
+    expect(await rebased(session)).toEqual(expected)
   })
 
   test('of a session that was restored to a state before a rebase and a commit', async () => {

@@ -40,7 +40,7 @@ export const commitReader: CommitReader = {
       sink,
       signal: new AbortController().signal,
       treeId,
-      base: { treeId: baseTreeId, objects },
+      base: baseTreeId === undefined ? undefined : { treeId: baseTreeId, objects },
       format: formatOf(treeId),
       mtimeMs,
       onFiles: () => undefined,

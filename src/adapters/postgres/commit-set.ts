@@ -162,7 +162,9 @@ export class CommitSet {
       if (earlier !== undefined && earlier.to !== from) return false
       if (this.deletedSessions.has(id)) return false
     }
-    if (deleteEvents.some((sessionId) => this.heads.has(sessionId))) return false
+    // A replaced event may be missing, which the store finds out only while the set has it.
+    if (deleteEvents.some((sessionId) => this.heads.has(sessionId) || this.replaced.has(sessionId)))
+      return false
     if (events.length > 0)
       for (const [sessionId, { first }] of claims) {
         const earlier = this.claims.get(sessionId)

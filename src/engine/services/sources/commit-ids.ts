@@ -17,13 +17,16 @@ export interface PushedCommit {
 }
 
 /** The key of the newest commits that sessions pushed to a remote. */
-export function pushedCommitsKey(core: Core, { remoteUrl = '', repositoryPath = '' }: GitRemote): string {
-  return keys.knownCommits(core.tenantKey, sha256(JSON.stringify(['pushed', remoteUrl, repositoryPath])))
+export function pushedCommitsKey(
+  { tenantKey }: Pick<Core, 'tenantKey'>,
+  { remoteUrl = '', repositoryPath = '' }: GitRemote,
+): string {
+  return keys.knownCommits(tenantKey, sha256(JSON.stringify(['pushed', remoteUrl, repositoryPath])))
 }
 
 /** The key of the pushed commits that an imported commit builds on, and itself. */
-export function containedCommitsKey(core: Core, commitId: string): string {
-  return keys.knownCommits(core.tenantKey, sha256(JSON.stringify(['contained', commitId])))
+export function containedCommitsKey({ tenantKey }: Pick<Core, 'tenantKey'>, commitId: string): string {
+  return keys.knownCommits(tenantKey, sha256(JSON.stringify(['contained', commitId])))
 }
 
 export async function readCommitIds(core: Core, key: string): Promise<readonly string[]> {

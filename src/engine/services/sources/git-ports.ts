@@ -191,8 +191,8 @@ export interface WorkTreeRequest {
 
 export interface TreeReadRequest {
   readonly treeId: string
-  /** The tree that the sink started from. */
-  readonly baseTreeId: string
+  /** The tree that the sink started from; undefined for an empty one. */
+  readonly baseTreeId: string | undefined
   readonly sink: Omit<GitTreeSink, 'startFrom'>
   readonly objects: GitObjects
   readonly mtimeMs: number

@@ -59,7 +59,7 @@ export class OwnCommits {
   ): Promise<FoundCommits> {
     const from = base.record.baseline.revision?.git
     const to = onto.revision?.git
-    if (from === undefined || to === undefined) return none
+    if (to === undefined) return none
     const pushed = new Map<string, PushedCommit['state']>([[to.commitId, undefined]])
     for (const { commitId, state } of await readPushedCommits(core, containedCommitsKey(core, to.commitId))) {
       const known = pushed.get(commitId)
@@ -68,13 +68,13 @@ export class OwnCommits {
     const ownCommit = (commit: CommitDescription, isOnBranch: boolean): OwnCommit => ({
       state: pushed.get(commit.commitId),
       isOnBranch,
-      tree: () => this.#tree(core, base, from.treeId, commit),
+      tree: () => this.#tree(core, base, commit),
     })
     const contained = new Map<string, OwnCommit>()
     const last: OwnCommit[] = []
     for (const { commitId } of [...tips.values()].sort(newestFirst)) {
       let depth = 0
-      for await (const commit of this.#chain(core, commitId, from.commitId)) {
+      for await (const commit of this.#chain(core, commitId, from?.commitId)) {
         if (depth++ === 0) last.push(ownCommit(commit, true))
         if (!pushed.has(commit.commitId)) continue
         const state = pushed.get(commit.commitId)
@@ -86,8 +86,11 @@ export class OwnCommits {
     }
     const reader = await this.#reader()
     // The base itself is newer than these.
-    const inBase = hasBase ? await readPushedCommits(core, containedCommitsKey(core, from.commitId)) : []
-    for (const { commitId } of inBase) if (!contained.has(commitId)) pushed.delete(commitId)
+    const inBase =
+      hasBase && from !== undefined
+        ? await readPushedCommits(core, containedCommitsKey(core, from.commitId))
+        : []
+    for (const { commitId } of inBase) pushed.delete(commitId)
     for (const [commitId, state] of pushed) {
       if (state === undefined || contained.has(commitId) || !isAncestor(state)) continue
       const commit = await reader.describe(commitId, this.#objects(core))
@@ -96,8 +99,8 @@ export class OwnCommits {
     return { hasRevision: contained.has(to.commitId), contained: [...contained.values()], last }
   }
 
-  /** A commit and those before it, down to the imported one, which is left out. */
-  async *#chain(core: Core, tip: string, base: string): AsyncGenerator<CommitDescription, void> {
+  /** A commit and those before it, down to the imported one, which is left out. An empty repository has none. */
+  async *#chain(core: Core, tip: string, base: string | undefined): AsyncGenerator<CommitDescription, void> {
     const reader = await this.#reader()
     const objects = this.#objects(core)
     let id: string | undefined = tip
@@ -110,11 +113,12 @@ export class OwnCommits {
   }
 
   /** Only the differences from the imported commit are read. */
-  async #tree(core: Core, base: BaseAtState, baseTreeId: string, commit: CommitDescription): Promise<Dir> {
+  async #tree(core: Core, base: BaseAtState, commit: CommitDescription): Promise<Dir> {
     const objects = this.#objects(core)
     const trees = new GitTreeBuilder(core, objects, new ContentWriter(core), baseOf(core, base))
     const { treeId, timestampSeconds } = commit
     const reader = await this.#reader()
+    const baseTreeId = base.record.baseline.revision?.git?.treeId
     await reader.readTree({ treeId, baseTreeId, sink: trees, objects, mtimeMs: timestampSeconds * 1000 })
     return trees.build()
   }
