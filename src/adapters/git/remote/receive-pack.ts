@@ -1,11 +1,11 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { formatOf, zeroId } from '../objects/object-id.js'
-import { flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
+import { boundTalk, flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
 import type { PushRequest } from '../repository.js'
 import type { SmartConnection } from './smart-connection.js'
-import { advertisedRefs, boundTalk } from './upload-pack.js'
+import { advertisedRefs } from './upload-pack.js'
 
 /**
  * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares
