@@ -59,6 +59,15 @@ async function fetched(connection: SmartConnection): Promise<number> {
 const band = (number: number, text: string): string => packet(String.fromCharCode(number) + text).toString()
 const packfile = packet('packfile\n').toString()
 
+const pushTo = (connection: SmartConnection): Promise<void> =>
+  push(() => Promise.resolve(connection), {
+    ref: 'refs/heads/main',
+    expectedOid: null,
+    newOid: oid,
+    pack: { parts: [] } as never,
+    signal: new AbortController().signal,
+  })
+
 describe('rejects endless data from a remote:', () => {
   test.each<[string, SmartConnection]>([
     ['sections before the pack', remote(2, '', packet(`shallow ${oid}\n`).toString())],
@@ -84,15 +93,6 @@ describe('rejects endless data from a remote:', () => {
     expect(bytes).toBeGreaterThan(gitLimits.refsBytes / 2)
   })
 
-  const pushTo = (connection: SmartConnection): Promise<void> =>
-    push(() => Promise.resolve(connection), {
-      ref: 'refs/heads/main',
-      expectedOid: null,
-      newOid: oid,
-      pack: { parts: [] } as never,
-      signal: new AbortController().signal,
-    })
-
   test('a report of a push', async () => {
     const connection = remote(1, '', band(1, packet('ok refs/heads/main\n').toString()))
     expect(await failure(pushTo(connection))).toMatchObject({
@@ -110,6 +110,23 @@ describe('rejects endless data from a remote:', () => {
       reason: 'GIT_TOO_LARGE',
       details: { limit: String(gitLimits.refsBytes) },
     })
+  })
+})
+
+test.each([
+  ['of no branch', ''],
+  ['of another branch', packet('ok refs/heads/other\n').toString()],
+])('rejects a report %s on a push', async (_what, lines) => {
+  const report = band(1, `${packet('unpack ok\n').toString()}${lines}0000`)
+  const connection = {
+    ...remote(1, '', 'x'),
+    post: async function* () {
+      yield Buffer.from(report)
+    },
+  }
+  expect(await failure(pushTo(connection as never))).toMatchObject({
+    reason: 'GIT_PUSH_REJECTED',
+    details: { reason: 'the remote gave no report on the branch' },
   })
 })
 
