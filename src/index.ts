@@ -431,7 +431,7 @@ export type {
   GlobResult,
   GrepFile,
   GrepLine,
-  GrepOptions,
+  SearchOptions,
   GrepRequest,
   GrepResult,
   HashGuard,

@@ -36,7 +36,7 @@ export type { GlobEntry, GlobRequest, GlobResult } from './session/search/find-p
 export type {
   GrepFile,
   GrepLine,
-  GrepOptions,
+  SearchOptions,
   GrepRequest,
   GrepResult,
 } from './session/search/grep-request.js'

@@ -1,6 +1,7 @@
 /** The limits on requests: allowed hosts, body sizes and concurrency. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { openServer, token } from '../support/http-server.js'
+import { deepPath, longPatterns } from '../support/slow-globs.js'
 import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
 
 describe('a concurrency limit', () => {
@@ -42,4 +43,35 @@ test('rejects a request for another host, even if only its target names it', asy
   }
   expect(await statusOf('http://localhost/v1/sessions')).toBe('200')
   expect(await statusOf('http://evil.example/v1/sessions')).toBe('403')
+})
+
+describe('a search whose', () => {
+  const limits = { concurrentRequests: 1 }
+  const files = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`${deepPath}/${index}/b`, 'x']))
+  const searches = [
+    ['glob', { patterns: longPatterns('') }],
+    ['grep', { pattern: 'x', globs: longPatterns('/') }],
+  ] as const
+
+  test.each(searches)('client disconnects ends: %s', async (name, request) => {
+    await using there = await openServer({ handler: { limits } })
+    const { id } = await there.session(files)
+    const socket = await there.open()
+    const body = JSON.stringify(request)
+    const path = `/v1/sessions/${id}:${name}`
+    const json = 'content-type: application/json'
+    socket.write(there.head('POST', path, json, `content-length: ${body.length}`) + body)
+    const status = async (): Promise<number> => (await there.call('GET', `/v1/sessions/${id}`)).status
+    // The search has the only slot.
+    await vi.waitFor(async () => expect(await status()).toBe(429))
+    socket.destroy()
+    await vi.waitFor(async () => expect(await status()).toBe(200))
+  })
+
+  test.each(searches)('time is over ends: %s', async (name, request) => {
+    await using there = await openServer({ handler: { limits: { ...limits, requestMs: 100 } } })
+    const { id } = await there.session(files)
+    expect((await there.call('POST', `/v1/sessions/${id}:${name}`, request)).status).toBe(504)
+    await vi.waitFor(async () => expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200))
+  })
 })

@@ -155,7 +155,8 @@ const calls: Readonly<Record<string, readonly [type: string, call: Call]>> = {
   mcpHandler: ['McpHandlerOptions', (options) => mcpHandler(() => undefined, options)],
   workspaceServer: ['WorkspaceOptions', (options) => workspaceServer(session, options)],
   workspaceTools: ['WorkspaceOptions', (options) => workspaceTools(session, options)],
-  'session.text.grep': ['GrepOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
+  'session.text.glob': ['SearchOptions', (options) => session.text.glob({ patterns: ['a'] }, options)],
+  'session.text.grep': ['SearchOptions', (options) => session.text.grep({ pattern: 'a' }, options)],
 }
 
 const noExec = (): Promise<never> => Promise.reject(new Error('no command'))

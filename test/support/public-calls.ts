@@ -222,7 +222,10 @@ export const textCalls: Calls<main.SessionText> = {
     ],
   ],
   glob: [
-    [{ patterns: ['*'], path: '/', exclude: ['b'], limit: 1, includeDirectories: true, order: 'modified' }],
+    [
+      { patterns: ['*'], path: '/', exclude: ['b'], limit: 1, includeDirectories: true, order: 'modified' },
+      { signal },
+    ],
   ],
   grep: [
     [

@@ -1,6 +1,8 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
@@ -69,6 +71,32 @@ test('counts the whole response to a GET as transferred, but not that to a POST'
   const url = `${origin}/0`
   expect(await ask({ url })).toEqual(['ten bytes.', 10])
   expect(await ask({ url, method: 'POST', body: [Buffer.from('asked')] })).toEqual(['ten bytes.', 0])
+})
+
+test('gives a reused connection the whole time, although the remote closes unused ones sooner', async () => {
+  let connections = 0
+  const slow = createServer((request, response) => {
+    response.setHeader('keep-alive', 'timeout=2')
+    if (request.url === '/now') response.end()
+    // Node closes an unused connection a second before the remote would.
+    else void pause(1500).then(() => response.end('late'))
+  }).on('connection', () => connections++)
+  slow.listen(0, '127.0.0.1')
+  await once(slow, 'listening')
+  const { port } = slow.address() as AddressInfo
+  const http = new HttpClient({ allowPrivateAddresses: true, idleTimeoutMs: 60_000 })
+  try {
+    const texts: string[] = []
+    for (const path of ['/now', '/later']) {
+      const url = `http://127.0.0.1:${port}${path}`
+      const { body } = await http.request({ url, headers: {}, signal: new AbortController().signal })
+      texts.push(await text(body as AsyncIterable<Uint8Array>))
+    }
+    expect({ texts, connections }).toEqual({ texts: ['', 'late'], connections: 1 })
+  } finally {
+    http.close()
+    slow.close()
+  }
 })
 
 test('rejects a compressed response that expands too much', async () => {

@@ -1,18 +1,23 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
 import { packet } from '../../src/adapters/git/remote/pkt-line.js'
 import { push } from '../../src/adapters/git/remote/receive-pack.js'
-import type { SmartConnection } from '../../src/adapters/git/remote/smart-connection.js'
+import { Authentication } from '../../src/adapters/git/remote/authentication.js'
+import { HttpClient } from '../../src/adapters/git/remote/http-client.js'
+import { connect, type SmartConnection } from '../../src/adapters/git/remote/smart-connection.js'
 import { fetchPack, listRefs } from '../../src/adapters/git/remote/upload-pack.js'
 import { failure } from '../support/git-harness.js'
 
 // Lower bounds save time. Tests of other files use the same limits.
-const { refsBytes, reportBytes } = gitLimits
+const { refsBytes, capabilityBytes, reportBytes } = gitLimits
 beforeAll(() => {
-  Object.assign(gitLimits, { refsBytes: 2 ** 20, reportBytes: 2 ** 16 })
+  Object.assign(gitLimits, { refsBytes: 2 ** 20, capabilityBytes: 2 ** 16, reportBytes: 2 ** 16 })
 })
 afterAll(() => {
-  Object.assign(gitLimits, { refsBytes, reportBytes })
+  Object.assign(gitLimits, { refsBytes, capabilityBytes, reportBytes })
 })
 
 const oid = 'a'.repeat(40)
@@ -54,6 +59,15 @@ async function fetched(connection: SmartConnection): Promise<number> {
 const band = (number: number, text: string): string => packet(String.fromCharCode(number) + text).toString()
 const packfile = packet('packfile\n').toString()
 
+const pushTo = (connection: SmartConnection): Promise<void> =>
+  push(() => Promise.resolve(connection), {
+    ref: 'refs/heads/main',
+    expectedOid: null,
+    newOid: oid,
+    pack: { parts: [] } as never,
+    signal: new AbortController().signal,
+  })
+
 describe('rejects endless data from a remote:', () => {
   test.each<[string, SmartConnection]>([
     ['sections before the pack', remote(2, '', packet(`shallow ${oid}\n`).toString())],
@@ -79,15 +93,6 @@ describe('rejects endless data from a remote:', () => {
     expect(bytes).toBeGreaterThan(gitLimits.refsBytes / 2)
   })
 
-  const pushTo = (connection: SmartConnection): Promise<void> =>
-    push(() => Promise.resolve(connection), {
-      ref: 'refs/heads/main',
-      expectedOid: null,
-      newOid: oid,
-      pack: { parts: [] } as never,
-      signal: new AbortController().signal,
-    })
-
   test('a report of a push', async () => {
     const connection = remote(1, '', band(1, packet('ok refs/heads/main\n').toString()))
     expect(await failure(pushTo(connection))).toMatchObject({
@@ -108,7 +113,67 @@ describe('rejects endless data from a remote:', () => {
   })
 })
 
+test.each([
+  ['of no branch', ''],
+  ['of another branch', packet('ok refs/heads/other\n').toString()],
+])('rejects a report %s on a push', async (_what, lines) => {
+  const report = band(1, `${packet('unpack ok\n').toString()}${lines}0000`)
+  const connection = {
+    ...remote(1, '', 'x'),
+    post: async function* () {
+      yield Buffer.from(report)
+    },
+  }
+  expect(await failure(pushTo(connection as never))).toMatchObject({
+    reason: 'GIT_PUSH_REJECTED',
+    details: { reason: 'the remote gave no report on the branch' },
+  })
+})
+
 test('does not count pack data against the limit of other data', async () => {
   const connection = remote(2, packfile, band(1, 'x'.repeat(60_000)))
   expect(await fetched(connection)).toBeGreaterThan(gitLimits.refsBytes)
+})
+
+/** Discovers a remote that announces itself with this text. */
+async function discovered(text: string): Promise<SmartConnection> {
+  const server = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/x-git-upload-pack-advertisement').end(text)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const http = new HttpClient({ allowPrivateAddresses: true, idleTimeoutMs: 60_000 })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/r.git`
+  try {
+    return await connect({
+      url,
+      http,
+      service: 'git-upload-pack',
+      authentication: new Authentication({ remoteUrl: url, credentialsSecretId: '' }, undefined),
+      signal: new AbortController().signal,
+    })
+  } finally {
+    http.close()
+    server.close()
+  }
+}
+
+const service = `${packet('# service=git-upload-pack\n').toString()}0000`
+
+test.each([
+  ['flush packets', `${service}${'0000'.repeat(100_000)}`],
+  ['empty packets', `${service}${packet('version 2\n').toString()}${'0004'.repeat(2000)}0000`],
+])('rejects a remote that announces itself with very many %s', async (_what, text) => {
+  expect((await failure(discovered(text))).reason).toBe('GIT_TOO_LARGE')
+})
+
+test.each([
+  ['a malformed packet', 'zzzz'],
+  ['an incomplete packet', 'ffff'],
+  ['a malformed packet after a flush', '0000000g'],
+])('rejects a list of refs with %s', async (_what, damage) => {
+  const first = packet(`${oid} HEAD\0 shallow\n`).toString()
+  const rest = packet(`${oid} refs/heads/main\n`).toString()
+  expect((await discovered(`${service}${first}${rest}0000`)).advertisement).toMatchObject({ version: 1 })
+  expect((await failure(discovered(`${service}${first}${damage}${rest}0000`))).reason).toBe('GIT_CORRUPT')
 })

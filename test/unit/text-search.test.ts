@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   EngineError,
   formatMatches,
+  limits,
   openEngine,
   type Engine,
   type GrepRequest,
@@ -14,6 +15,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
+import { deepPath, longPatterns } from '../support/slow-globs.js'
 import { runs, seed } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 
@@ -119,6 +121,43 @@ describe.each(fewStorages)('searches on %s', (_name, makeStorage, lasting) => {
       expect((await refusalOf(glob({ patterns: ['*'], path: '/none' }))).reason).toBe('PATH_NOT_FOUND')
       expect((await refusalOf(glob({ patterns: ['*'], path: '/README.md' }))).reason).toBe('NOT_A_DIRECTORY')
     })
+  })
+
+  test('with long patterns gives the event loop turns at each path, and ends when its signal aborts', async () => {
+    const { id } = await engine.sessions.create({ files: { [`${deepPath}/b`]: 'x' } })
+    const deep = await engine.sessions.open(id)
+    const patterns = longPatterns('')
+    const filter = { globs: longPatterns('/'), excludeGlobs: longPatterns('/') }
+    for (const search of [
+      (signal?: AbortSignal) => deep.text.glob({ patterns, exclude: patterns }, signal && { signal }),
+      (signal?: AbortSignal) => deep.text.grep({ pattern: 'x', ...filter }, signal && { signal }),
+    ]) {
+      let turns = 0
+      const turn = (): void => {
+        turns++
+        counting = setImmediate(turn)
+      }
+      let counting = setImmediate(turn)
+      await search()
+      clearImmediate(counting)
+      expect(turns).toBeGreaterThan(patterns.length)
+      const controller = new AbortController()
+      const searched = search(controller.signal)
+      controller.abort(new Error('enough'))
+      await expect(searched).rejects.toThrow('enough')
+      await expect(search(AbortSignal.abort(new Error('ended')))).rejects.toThrow('ended')
+    }
+    expect(await refusalOf(deep.text.glob({ patterns: ['*'] }, { signal: 1 as never }))).toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+      details: { field: 'signal' },
+    })
+  })
+
+  test('refuses patterns that are too long together', async () => {
+    const patterns = Array.from({ length: 17 }, () => 'x'.repeat(4000))
+    const refused = { reason: 'TOO_LARGE', details: { limit: String(limits.searchGlobsSize) } }
+    expect(await refusalOf(session.text.glob({ patterns }))).toMatchObject(refused)
+    expect(await refusalOf(session.text.grep({ pattern: 'x', globs: patterns }))).toMatchObject(refused)
   })
 
   describe('grep', () => {

@@ -20,7 +20,11 @@ export function readMethods(scope: BackendScope): Reads {
     ls: (path) =>
       answer(scope, async ({ signal }) => {
         const at = pathOf(path)
-        const { entries, isTruncated } = await absentAs(nothing, findPaths(session, ['*', '.*'], at), signal)
+        const { entries, isTruncated } = await absentAs(
+          nothing,
+          findPaths(session, ['*', '.*'], at, signal),
+          signal,
+        )
         if (isTruncated)
           throw tooLarge(
             `${at} has over ${limits.listedPaths} entries: search it with glob`,
@@ -79,7 +83,7 @@ export function readMethods(scope: BackendScope): Reads {
     glob: (pattern, path) =>
       answer(scope, async ({ signal }) => {
         if (typeof pattern !== 'string') throw invalid('pattern', `must be a glob; it is ${given(pattern)}`)
-        const found = findPaths(session, [pattern], pathOf(path ?? '/'))
+        const found = findPaths(session, [pattern], pathOf(path ?? '/'), signal)
         const { entries, isTruncated } = await absentAs(nothing, found, signal)
         return { files: await infosOf(session, entries), ...(isTruncated && { truncated: true }) }
       }),
@@ -93,8 +97,14 @@ interface Found {
 
 const nothing: Found = { entries: [], isTruncated: false }
 
-function findPaths(session: SessionApi, patterns: readonly string[], path: string): Promise<Found> {
-  return session.text.glob({ patterns, path, includeDirectories: true, limit: limits.listedPaths })
+function findPaths(
+  session: SessionApi,
+  patterns: readonly string[],
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<Found> {
+  const request = { patterns, path, includeDirectories: true, limit: limits.listedPaths }
+  return session.text.glob(request, signal === undefined ? {} : { signal })
 }
 
 /** The outcome of a search, or another value if its directory does not exist. */

@@ -70,10 +70,11 @@ export const gitLimits = {
   clockSkewSeconds: 24 * 60 * 60,
   tagDepth: 16,
   /**
-   * Bytes that a remote may send in addition to a pack, such as its list of refs. `reportBytes` limits its
-   * report on a push.
+   * Bytes that a remote may send in addition to a pack, such as its list of refs. `capabilityBytes` limits its
+   * capabilities in version 2 of the protocol, and `reportBytes` its report on a push.
    */
   refsBytes: 64 * 2 ** 20,
+  capabilityBytes: 2 ** 20,
   reportBytes: 2 ** 20,
   /** A config file or ref file of a local repository. */
   textBytes: 2 ** 20,

@@ -30,7 +30,7 @@ export interface HttpLimits {
   readonly requestsPerConnection: number
   /**
    * Time from the last byte of a request to its response; 60,000 by default. After this time, the client gets
-   * `DEADLINE_EXCEEDED`, but the operation continues. The limit does not apply to streams and waits for
+   * `DEADLINE_EXCEEDED`, but the operation continues, unless it is a search. The limit does not apply to streams and waits for
    * locks.
    */
   readonly requestMs: number

@@ -1,7 +1,7 @@
 import { posix } from 'node:path'
 import type { FileEntry, ListOptions, WalkEntry, WalkOptions } from '@mastra/core/workspace'
 import type { GlobEntry, SessionApi } from '../../engine/index.js'
-import { EngineError, given, invalid, untilAborted } from '../../engine/ports.js'
+import { EngineError, given, invalid } from '../../engine/ports.js'
 import { isReason } from './errors.js'
 import { limits } from './limits.js'
 
@@ -41,7 +41,7 @@ async function entriesBelow(
   const patterns = includeHidden ? ['*', '.*'] : ['*']
   const visit = async (directory: string, prefix: string, depth: number): Promise<void> => {
     const request = { patterns, path: directory, includeDirectories: true, limit: limits.directoryEntries }
-    const { entries, isTruncated } = await untilAborted(session.text.glob(request), signal)
+    const { entries, isTruncated } = await session.text.glob(request, signal === undefined ? {} : { signal })
     if (isTruncated) throw tooMany(directory, limits.directoryEntries)
     for (const entry of entries) {
       const name = posix.basename(entry.path)

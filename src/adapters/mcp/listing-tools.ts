@@ -107,16 +107,13 @@ export function searchFilesTool(workspace: Workspace): WorkspaceTool {
       excludePatterns,
     }),
     hints,
-    async run({ path: given, pattern, excludePatterns: excluded = [] }, { session }) {
+    async run({ path: given, pattern, excludePatterns: excluded = [] }, { session, signal }) {
       const path = absolute(given)
       const exclude = withinDirectory(path, excluded)
-      const { entries, isTruncated } = await session.text.glob({
-        patterns: [pattern],
-        path,
-        exclude,
-        includeDirectories: true,
-        limit: limits.entries,
-      })
+      const { entries, isTruncated } = await session.text.glob(
+        { patterns: [pattern], path, exclude, includeDirectories: true, limit: limits.entries },
+        signal === undefined ? {} : { signal },
+      )
       const paths = entries.map((entry) => entry.path)
       const text = paths.length === 0 ? 'No matches found' : listed(paths, isTruncated)
       return { text, data: { paths, isTruncated } }

@@ -89,13 +89,11 @@ export function globTool(workspace: Workspace): WorkspaceTool {
     description: `Finds files by a glob, the newest change first, at most ${limits.globPaths}.`,
     schema: globSchema,
     hints: { readOnly: true, idempotent: true },
-    async run({ pattern, path = '/' }, { session }) {
-      const { entries, isTruncated } = await session.text.glob({
-        patterns: [pattern],
-        path: absolute(path),
-        order: 'modified',
-        limit: limits.globPaths,
-      })
+    async run({ pattern, path = '/' }, { session, signal }) {
+      const { entries, isTruncated } = await session.text.glob(
+        { patterns: [pattern], path: absolute(path), order: 'modified', limit: limits.globPaths },
+        signal === undefined ? {} : { signal },
+      )
       const paths = entries.map((entry) => entry.path)
       const more = isTruncated ? '\n[More files match. Use a narrower pattern.]' : ''
       return {

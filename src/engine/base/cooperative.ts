@@ -111,6 +111,15 @@ export function* loaded<T>(attempt: () => T): Steps<T> {
   }
 }
 
+/** Whether some item passes a test that takes long. Each test after the first one is a step. */
+export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps<boolean, undefined> {
+  for (const [index, item] of items.entries()) {
+    if (index > 0) yield
+    if (test(item)) return true
+  }
+  return false
+}
+
 /** Lets timers and sockets run. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -140,6 +140,8 @@ export const limits = {
   lineLength: 100_000,
   /** Patterns in each list of globs of a search. */
   searchGlobs: 100,
+  /** Characters of all patterns in such a list. Each takes time to parse, and for each path. */
+  searchGlobsSize: 65_536,
   /** Entries or matches that a search returns by default. */
   searchResultsDefault: 1000,
   /** The most entries or matches that a search returns. */

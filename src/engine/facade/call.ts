@@ -13,7 +13,7 @@ import { describeHandle, viewOf, type Session } from './session.js'
 import type { SessionView } from './session-view.js'
 
 export interface CallOptions {
-  /** Ends the waiting for a lock, with the signal's reason; other operations run to their end. */
+  /** Ends the waiting for a lock, or a search, with the signal's reason; other operations run to their end. */
   readonly signal?: AbortSignal
 }
 

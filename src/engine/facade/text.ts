@@ -19,7 +19,7 @@ import { grep } from '../session/search/grep.js'
 import { loadMatcher } from '../session/search/line-matcher.js'
 import {
   parseGrep,
-  type GrepOptions,
+  type SearchOptions,
   type GrepRequest,
   type GrepResult,
 } from '../session/search/grep-request.js'
@@ -31,7 +31,7 @@ import {
 } from '../session/search/read-lines.js'
 import { Dir, Symlink } from '../tree/node.js'
 
-const optionsShape = new Shape<GrepOptions>({ signal: true })
+const optionsShape = new Shape<SearchOptions>({ signal: true })
 
 /**
  * The files of a session as text: read lines, search, edit, and apply patches. These are the operations that coding
@@ -143,9 +143,10 @@ export class SessionText {
    * @example
    * const { entries } = await session.text.glob({ patterns: ['src/*.ts'], order: 'modified' })
    */
-  async glob(request: GlobRequest): Promise<GlobResult> {
+  async glob(request: GlobRequest, options: SearchOptions = {}): Promise<GlobResult> {
     const { core } = this.#access
     const parsed = parseGlobRequest(request)
+    const signal = signalOf(options)
     return this.#access.look('globPaths', (live) => {
       const root = live.tree.freeze()
       return reading(core, [root], async () => {
@@ -153,7 +154,7 @@ export class SessionText {
         const { node, path } = await whenLoaded(() => resolve(state, parsed.path, true))
         if (node === undefined) throw notFound(parsed.path)
         if (!(node instanceof Dir)) throw notADirectory(parsed.path)
-        return runInSlices(findPaths({ ...state, directory: path }, parsed), core.environment)
+        return runInSlices(findPaths({ ...state, directory: path }, parsed), core.environment, signal)
       })
     })
   }
@@ -170,12 +171,10 @@ export class SessionText {
    * const { lines } = await session.text.grep({ pattern: 'TODO|FIXME', fileTypes: ['ts'], context: 2 })
    * console.log(formatMatches(lines))
    */
-  async grep(request: GrepRequest, options: GrepOptions = {}): Promise<GrepResult> {
+  async grep(request: GrepRequest, options: SearchOptions = {}): Promise<GrepResult> {
     const { core } = this.#access
     const parsed = parseGrep(request)
-    const { signal } = optionsShape.read(options, 'options')
-    checkSignal(signal)
-    signal?.throwIfAborted()
+    const signal = signalOf(options)
     return this.#access.look('grepFiles', (live) => {
       // The state at the time of the call.
       const root = live.tree.freeze()
@@ -190,4 +189,11 @@ export class SessionText {
       })
     })
   }
+}
+
+function signalOf(options: SearchOptions): AbortSignal | undefined {
+  const { signal } = optionsShape.read(options, 'options')
+  checkSignal(signal)
+  signal?.throwIfAborted()
+  return signal
 }

@@ -101,9 +101,9 @@ function detached(id: string): string {
 }
 
 function headerOf(object: GitObject): string {
-  const text = Buffer.from(object.body.buffer, object.body.byteOffset, object.body.length).toString('latin1')
-  const end = text.indexOf('\n\n')
-  return end < 0 ? text : text.slice(0, end)
+  const bytes = Buffer.from(object.body.buffer, object.body.byteOffset, object.body.length)
+  const end = bytes.indexOf('\n\n')
+  return bytes.toString('latin1', 0, end < 0 ? bytes.length : end)
 }
 
 function damaged(object: GitObject): EngineError {

@@ -123,6 +123,9 @@ export class HttpClient {
         agent: this.#agents[protocol],
         timeout: this.#options.idleTimeoutMs,
       })
+      // Node gives a connection that waits for the next request a shorter time if the remote asked for it, and keeps
+      // that time for the request.
+      request.once('socket', (socket) => socket.setTimeout(this.#options.idleTimeoutMs))
       let timedOut = false
       const explain = (error: unknown): unknown => {
         if (signal.aborted) return signal.reason

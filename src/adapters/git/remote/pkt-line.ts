@@ -9,8 +9,8 @@ const special = ['flush', 'delimiter', 'end'] as const
 export const flushPacket = Buffer.from('0000')
 export const delimiterPacket = Buffer.from('0001')
 
-export function packet(text: string): Buffer {
-  const body = Buffer.from(text)
+export function packet(content: string | Uint8Array): Buffer {
+  const body = Buffer.from(content)
   return Buffer.concat([lengthOf(body.length), body])
 }
 
@@ -97,6 +97,21 @@ export class PacketReader {
     this.#buffer = Buffer.concat(parts, length)
     this.#at = 0
     return length >= count
+  }
+}
+
+/**
+ * Returns a check that must be called for each packet outside of a pack. It throws GIT_TOO_LARGE above `most` bytes in
+ * total.
+ */
+export function boundTalk(most: number = gitLimits.refsBytes): (packet: Packet | undefined) => void {
+  let bytes = 0
+  return (packet) => {
+    bytes += Math.max(gitLimits.leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
+    if (bytes <= most) return
+    throw new EngineError('GIT_TOO_LARGE', `the remote sent over ${most} bytes besides the pack`, {
+      limit: String(most),
+    })
   }
 }
 

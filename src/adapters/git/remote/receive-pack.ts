@@ -1,11 +1,11 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { formatOf, zeroId } from '../objects/object-id.js'
-import { flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
+import { boundTalk, flushPacket, packet, PacketReader, packetText, splitPackets } from './pkt-line.js'
 import { branchMoved, pushRejected } from './remote-errors.js'
 import type { PushRequest } from '../repository.js'
 import type { SmartConnection } from './smart-connection.js'
-import { advertisedRefs, boundTalk } from './upload-pack.js'
+import { advertisedRefs } from './upload-pack.js'
 
 /**
  * Updates one ref. The advertised id of the ref is compared before anything is sent, and the remote compares
@@ -32,7 +32,7 @@ export async function push(connect: () => Promise<SmartConnection>, request: Pus
       flushPacket,
       ...pack.parts,
     ])
-    const report = await readReport(answer, known.has('side-band-64k'))
+    const report = await readReport(answer, ref, known.has('side-band-64k'))
     if (report.accepted) return
     failure = pushRejected(report.reason, report.remoteText)
   } catch (error) {
@@ -78,7 +78,11 @@ interface Report {
   readonly remoteText: string
 }
 
-async function readReport(answer: AsyncIterable<Uint8Array>, sideBand: boolean): Promise<Report> {
+async function readReport(
+  answer: AsyncIterable<Uint8Array>,
+  ref: string,
+  sideBand: boolean,
+): Promise<Report> {
   const reader = new PacketReader(answer)
   const lines: Buffer[] = []
   const bound = boundTalk()
@@ -111,5 +115,7 @@ async function readReport(answer: AsyncIterable<Uint8Array>, sideBand: boolean):
   // "ng <ref> <reason>": a ref contains no space.
   if (refused !== undefined)
     return { accepted: false, reason: refused.split(' ').slice(2).join(' '), remoteText }
+  if (!report.includes(`ok ${ref}`))
+    return { accepted: false, reason: 'the remote gave no report on the branch', remoteText }
   return { accepted: true, reason: '', remoteText }
 }

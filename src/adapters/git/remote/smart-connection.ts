@@ -3,7 +3,9 @@ import type { HttpClient as IsomorphicHttpClient } from 'isomorphic-git'
 import { EngineError } from '../../../engine/ports.js'
 import type { Authentication, Credentials } from './authentication.js'
 import type { HttpClient, HttpRequest } from './http-client.js'
+import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from '../objects/object-id.js'
+import { boundTalk, flushPacket, packet, PacketReader, type Packet } from './pkt-line.js'
 import { cleanRemoteText, remoteError, statusError } from './remote-errors.js'
 
 export type Service = 'git-upload-pack' | 'git-receive-pack'
@@ -46,22 +48,25 @@ export interface ConnectOptions {
 export async function connect(options: ConnectOptions): Promise<SmartConnection> {
   const { url, http, service, authentication, signal } = options
   let sent = await authentication.atStart(signal)
-  let hookFailure: { readonly error: unknown } | undefined
+  let failure: { readonly error: unknown } | undefined
   const askCredentials = async (): Promise<object | undefined> => {
     if (sent !== undefined) return undefined
     try {
       return (sent = await authentication.whenAsked(signal))
     } catch (error) {
-      hookFailure = { error }
+      failure = { error }
       return { cancel: true }
     }
   }
   const client = {
-    request: (request: Omit<HttpRequest, 'signal'>) => wholeAdvertisement(http, { ...request, signal }),
+    request: (request: Omit<HttpRequest, 'signal'>) =>
+      checkedAdvertisement(http, { ...request, signal }, (error) => {
+        failure = { error }
+      }),
   } as unknown as IsomorphicHttpClient
   const explain = (error: unknown): unknown => {
     if (signal.aborted) return signal.reason
-    return hookFailure === undefined ? explainError(error, sent !== undefined) : hookFailure.error
+    return failure === undefined ? explainError(error, sent !== undefined) : failure.error
   }
 
   let found: Discovered
@@ -75,6 +80,7 @@ export async function connect(options: ConnectOptions): Promise<SmartConnection>
       onAuth: askCredentials,
       protocolVersion: service === 'git-upload-pack' ? 2 : 1,
     })) as Discovered
+    if (failure !== undefined) throw explain(undefined)
   } catch (error) {
     throw explain(error)
   }
@@ -140,38 +146,52 @@ function objectFormat(name: string | undefined): ObjectFormat {
   )
 }
 
-/**
- * Reads the whole list of refs and checks its end before isomorphic-git receives it. Otherwise isomorphic-git
- * would treat a broken stream as a short list of refs.
- */
-async function wholeAdvertisement(http: HttpClient, request: HttpRequest): ReturnType<HttpClient['request']> {
+/** The response of a remote to the discovery, checked. `fail` gets an error that ends its body early. */
+async function checkedAdvertisement(
+  http: HttpClient,
+  request: HttpRequest,
+  fail: (error: unknown) => void,
+): ReturnType<HttpClient['request']> {
   const response = await http.request(request)
   if (request.method !== 'GET' || response.statusCode !== 200) return response
-  const parts: Uint8Array[] = []
-  for await (const part of response.body ?? []) parts.push(part)
-  const whole = Buffer.concat(parts)
-  const smart = /^application\/x-git-.*-advertisement$/.test(response.headers?.['content-type'] ?? '')
-  if (smart && whole.toString('latin1', 4, 8) === 'ERR ') throw remoteError(whole.toString('utf8', 8))
-  if (!smart) throw notARepository()
-  if (whole.toString('latin1', whole.length - 4) !== '0000') {
-    throw new EngineError('GIT_CORRUPT', 'the remote sent an incomplete list of refs')
-  }
-  return { ...response, body: iterate(withoutVersionOne(whole)) }
+  if (!/^application\/x-git-.*-advertisement$/.test(response.headers?.['content-type'] ?? ''))
+    throw notARepository()
+  return { ...response, body: checkedPackets(response.body as AsyncIterable<Uint8Array>, fail) }
 }
 
 /**
- * Removes the packet `version 1`, which is the only difference from protocol 0. isomorphic-git does not
- * support this packet.
+ * Checks the list of refs while isomorphic-git reads it. By itself, isomorphic-git would take a broken list for a
+ * shorter one. The packet `version 1` is left out, because isomorphic-git does not support it.
  */
-function withoutVersionOne(advertisement: Buffer): Buffer {
-  const line = '000eversion 1\n'
-  const at = advertisement.subarray(0, 100).indexOf(line)
-  if (at < 0) return advertisement
-  return Buffer.concat([advertisement.subarray(0, at), advertisement.subarray(at + line.length)])
-}
-
-async function* iterate(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
-  yield await Promise.resolve(bytes)
+async function* checkedPackets(
+  body: AsyncIterable<Uint8Array>,
+  fail: (error: unknown) => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let last: Packet | undefined
+  const broken = (): EngineError =>
+    last === undefined
+      ? notARepository()
+      : new EngineError('GIT_CORRUPT', 'the remote sent an incomplete or malformed list of refs')
+  const reader = new PacketReader(body, broken)
+  const [talk, capabilities] = [boundTalk(), boundTalk(gitLimits.capabilityBytes)]
+  let isVersionTwo = false
+  try {
+    for (;;) {
+      const line = await reader.read()
+      if (line === undefined && last === 'flush') return
+      if (line === undefined) throw broken()
+      last = line
+      const bytes = typeof line === 'string' ? flushPacket : packet(line)
+      const text = bytes.toString('latin1', 4)
+      isVersionTwo ||= text.includes('version 2')
+      const bound = isVersionTwo ? capabilities : talk
+      bound(line)
+      if (text.startsWith('ERR ')) throw remoteError(bytes.toString('utf8', 8))
+      if (text !== 'version 1\n') yield bytes
+    }
+  } catch (error) {
+    fail(error)
+  }
 }
 
 function explainError(error: unknown, credentialsSent: boolean): unknown {

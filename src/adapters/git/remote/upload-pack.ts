@@ -1,7 +1,7 @@
 import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 import { isObjectId } from '../objects/object-id.js'
-import { delimiterPacket, flushPacket, packet, PacketReader, packetText, type Packet } from './pkt-line.js'
+import { boundTalk, delimiterPacket, flushPacket, packet, PacketReader, packetText } from './pkt-line.js'
 import { remoteError } from './remote-errors.js'
 import type { RemoteRefs } from '../repository.js'
 import type { Advertisement, SmartConnection } from './smart-connection.js'
@@ -244,25 +244,6 @@ async function* sideBand(reader: PacketReader): AsyncGenerator<Buffer, void, und
     }
     bound(line)
     if (typeof line !== 'string' && line[0] === 3) throw remoteError(line.toString('utf8', 1))
-  }
-}
-
-/**
- * Returns a check that must be called for each packet outside of a pack. It throws GIT_TOO_LARGE above
- * `gitLimits.refsBytes` in total.
- */
-export function boundTalk(): (packet: Packet | undefined) => void {
-  let bytes = 0
-  return (packet) => {
-    bytes += Math.max(gitLimits.leastPacketBytes, packet instanceof Buffer ? packet.length : 0)
-    if (bytes <= gitLimits.refsBytes) return
-    throw new EngineError(
-      'GIT_TOO_LARGE',
-      `the remote sent over ${gitLimits.refsBytes} bytes besides the pack`,
-      {
-        limit: String(gitLimits.refsBytes),
-      },
-    )
   }
 }
 

@@ -1,4 +1,4 @@
-import { present, runInSlices } from '../../../engine/ports.js'
+import { present, runInSlices, withSignals } from '../../../engine/ports.js'
 import {
   callOperation,
   isStreamOperation,
@@ -30,6 +30,9 @@ import { createShared, Slot, type Shared } from '../server/slot.js'
 
 const noBytes = new Uint8Array(0)
 
+/** Operations that end with their request. */
+const searches: ReadonlySet<CallableOperation> = new Set(['globPaths', 'grepFiles'])
+
 /** Executes the operations of authenticated requests. */
 export class Dispatcher {
   readonly #limits: HttpLimits
@@ -47,7 +50,7 @@ export class Dispatcher {
       const limit = String(limits.requestMs)
       return new HttpError(
         'DEADLINE_EXCEEDED',
-        `the request took over ${limit} ms; the operation continues`,
+        `the request took over ${limit} ms; the operation continues, unless it is a search`,
         {
           limit,
         },
@@ -138,14 +141,23 @@ export class Dispatcher {
     }
     const limited = withinContentLimit(name, request, responseContentBytes)
     slot.hold()
-    const work = callOperation(scope, name, limited as never)
-    const response = await this.#deadlines.wait<object>(work, () => {
-      if (name === 'startImport') afterJob(scope, work as Promise<ImportJob>, slot.takeBody())
-      else slot.dropBody()
-      slot.release()
-    })
-    checkContent(name, response, responseContentBytes)
-    return response
+    const answered = new AbortController()
+    const work = searches.has(name)
+      ? withSignals([httpRequest.gone(), answered.signal], (signal) =>
+          callOperation(scope, name, limited as never, { signal }),
+        )
+      : callOperation(scope, name, limited as never)
+    try {
+      const response = await this.#deadlines.wait<object>(work, () => {
+        if (name === 'startImport') afterJob(scope, work as Promise<ImportJob>, slot.takeBody())
+        else slot.dropBody()
+        slot.release()
+      })
+      checkContent(name, response, responseContentBytes)
+      return response
+    } finally {
+      answered.abort()
+    }
   }
 
   async #waitForLock(

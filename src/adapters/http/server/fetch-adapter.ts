@@ -39,6 +39,7 @@ function toHttpRequest(request: Request): HttpRequest {
     readBody: (take) => readBody(body(), take),
     body,
     signal: () => request.signal,
+    gone: () => request.signal,
     isGone: () => request.signal.aborted,
     request: () => request,
   }

@@ -26,6 +26,8 @@ export interface HttpRequest {
    * reason.
    */
   signal(): AbortSignal
+  /** Aborts when the client disconnects. The request goes on when the server closes. */
+  gone(): AbortSignal
   /** Whether the client has disconnected, so that no response can reach it. */
   isGone(): boolean
   /** The request as an object of the Fetch API, without the body, for hooks. */

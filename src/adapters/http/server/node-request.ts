@@ -106,12 +106,16 @@ export class NodeRequest implements HttpRequest {
   }
 
   signal(): AbortSignal {
+    if (this.#abort === undefined) this.#options.waiting?.(this)
+    return this.gone()
+  }
+
+  gone(): AbortSignal {
     if (this.#abort !== undefined) return this.#abort.signal
     const abort = (this.#abort = new AbortController())
     const gone = (): void => abort.abort(clientGone())
     if (this.isGone()) gone()
     else this.onOver(gone)
-    this.#options.waiting?.(this)
     return abort.signal
   }
 
@@ -142,7 +146,7 @@ export class NodeRequest implements HttpRequest {
 
   /** Ends a stream or a wait for a lock, and sends the reason to the client. */
   abort(reason: Error): void {
-    this.signal()
+    this.gone()
     this.#abort?.abort(reason)
   }
 

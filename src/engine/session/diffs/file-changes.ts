@@ -1,3 +1,4 @@
+import { runInSlices } from '../../base/cooperative.js'
 import type { Core } from '../core.js'
 import { treeChanges } from '../tree-changes.js'
 import { Dir, type FileNode, type Symlink } from '../../tree/node.js'
@@ -39,7 +40,12 @@ export async function* fileChanges(
     const renamed = change.before === undefined ? renames.byNewPath.get(change.path) : undefined
     const shown =
       renamed === undefined ? change : { ...change, oldPath: renamed.path, before: renamed.before }
-    if (isWanted(shown.path) || (shown.oldPath !== undefined && isWanted(shown.oldPath))) yield shown
+    if (
+      isWanted === undefined ||
+      (await runInSlices(isWanted(shown.path), core.environment)) ||
+      (shown.oldPath !== undefined && (await runInSlices(isWanted(shown.oldPath), core.environment)))
+    )
+      yield shown
   }
 }
 

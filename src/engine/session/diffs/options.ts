@@ -1,3 +1,4 @@
+import { some, type Steps } from '../../base/cooperative.js'
 import { parseGlob, type Glob } from '../../base/glob.js'
 import { invalid } from '../../base/errors.js'
 import { given, parseFlag, parseText, readList } from '../../base/input.js'
@@ -44,12 +45,13 @@ const patchShape = new Shape<DiffPatchOptions>(patchFields)
 const filesShape = new Shape<DiffFilesOptions>({ ...patchFields, hunks: true })
 const similarityShape = new Shape<SimilarFiles>({ similarity: true })
 
-/** Whether a path is wanted. */
-export type PathFilter = (path: string) => boolean
+/** Whether a path is wanted. Long globs take time. */
+export type PathFilter = (path: string) => Steps<boolean, undefined>
 
 /** Checked options. */
 export interface DiffRules {
-  readonly isWanted: PathFilter
+  /** Absent: every path. */
+  readonly isWanted: PathFilter | undefined
   /** The least similarity of a rename in percent: 100 is the same content. Undefined: no renames. */
   readonly similarity: number | undefined
   readonly context: number
@@ -77,15 +79,15 @@ function parseRules({ globs, renames, context, hunks }: DiffFilesOptions): DiffR
   }
 }
 
-function parseGlobs(value: readonly string[] | undefined): PathFilter {
-  if (value === undefined) return () => true
+function parseGlobs(value: readonly string[] | undefined): PathFilter | undefined {
+  if (value === undefined) return undefined
   const globs: Glob[] = readList('globs', value, limits.diffGlobs, 'globs').map((glob, index) => {
     const field = `globs[${index}]`
     const text = parseText(field, glob, limits.globBytes)
     // Without a slash, a glob is for the name of a file, in any directory.
     return parseGlob(text.startsWith('/') ? text : text.includes('/') ? `/${text}` : `/**/${text}`, field)
   })
-  return (path) => globs.some((glob) => glob.matches(path))
+  return (path) => some(globs, (glob) => glob.matches(path))
 }
 
 function parseRenames(value: RenameDetection | undefined): number | undefined {

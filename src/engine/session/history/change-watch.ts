@@ -1,3 +1,4 @@
+import { runInSlices } from '../../base/cooperative.js'
 import { checkSignal, onAbort } from '../../base/abort.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
@@ -181,7 +182,8 @@ async function* batches(
   let changes: Change[] = []
   for await (const change of treeChanges(core, before.root, after.root)) {
     const path = change.path.slice(1)
-    if (wanted?.hasFile(path, path.slice(path.lastIndexOf('/') + 1)) === false) continue
+    const isWanted = wanted?.hasFile(path, path.slice(path.lastIndexOf('/') + 1))
+    if (isWanted !== undefined && !(await runInSlices(isWanted, core.environment))) continue
     if (changes.length === limits.watchChanges) {
       yield { eventId: eventIdOf(live.id, before.seq), changes }
       changes = []

@@ -1,8 +1,9 @@
+import { some, type Steps } from '../../base/cooperative.js'
 import { parseGlob, type Glob } from '../../base/glob.js'
 import type { FileFilter } from './grep-request.js'
 import { globFrom } from './search-input.js'
 
-/** Decides which files of a tree are searched. Paths have no slash at the start. */
+/** Decides which files of a tree are searched. Paths have no slash at the start. Long globs take time for each path. */
 export class SearchedFiles {
   readonly #wanted: readonly NameOrPath[]
   readonly #excluded: readonly NameOrPath[]
@@ -14,19 +15,20 @@ export class SearchedFiles {
     this.#nameEnds = nameEnds
   }
 
-  hasFile(path: string, name: string): boolean {
+  *hasFile(path: string, name: string): Steps<boolean, undefined> {
+    const isMatch = (one: NameOrPath): boolean => one.matches(path, name, false)
     return (
       (this.#nameEnds.length === 0 || this.#nameEnds.some((end) => name.endsWith(end))) &&
-      (this.#wanted.length === 0 || this.#wanted.some((one) => one.matches(path, name, false))) &&
-      !this.#excluded.some((one) => one.matches(path, name, false))
+      (this.#wanted.length === 0 || (yield* some(this.#wanted, isMatch))) &&
+      !(yield* some(this.#excluded, isMatch))
     )
   }
 
   /** Whether the directory may have files that are searched. */
-  mayContain(path: string, name: string): boolean {
+  *mayContain(path: string, name: string): Steps<boolean, undefined> {
     return (
-      (this.#wanted.length === 0 || this.#wanted.some((one) => one.mayContain(path))) &&
-      !this.#excluded.some((one) => one.matches(path, name, true))
+      (this.#wanted.length === 0 || (yield* some(this.#wanted, (one) => one.mayContain(path)))) &&
+      !(yield* some(this.#excluded, (one) => one.matches(path, name, true)))
     )
   }
 }

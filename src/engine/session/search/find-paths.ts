@@ -1,4 +1,4 @@
-import { loaded, type Steps } from '../../base/cooperative.js'
+import { loaded, some, type Steps } from '../../base/cooperative.js'
 import { invalid } from '../../base/errors.js'
 import type { Glob } from '../../base/glob.js'
 import { parseFlag } from '../../base/input.js'
@@ -116,16 +116,15 @@ export function* findPaths(
       const names = yield* loaded(() => page.names ?? loader.loadPage(page))
       const { nodes } = page
       for (const [index, name] of names.entries()) {
-        // Long globs take time for each path.
         yield
         const entry = itemAt(nodes, index)
         const path = at === '' ? name : `${at}/${name}`
         const isDirectory = entry instanceof Dir
-        const isInside = isDirectory && wanted.some((glob) => glob.mayContain(path))
-        const matches =
-          (!isDirectory || request.includeDirectories) &&
-          wanted.some((glob) => glob.matches(path, isDirectory))
-        if ((!isInside && !matches) || excluded.some((glob) => glob.matches(path, isDirectory))) continue
+        // Long globs take time for each path.
+        const isMatch = (glob: Glob): boolean => glob.matches(path, isDirectory)
+        const isInside = isDirectory && (yield* some(wanted, (glob) => glob.mayContain(path)))
+        const matches = (!isDirectory || request.includeDirectories) && (yield* some(wanted, isMatch))
+        if ((!isInside && !matches) || (yield* some(excluded, isMatch))) continue
         if (matches) {
           const node = yield* loaded(() => resolveEntry(entry, root, loader))
           if (!found.add(`/${path}`, node)) return false

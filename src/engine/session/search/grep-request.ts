@@ -97,8 +97,8 @@ export interface GrepResult {
   readonly skippedFileCount: number
 }
 
-/** Options of `session.text.grep`. */
-export interface GrepOptions {
+/** Options of `session.text.glob` and `session.text.grep`. */
+export interface SearchOptions {
   /** Ends the search, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal
 }

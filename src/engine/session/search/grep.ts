@@ -96,13 +96,12 @@ class TreeSearch {
     let skippedCount = 0
     let hasLinks = false
     for (const [index, name] of names.entries()) {
-      // Long globs take time for each path.
       yield
       const entry = itemAt(nodes, index)
       if (entry instanceof Dir) {
         const below = `${path}/${name}`
         hasLinks ||= entry.linked
-        if (!this.#files.mayContain(below.slice(1), name)) continue
+        if (!(yield* this.#files.mayContain(below.slice(1), name))) continue
         const part = yield* this.#directory(entry, below)
         if (part === undefined) return undefined
         skippedCount += part.skippedCount
@@ -127,7 +126,7 @@ class TreeSearch {
 
   *#entry(entry: Exclude<Entry, Dir>, path: string, name: string): Steps<Searched> {
     if (!(entry instanceof FileNode || entry instanceof Link)) return 'none'
-    if (!this.#files.hasFile(`${path}/${name}`.slice(1), name)) return 'none'
+    if (!(yield* this.#files.hasFile(`${path}/${name}`.slice(1), name))) return 'none'
     const file = yield* loaded(() => resolveEntry(entry, this.#start.root, this.#core.loader))
     return file instanceof FileNode ? yield* this.#file(file) : 'none'
   }

@@ -1,6 +1,6 @@
 import { invalid } from '../../base/errors.js'
 import { parseGlob, type Glob } from '../../base/glob.js'
-import { given, readList } from '../../base/input.js'
+import { given, readList, tooLarge } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 
 /** Checks an optional whole number. */
@@ -35,9 +35,14 @@ export function parseChoice<Choice extends string>(
 /** A list of globs of a request, as strings. */
 export function readGlobs(field: string, list: unknown): string[] {
   if (list === undefined) return []
+  let size = 0
   return readList(field, list, limits.searchGlobs, 'patterns').map((pattern, index) => {
-    if (typeof pattern === 'string' && pattern !== '') return pattern
-    throw invalid(`${field}[${index}]`, `must be a glob such as "**/*.ts"; it is ${given(pattern)}`)
+    if (typeof pattern !== 'string' || pattern === '')
+      throw invalid(`${field}[${index}]`, `must be a glob such as "**/*.ts"; it is ${given(pattern)}`)
+    size += pattern.length
+    if (size > limits.searchGlobsSize)
+      throw tooLarge(field, 'characters in all patterns', limits.searchGlobsSize)
+    return pattern
   })
 }
 
