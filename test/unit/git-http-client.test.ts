@@ -2,7 +2,6 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { gitLimits } from '../../src/adapters/git/limits.js'
@@ -79,7 +78,7 @@ test('gives a reused connection the whole time, although the remote closes unuse
     response.setHeader('keep-alive', 'timeout=2')
     if (request.url === '/now') response.end()
     // Node closes an unused connection a second before the remote would.
-    else void pause(1500).then(() => response.end('late'))
+    else setTimeout(() => response.end('late'), 1500)
   }).on('connection', () => connections++)
   slow.listen(0, '127.0.0.1')
   await once(slow, 'listening')
