@@ -15,26 +15,29 @@ import { runs, seed } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
 const tenant = 'acme'
-const mostSessions = 5
+const mostSessions = 4
 
 const index = fc.nat(99)
 const branch = fc.constantFrom('main', 'main', 'topic')
 const command = fc.oneof(
   { weight: 3, arbitrary: fc.record({ op: fc.constant('write' as const), of: index }) },
   { weight: 3, arbitrary: fc.record({ op: fc.constant('remove' as const), of: index, file: index }) },
-  { weight: 4, arbitrary: fc.record({ op: fc.constant('push' as const), of: index, branch }) },
-  { weight: 4, arbitrary: fc.record({ op: fc.constant('rebase' as const), of: index, branch }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ op: fc.constant('push' as const), of: index, branch, rebases: fc.boolean() }),
+  },
+  { weight: 6, arbitrary: fc.record({ op: fc.constant('rebase' as const), of: index, branch }) },
   {
     weight: 2,
     arbitrary: fc.record({ op: fc.constant('others' as const), branch, file: index, removes: fc.boolean() }),
   },
-  { weight: 2, arbitrary: fc.record({ op: fc.constant('join' as const), branch, from: branch }) },
+  { weight: 4, arbitrary: fc.record({ op: fc.constant('join' as const), branch, from: branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('reset' as const), branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('create' as const), branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('fork' as const), of: index }) },
-  { weight: 1, arbitrary: fc.record({ op: fc.constant('merge' as const), of: index, from: index }) },
-  { weight: 1, arbitrary: fc.record({ op: fc.constant('checkpoint' as const), of: index }) },
-  { weight: 1, arbitrary: fc.record({ op: fc.constant('restore' as const), of: index, to: index }) },
+  { weight: 5, arbitrary: fc.record({ op: fc.constant('merge' as const), of: index, from: index }) },
+  { weight: 3, arbitrary: fc.record({ op: fc.constant('checkpoint' as const), of: index }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('restore' as const), of: index, to: index }) },
 )
 type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
 
@@ -52,8 +55,10 @@ const union = <T>(...sets: readonly ReadonlySet<T>[]): ReadonlySet<T> =>
 /** What the model knows of a state of a session. */
 interface State {
   readonly facts: Facts
-  /** The commits whose files the session has. */
+  /** Commits whose files the session has, besides those of the states that it comes from. */
   readonly known: ReadonlySet<string>
+  /** The states that it comes from, each with its session and number. */
+  readonly seen: ReadonlySet<string>
   /** The revisions that the session was moved onto, and the longest such list of itself and the sessions that it merged. */
   readonly own: readonly string[]
   readonly newest: readonly string[]
@@ -120,7 +125,8 @@ class World {
       case 'remove':
         return this.#remove(this.#actor(command.of), command.file)
       case 'push':
-        return this.#push(this.#actor(command.of), command.branch)
+        if (command.rebases) await this.#rebase(this.#actor(command.of), command.branch)
+        return this.isOver ? undefined : this.#push(this.#actor(command.of), command.branch)
       case 'rebase':
         return this.#rebase(this.#actor(command.of), command.branch)
       case 'others': {
@@ -145,8 +151,7 @@ class World {
       case 'fork': {
         if (this.#actors.length >= mostSessions) return
         const { session, state, tips } = this.#actor(command.of)
-        this.#actors.push({ session: await session.fork(), state, checkpoints: [], tips })
-        return
+        return this.#add({ session: await session.fork(), state, checkpoints: [], tips })
       }
       case 'merge':
         return this.#merge(this.#actor(command.of), this.#actor(command.from))
@@ -155,7 +160,7 @@ class World {
         const label = this.#name()
         await session.checkpoint({ checkpointLabel: label })
         checkpoints.push({ label, state, wasRebased: false })
-        return
+        return this.#moved(this.#actor(command.of), {})
       }
       case 'restore':
         return this.#restore(this.#actor(command.of), command.to)
@@ -165,22 +170,21 @@ class World {
   async #write(actor: Actor): Promise<void> {
     const name = this.#name()
     await actor.session.files.write({ path: `/${name}`, content: name })
-    actor.state = { ...actor.state, facts: union(actor.state.facts, new Set([`+${name}`])) }
+    await this.#moved(actor, { facts: union(actor.state.facts, new Set([`+${name}`])) })
   }
 
   async #remove(actor: Actor, at: number): Promise<void> {
     const name = this.#file(actor.state.facts, at)
     if (name === undefined) return
     await actor.session.files.delete({ path: `/${name}` })
-    actor.state = { ...actor.state, facts: union(actor.state.facts, new Set([`-${name}`])) }
+    await this.#moved(actor, { facts: union(actor.state.facts, new Set([`-${name}`])) })
   }
 
   async #push(actor: Actor, branch: string): Promise<void> {
     // The commit would take the changes of the base back.
     if (actor.state.isBeforeBase) return
     const before = this.#tip(branch)
-    using view = await actor.session.at()
-    const state = `${actor.session.id} ${decodeSeq(view.eventId.slice(-8))}`
+    const state = await stateOf(actor.session)
     const commitId = await actor.session.commit({ message: 'mine', gitBranch: { branchName: branch } }).then(
       (commit) => commit.commitId,
       (error: unknown) => {
@@ -194,13 +198,13 @@ class World {
     if (commitId !== actor.tips.get(branch)) this.#pushed = [`${commitId} ${state}`, ...this.#pushed]
     this.#branches.set(branch, commitId)
     actor.tips = new Map(actor.tips).set(branch, commitId)
-    actor.state = { ...actor.state, known: union(actor.state.known, this.#before(commitId)) }
+    await this.#moved(actor, { known: union(actor.state.known, this.#before(commitId)) })
     // A restore to such a state removes what the commit has added.
     actor.checkpoints = actor.checkpoints.filter(({ wasRebased }) => wasRebased)
   }
 
   async #rebase(actor: Actor, branch: string): Promise<void> {
-    const { facts, known, own, newest, isBeforeBase } = actor.state
+    const { facts, known, seen, own, newest, isBeforeBase } = actor.state
     const target = this.#tip(branch)
     const contained = this.#before(target)
     // A rebase onto a revision without the base takes the changes of the base back.
@@ -208,7 +212,10 @@ class World {
     const { merged, conflicts } = await actor.session.rebase({ revisionId: await this.#refresh(branch) })
     expect(conflicts).toEqual([])
     const theirs = this.#factsOf(branch)
-    const common = [...known].filter((one) => contained.has(one))
+    const ofStates = this.#pushed.flatMap((text) =>
+      seen.has(text.slice(text.indexOf(' ') + 1)) ? idOf(text) : [],
+    )
+    const common = [...union(known, new Set(ofStates))].filter((one) => contained.has(one))
     const base = new Set(
       filesOf(union(...common.map((one) => this.#commits.get(one)?.facts ?? new Set<string>()))),
     )
@@ -220,13 +227,13 @@ class World {
     // The session was on this revision.
     if (!merged) return
     const bases = [...(isBeforeBase ? [this.#name()] : own), target]
-    actor.state = {
+    await this.#moved(actor, {
       facts: union(facts, theirs),
       known: union(known, contained),
       own: bases,
       newest: bases,
       isBeforeBase: false,
-    }
+    })
     actor.tips = new Map()
     for (const checkpoint of actor.checkpoints) checkpoint.wasRebased = true
     // One side has removed a file, and did not know that the other one has the same file.
@@ -255,13 +262,12 @@ class World {
     // A merge knows no commits.
     if ([...files].sort().join() !== filesOf(facts).join()) return
     await actor.session.merge(from.session)
-    actor.state = {
+    await this.#moved(actor, {
       facts,
       known: union(a.known, b.known),
-      own: a.own,
+      seen: union(a.seen, b.seen),
       newest: a.newest.length < b.newest.length ? b.newest : a.newest,
-      isBeforeBase: false,
-    }
+    })
   }
 
   async #restore(actor: Actor, at: number): Promise<void> {
@@ -270,7 +276,7 @@ class World {
     const { label, state, wasRebased } = checkpoint
     const isBeforeBase = wasRebased || state.isBeforeBase
     await actor.session.restore({ checkpointLabel: label })
-    actor.state = { ...state, own: actor.state.own, isBeforeBase }
+    await this.#moved(actor, { ...state, own: actor.state.own, isBeforeBase })
     expect(actor.session.fs.readdirSync('/')).toEqual(filesOf(state.facts))
   }
 
@@ -282,8 +288,26 @@ class World {
     })
     const tip = this.#tip(branch)
     const known = this.#before(tip)
-    const state = { facts: this.#factsOf(branch), known, own: [tip], newest: [tip], isBeforeBase: false }
-    this.#actors.push({ session, state, checkpoints: [], tips: new Map() })
+    const state = {
+      facts: this.#factsOf(branch),
+      known,
+      seen: new Set<string>(),
+      own: [tip],
+      newest: [tip],
+      isBeforeBase: false,
+    }
+    await this.#add({ session, state, checkpoints: [], tips: new Map() })
+  }
+
+  async #add(actor: Actor): Promise<void> {
+    this.#actors.push(actor)
+    await this.#moved(actor, {})
+  }
+
+  /** Notes an event of a session, and the state after it. */
+  async #moved(actor: Actor, changes: Partial<State>): Promise<void> {
+    const state = { ...actor.state, ...changes }
+    actor.state = { ...state, seen: union(state.seen, new Set([await stateOf(actor.session)])) }
   }
 
   async #refresh(gitRef: string): Promise<string> {
@@ -295,7 +319,7 @@ class World {
 
   #pushedBefore(commitId: string): readonly string[] {
     const before = this.#before(commitId)
-    return this.#pushed.filter((text) => before.has(text.split(' ')[0] ?? ''))
+    return this.#pushed.filter((text) => before.has(idOf(text)))
   }
 
   /** Compares the stored lists of commits. */
@@ -357,6 +381,17 @@ class World {
   }
 }
 
+/** The session and the number of its newest event, as in a list of pushed commits. */
+async function stateOf(session: Session): Promise<string> {
+  using view = await session.at()
+  return `${session.id} ${decodeSeq(view.eventId.slice(-8))}`
+}
+
+/** The id of the commit of an entry. */
+function idOf(entry: string): string {
+  return entry.slice(0, entry.indexOf(' '))
+}
+
 function startsWith(list: readonly string[], start: readonly string[]): boolean {
   return start.every((one, at) => list[at] === one)
 }
@@ -368,7 +403,7 @@ test.runIf(hasGit)(
     const root = mkdtempSync(join(tmpdir(), 'rebase-model-'))
     let n = 0
     try {
-      const commands = fc.array(command, { minLength: 5, maxLength: 30, size: 'max' })
+      const commands = fc.array(command, { minLength: 40, maxLength: 60, size: 'max' })
       await fc.assert(
         fc.asyncProperty(commands, async (commands) => {
           const storage = new SteppedStorage(memoryStorage({ durable: true }))
@@ -384,7 +419,7 @@ test.runIf(hasGit)(
           await world.check(storage.store)
           expect(n).toBeGreaterThan(0)
         }),
-        { seed, numRuns: runs(2000) },
+        { seed, numRuns: runs(600) },
       )
     } finally {
       rmSync(root, { recursive: true, force: true })
