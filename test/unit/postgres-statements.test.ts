@@ -226,8 +226,8 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
 
   test('comes after one whose outcome it depends on', async () => {
     // The second commit of each pair could join the first one.
-    const first = [store.commit(put('a')), store.commit({ ...put('b'), collecting: true })]
-    expect(await Promise.all(first)).toEqual([true, false])
+    const first = [store.commit({ ...put('b'), collecting: true }), store.commit(put('a'))]
+    expect(await Promise.all(first)).toEqual([false, true])
     const second = [
       store.commit({ heads: [{ id: 'a', from: '', to: 'a1' }] }),
       store.commit({ deleteEvents: ['a'] }),
