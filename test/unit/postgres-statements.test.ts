@@ -224,6 +224,19 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
     },
   )
 
+  test('comes after one whose outcome it depends on', async () => {
+    // The second commit of each pair could join the first one.
+    const first = [store.commit({ ...put('b'), collecting: true }), store.commit(put('a'))]
+    expect(await Promise.all(first)).toEqual([false, true])
+    const second = [
+      store.commit({ heads: [{ id: 'a', from: '', to: 'a1' }] }),
+      store.commit({ deleteEvents: ['a'] }),
+    ]
+    expect(await Promise.all(second)).toEqual([true, true])
+    expect(await server.sql(`SELECT FROM ${schema}.heads`)).toEqual([])
+    expect([await store.get('a'), await store.get('b')]).toEqual(['1', undefined])
+  })
+
   test('of a large commit is refused whole, whatever the reason', async () => {
     await store.commit({ heads: [{ id: 'a', from: '', to: 'a1' }], put: [['old', '1']] })
     const value = 'x'.repeat(postgresLimits.statementBytes / 4)

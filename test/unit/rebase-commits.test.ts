@@ -255,6 +255,20 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(session)).toEqual({ a: 'four', b: 'one' })
   })
 
+  test('of a session that merged two commits on one of its own', async () => {
+    await write(session, { shared: 'one' })
+    for (const branch of ['main', 'second']) await push(session, branch)
+    const [first, second] = [await session.fork(), await session.fork()]
+    await write(first, { shared: 'two' })
+    await push(first)
+    await write(second, { other: 'one' })
+    await push(second, 'second')
+    for (const fork of [first, second]) await session.merge(fork)
+    mergeIntoMain('second')
+    change({ shared: 'three' })
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'one', other: 'one', shared: 'three' })
+  })
+
   test('takes its own base if it is not known that a merged one is newer', async () => {
     const other = await session.fork()
     repository.git(['branch', 'feature', 'main'])
