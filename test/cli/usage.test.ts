@@ -112,6 +112,11 @@ describe('invalid usage', () => {
       /--server takes/,
     ],
     ['a server without a token', ['session', 'ls', '--server', 'http://localhost'], /needs a token/],
+    [
+      'a malformed token',
+      ['session', 'ls', '--server', 'http://h', '--token', 'a b'],
+      /--token: must be <token> or <token>@<tenant>\/<principal>; a token can contain/,
+    ],
     ['a token for a store', ['session', 'ls', '--store', 'a', '--token', 't'], /--token is for a server/],
     [
       'an actor on a server',

@@ -457,6 +457,25 @@ describe.each(fewStorages)('the text of files on %s', (_name, makeStorage, lasti
       )
     })
 
+    test('refuses too many replacements of all edits together, and too many edits of a large file', async () => {
+      await write('a'.repeat(600_000))
+      const edits = ['a', 'b'].map((oldText) => ({
+        oldText,
+        newText: oldText === 'a' ? 'b' : 'a',
+        all: true,
+      }))
+      expect(await refusalOf(session.text.edit({ path: '/a.txt', edits }))).toMatchObject({
+        reason: 'TOO_LARGE',
+        details: { field: 'edits', limit: '1000000' },
+      })
+      await write('a'.repeat(2 ** 21))
+      const many = Array.from({ length: 513 }, () => ({ oldText: 'b', newText: '' }))
+      expect(await refusalOf(session.text.edit({ path: '/a.txt', edits: many }))).toMatchObject({
+        reason: 'TOO_LARGE',
+        details: { field: 'edits', limit: '512' },
+      })
+    })
+
     test('refuses requests with a wrong form', async () => {
       const edit = (request: object): Promise<unknown> => session.text.edit({ path: '/a.txt', ...request })
       expect((await refusalOf(edit({}))).reason).toBe('INVALID_ARGUMENT')

@@ -461,6 +461,16 @@ describe.each(fewStorages)('patches on %s', (name, makeStorage, lasting) => {
     })
   })
 
+  test.each([
+    ['hunks', `--- a/a\n+++ b/a\n${'@@ -1 +1 @@\n-a\n+b\n'.repeat(100_001)}`],
+    ['sections', v4a('*** Update File: a', '@@\n-a\n'.repeat(100_001).trimEnd())],
+  ])('with too many %s are refused', async (_what, patch) => {
+    expect(await refusalOf(session.text.applyPatch({ patch }))).toMatchObject({
+      reason: 'TOO_LARGE',
+      details: { field: 'patch', limit: '100000' },
+    })
+  })
+
   describe('in the format V4A', () => {
     test('add, update, move and delete files', async () => {
       const patch = v4a(

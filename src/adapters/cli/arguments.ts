@@ -107,7 +107,9 @@ export function parseToken(text: string, where: string): TokenGrant {
   const at = text.indexOf('@')
   const token = at < 0 ? text : text.slice(0, at)
   if (!tokenPattern.test(token)) {
-    throw new UsageError(`${where}: a token can contain letters, digits and . _ ~ + / -, and = at its end`)
+    throw new UsageError(
+      `${where}: must be <token> or <token>@<tenant>/<principal>; a token can contain letters, digits and . _ ~ + / -, and = at its end`,
+    )
   }
   if (at < 0) return { token, caller: { tenant: 'local', principal: 'local' } }
   const [, tenant, principal] = /^([^/]+)\/(.+)$/s.exec(text.slice(at + 1)) ?? []

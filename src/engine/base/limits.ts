@@ -86,8 +86,10 @@ export const limits = {
   textEdits: 1000,
   /** The old or the new text of an edit. */
   editTextBytes: 2 ** 20,
-  /** Replacements of one edit with `all`. */
+  /** Replacements of one call with `all`. */
   editReplacements: 1_000_000,
+  /** Bytes of a file times the edits of one call, each of which searches the whole file. */
+  editWork: 2 ** 30,
   /** Ranges of changed lines that an edit reports. */
   editRanges: 1000,
   /** Lines that an edit returns around its changes. */
@@ -114,6 +116,8 @@ export const limits = {
   patchHeaderLength: 65_536,
   /** Files of one patch. */
   patchFiles: 10_000,
+  /** Hunks of a patch, or sections in the format V4A. */
+  patchHunks: 100_000,
   /** Data of all binary changes of one patch, after decompression. */
   patchBinaryBytes: 64 * 2 ** 20,
   /** New contents of all files of one patch that change an existing file. */

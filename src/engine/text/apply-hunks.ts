@@ -46,6 +46,7 @@ export function* applyHunks(
   let done = 0
   let added = 0
   for (const [index, hunk] of hunks.entries()) {
+    if (index % limits.visitsPerLook === 0) yield
     const place = yield* findHunk(list, hunk, {
       from: done,
       expected: hunk.newStart - 1 - added,

@@ -51,6 +51,7 @@ function* applySections(
   let done = 0
   let from = 0
   for (const [index, section] of sections.entries()) {
+    yield
     for (const anchor of section.anchors) {
       const at = yield* findLines(lists, [anchor], { from, isAtEnd: false })
       if (at === undefined) throw yield* mismatch(bare, [anchor], { index, path, at: '(its line after @@)' })

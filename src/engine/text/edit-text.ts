@@ -12,6 +12,7 @@ import {
 } from './byte-text.js'
 import { ChangedRanges, lineNumbersOf, type LineRange } from './changed-ranges.js'
 import { findAll } from './find-all.js'
+import { splitInSteps } from './lines.js'
 import { describeNearest, nearestLines } from './nearest-lines.js'
 import { findTolerantly } from './tolerant-match.js'
 
@@ -48,6 +49,12 @@ export function* editText(
   whitespace: Whitespace,
   path: string,
 ): Steps<EditedText, undefined> {
+  if (edits.length * file.length > limits.editWork)
+    throw tooLarge(
+      'edits',
+      `edits for a file of ${file.length} bytes`,
+      Math.floor(limits.editWork / file.length),
+    )
   const mark = file.startsWith(byteOrderMark) ? byteOrderMark : ''
   const body = file.slice(mark.length)
   const ending = lineEndingOf(body)
@@ -64,9 +71,11 @@ export function* editText(
       isMixed: ending === 'mixed',
     })
     const found = yield* find.replacements(ending === 'CRLF' || ending === 'LF')
+    replacementCount += found.length
+    if (replacementCount > limits.editReplacements)
+      throw tooLarge('edits', 'replacements', limits.editReplacements)
     const next = yield* replaceRanges(text, found)
     yield* ranges.note(found)
-    replacementCount += found.length
     text = next
     yield
   }
@@ -133,18 +142,23 @@ class EditSearch {
   /** A search that takes LF and CRLF for the same, for a file with both. */
   *#acrossLineEnds(): Steps<Replacement[], undefined> {
     const removed: number[] = []
-    for (let at = this.#text.indexOf('\r\n'); at >= 0; at = this.#text.indexOf('\r\n', at + 2))
+    for (const at of yield* findAll(this.#text, '\r\n', { apart: true })) {
       removed.push(at - removed.length)
+      if (removed.length % limits.charactersPerLook === 0) yield
+    }
     const { oldText, newText, all } = this.#edit
     const found = yield* this.#exact(withoutCarriageReturns(this.#text), {
       oldText: withoutCarriageReturns(oldText),
       newText: withoutCarriageReturns(newText),
       all,
     })
-    return found.map(({ start, end, text }) => {
+    const mapped: Replacement[] = []
+    for (const { start, end, text } of found) {
       const range = { start: start + countBelow(removed, start), end: end + countBelow(removed, end) }
-      return this.#withLineEnd({ ...range, text })
-    })
+      mapped.push(this.#withLineEnd({ ...range, text }))
+      if (mapped.length % limits.charactersPerLook === 0) yield
+    }
+    return mapped
   }
 
   /** The replacement with the first line end of its range, for a file with both. */
@@ -172,7 +186,7 @@ class EditSearch {
 
   *#noMatch(oldText: ByteText): Steps<EngineError, undefined> {
     const { path, field } = this.#options
-    const nearest = yield* nearestLines(this.#text.split('\n'), oldText.split('\n'))
+    const nearest = yield* nearestLines(yield* splitInSteps(this.#text), oldText.split('\n'))
     return new EngineError(
       'NO_MATCH',
       `${field}.oldText is not in ${path}; ${describeNearest(nearest)}. Read the lines again, and copy the text exactly`,

@@ -1,4 +1,6 @@
 /** Lines of text. A line keeps its ending, so joining the lines gives the text again. */
+import type { Steps } from '../base/cooperative.js'
+import { limits } from '../base/limits.js'
 
 /**
  * Cuts a text after each LF. A CR before the LF belongs to the ending. The last line has no ending if the
@@ -12,6 +14,18 @@ export function splitLines(text: string): string[] {
     start = end
   }
   if (start < text.length) lines.push(text.slice(start))
+  return lines
+}
+
+/** The parts of a text between its LFs. */
+export function* splitInSteps(text: string): Steps<string[], undefined> {
+  const lines: string[] = []
+  let start = 0
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
+    if (lines.push(text.slice(start, end)) % limits.charactersPerLook === 0) yield
+    start = end + 1
+  }
+  lines.push(text.slice(start))
   return lines
 }
 

@@ -3,6 +3,7 @@ import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import type { ByteText } from './byte-text.js'
 import { findRuns } from './find-all.js'
+import { splitInSteps } from './lines.js'
 
 /** The ways to compare lines, from strict to lenient. */
 export const comparisons: readonly ((line: ByteText) => ByteText)[] = [
@@ -54,7 +55,7 @@ export function* findTolerantly(
 ): Steps<{ start: number; end: number; text: ByteText }[], undefined> {
   const endsLine = oldText.endsWith('\n')
   const wanted = (endsLine ? oldText.slice(0, -1) : oldText).split('\n')
-  const lines = text.split('\n')
+  const lines = yield* splitInSteps(text)
   for (const [level, compared] of comparisons.entries()) {
     if (level === 0) continue
     const numbers = new LineNumbers(compared)

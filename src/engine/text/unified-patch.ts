@@ -24,6 +24,7 @@ class UnifiedReader {
   readonly #strip: number | undefined
   #at = 0
   #binaryBytes = 0
+  #hunkCount = 0
 
   constructor(patch: ByteText, strip: number | undefined) {
     const lines = patch.split('\n')
@@ -134,6 +135,7 @@ class UnifiedReader {
   }
 
   #hunk(file: string): Hunk {
+    if (++this.#hunkCount > limits.patchHunks) throw tooLarge('patch', 'hunks', limits.patchHunks)
     const start = this.#at + 1
     const range = parseRange(this.#line())
     if (range === undefined) throw this.#invalid(`is no head of a hunk such as @@ -1,2 +1,3 @@`, file)

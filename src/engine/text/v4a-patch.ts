@@ -1,3 +1,5 @@
+import { tooLarge } from '../base/input.js'
+import { limits } from '../base/limits.js'
 import { joinPath } from '../base/path.js'
 import { encodeText, type ByteText } from './byte-text.js'
 import type { FilePatch, HunkLine, V4aSection } from './file-patch.js'
@@ -26,6 +28,7 @@ export function parseV4a(patch: string): FilePatch[] {
 class V4aReader {
   readonly #lines: readonly string[]
   #at = 1
+  #sectionCount = 0
 
   constructor(lines: readonly string[]) {
     this.#lines = lines
@@ -70,6 +73,7 @@ class V4aReader {
   }
 
   #section(): V4aSection {
+    if (++this.#sectionCount > limits.patchHunks) throw tooLarge('patch', 'sections', limits.patchHunks)
     const anchors: ByteText[] = []
     for (let line = this.#line; line.startsWith('@@'); line = this.#line) {
       const anchor = line.slice(2).replace(/^ /, '')
