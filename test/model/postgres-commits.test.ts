@@ -195,7 +195,7 @@ test.skipIf(!hasPostgres).each([true, false])(
           expect(await contentsOf(store, heads)).toEqual(model.contents)
         },
       ),
-      { seed, numRuns: runs(700) },
+      { seed, numRuns: runs(350) },
     )
     await store.close()
   },

@@ -419,7 +419,7 @@ test.runIf(hasGit)(
           await world.check(storage.store)
           expect(n).toBeGreaterThan(0)
         }),
-        { seed, numRuns: runs(600) },
+        { seed, numRuns: runs(400) },
       )
     } finally {
       rmSync(root, { recursive: true, force: true })
