@@ -1,4 +1,4 @@
-/** Random sessions and branches of one repository, compared with a model of what each state knows. */
+/** Random sessions and branches of one repository, compared with a model of the commits that each state knows. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ const command = fc.oneof(
 )
 type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
 
-/** What the files of a state come from: `+a` if the file a was added, `-a` if it was removed. No file is added twice. */
+/** The changes that led to the files of a state: `+a` if the file a was added, `-a` if it was removed. No file is added twice. */
 type Facts = ReadonlySet<string>
 
 const filesOf = (facts: Facts): string[] =>
@@ -52,7 +52,7 @@ const filesOf = (facts: Facts): string[] =>
 const union = <T>(...sets: readonly ReadonlySet<T>[]): ReadonlySet<T> =>
   new Set(sets.flatMap((one) => [...one]))
 
-/** What the model knows of a state of a session. */
+/** A state of a session in the model. */
 interface State {
   readonly facts: Facts
   /** Commits whose files the session has, besides those of the states that it comes from. */

@@ -268,7 +268,7 @@ describe('the config of a repository', () => {
     ['a line without a value', '[core] bare\n', 'main', true],
     ['an extension of a repository of version 0', '[extensions]\n\tneverHeardOf = 1\n', 'topic', true],
     ['long lines', `[core${' '.repeat(300_000)}\n${'a'.repeat(300_000)}\r b\n`, 'topic', true],
-  ])('with %s decides as in git what may be pushed', async (_what, config, branchName, isPushed) => {
+  ])('with %s allows the same pushes as git', async (_what, config, branchName, isPushed) => {
     const { repository, remote, options } = places(false)
     const base = await importFrom(remote, 'main', options)
     writeFileSync(join(repository.path, '.git/config'), config)

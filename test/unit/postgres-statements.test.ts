@@ -1,4 +1,4 @@
-/** What a statement of a commit checks, and what it locks until its transaction ends. */
+/** The checks of a statement that commits, and its locks, which last until its transaction ends. */
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -237,7 +237,7 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
     expect([await store.get('a'), await store.get('b')]).toEqual(['1', undefined])
   })
 
-  test('of a large commit is refused whole, whatever the reason', async () => {
+  test('of a large commit stores nothing if it is refused for any reason', async () => {
     await store.commit({ heads: [{ id: 'a', from: '', to: 'a1' }], put: [['old', '1']] })
     const value = 'x'.repeat(postgresLimits.statementBytes / 4)
     const large: StoreCommit = {

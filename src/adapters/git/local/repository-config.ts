@@ -1,7 +1,7 @@
 import { EngineError } from '../../../engine/ports.js'
 import type { ObjectFormat } from '../objects/object-id.js'
 
-/** What the config file of a repository says about its form. */
+/** The form of a repository, according to its config file. */
 export interface RepositoryConfig {
   readonly format: ObjectFormat
   readonly isBare: boolean
