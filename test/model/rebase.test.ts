@@ -199,7 +199,7 @@ class World {
     this.#branches.set(branch, commitId)
     actor.tips = new Map(actor.tips).set(branch, commitId)
     await this.#moved(actor, { known: union(actor.state.known, this.#before(commitId)) })
-    // A restore to such a state removes what the commit has added.
+    // A restore to such a state removes the files that the commit added.
     actor.checkpoints = actor.checkpoints.filter(({ wasRebased }) => wasRebased)
   }
 
