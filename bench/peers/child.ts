@@ -4,11 +4,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { cpuOfChildren } from '../support/cpu-of-children.js'
 import { capabilitiesOf, type Contender, type Store } from './contender.js'
 import { findContender } from './find-contender.js'
-import type { Acknowledged, Answer, Measured, Request, Task } from './messages.js'
+import type { Acknowledged, Answer, Measured, Request, Round, Task } from './messages.js'
 import { NotInstalled } from './packages.js'
 import { acknowledgedFiles, keepWriting } from './scenarios/acknowledged.js'
 import { scenarios } from './scenarios/index.js'
 import { read, type Act, type Scenario, type Stage } from './scenarios/scenario.js'
+
+/** A measurement with long preparations ends after so many times the time that it should take. */
+const preparationShare = 5
 
 const [task] = (await once(process, 'message')) as [Task]
 const contender: Contender = await findContender(task.contender, task.module)
@@ -44,9 +47,8 @@ async function handle(request: Request): Promise<unknown> {
       scenario = scenarioNamed(request.scenario)
       act = await scenario.start(stage(request.filled))
       return 'started'
-    case 'round':
-      await act!.prepare?.(request.round)
-      return measure(() => act!.run(request.round))
+    case 'rounds':
+      return rounds(request.from, request.leastMs)
     case 'warm-up':
       return warmUp(request.from)
     case 'check':
@@ -79,14 +81,12 @@ async function openOnce(): Promise<Store> {
 /** Runs rounds until the code is compiled. Returns the number of the next round. */
 async function warmUp(from: number): Promise<number> {
   const { operations, ms } = task.plan.warmUp
+  const end = performance.now() + ms
   let done = 0
-  let spent = 0
   let round = from
-  while (done < operations && spent < ms) {
+  while (done < operations && performance.now() < end) {
     await act!.prepare?.(round)
-    const start = performance.now()
     done += await act!.run(round++)
-    spent += performance.now() - start
   }
   return round
 }
@@ -102,9 +102,37 @@ async function lost({ workspace, files }: Acknowledged): Promise<number> {
   return missing
 }
 
-async function measure(run: () => Promise<number>): Promise<Measured> {
+/**
+ * Measures rounds that begin within two times `leastMs`, or the first one. Those of the first half do not count, unless
+ * there are no others: after a pause, they load the caches again, and V8 asks for memory that it has given back.
+ */
+async function rounds(from: number, leastMs: number): Promise<Measured> {
+  const counted: Round[] = []
+  const end = performance.now() + preparationShare * leastMs
+  let spent = 0
+  let round = from
+  let measured: Round
+  do {
+    await act!.prepare?.(round)
+    measured = await measure(() => act!.run(round))
+    round++
+    if (spent >= leastMs) counted.push(measured)
+    spent += measured.wall * measured.operations
+  } while (spent < 2 * leastMs && performance.now() < end)
+  return { ...together(counted.length === 0 ? [measured] : counted), next: round }
+}
+
+function together(measured: readonly Round[]): Round {
+  const operations = measured.reduce((sum, one) => sum + one.operations, 0)
+  const mean = (figure: 'wall' | 'cpu'): number =>
+    measured.reduce((sum, one) => sum + one[figure] * one.operations, 0) / operations
+  return { ...measured.at(-1)!, operations, wall: mean('wall'), cpu: mean('cpu') }
+}
+
+async function measure(run: () => Promise<number>): Promise<Round> {
   await nextTurn()
-  globalThis.gc!({ type: 'minor' })
+  // Collects what the preparation left.
+  if (act!.prepare !== undefined) globalThis.gc!({ type: 'minor' })
   const childrenBefore = cpuOfChildren()
   const before = process.cpuUsage()
   const start = performance.now()

@@ -17,7 +17,8 @@ export type Request =
   /** Fills a store for a scenario, closes it and returns the name of the workspace. */
   | { readonly do: 'fill'; readonly scenario: string }
   | { readonly do: 'start'; readonly scenario: string; readonly filled?: string }
-  | { readonly do: 'round'; readonly round: number }
+  /** Measures rounds, from this number on, for about so many milliseconds. */
+  | { readonly do: 'rounds'; readonly from: number; readonly leastMs: number }
   /** Runs rounds that are not measured, from this number on, and answers with the number of the next round. */
   | { readonly do: 'warm-up'; readonly from: number }
   | { readonly do: 'check' }
@@ -32,7 +33,7 @@ export interface Description {
 }
 
 /** Milliseconds per operation, or bytes per file. */
-export interface Measured {
+export interface Round {
   readonly operations: number
   readonly wall: number
   /** All threads of the process, and its child processes. */
@@ -40,6 +41,11 @@ export interface Measured {
   readonly bytes?: number
   readonly rssBytes: number
   readonly heapBytes: number
+}
+
+export interface Measured extends Round {
+  /** The number of the next round. */
+  readonly next: number
 }
 
 export interface Acknowledged {

@@ -23,7 +23,9 @@ export interface RaceOptions {
 }
 
 const startsAtOnce = 2
-const fewestRounds = 2
+const fewestRounds = 1
+/** A contender whose cold round took so many times its whole time has no other one. */
+const slowShare = 3
 
 /** Asks each contender for its capabilities, in a process of its own. */
 export async function describe(contenders: readonly Contender[], options: RaceOptions): Promise<Entry[]> {
@@ -53,13 +55,14 @@ export async function race(
   const able = entries.filter((entry) => isAble(scenario, entry))
   const starts = await mapAtOnce(able, (entry) => Run.start(scenario, entry, options))
   try {
-    for (const run of starts) await run.round()
+    for (const run of starts) await run.round(0)
     if (scenario.unit !== 'bytes') {
       await mapAtOnce(starts, (run) => run.warmUp())
       for (let round = 0; round < options.plan.rounds; round++) {
         // The order rotates, so that each contender comes first in turn.
         const shift = (round * 7) % Math.max(1, starts.length)
-        for (const run of [...starts.slice(shift), ...starts.slice(0, shift)]) await run.round()
+        for (const run of [...starts.slice(shift), ...starts.slice(0, shift)])
+          await run.round(options.plan.leastMs)
       }
     }
     for (const run of starts) await run.check()
@@ -119,10 +122,14 @@ class Run {
     return run
   }
 
-  async round(): Promise<void> {
-    if (this.#spentMs > this.#options.budgetMs && this.#measured.length > fewestRounds) return
+  /** Measures once, over so many milliseconds at least. */
+  async round(leastMs: number): Promise<void> {
+    const { budgetMs } = this.#options
+    if (this.#spentMs > slowShare * budgetMs) return
+    if (this.#spentMs > budgetMs && this.#measured.length > fewestRounds) return
     await this.#try(async (child) => {
-      const measured = await child.ask<Measured>({ do: 'round', round: this.#next++ })
+      const measured = await child.ask<Measured>({ do: 'rounds', from: this.#next, leastMs })
+      this.#next = measured.next
       this.#measured.push(measured)
       this.#spentMs += measured.wall * measured.operations
     })

@@ -20,7 +20,7 @@ export const peersUsage = `npm run bench -- peers [scenario]... [options]
   --with FILE         a module that exports more contenders
   --quick             small sizes, few rounds, no warm-up, and no variants with synchronous calls
   --files N           files of large trees: 10,000 by default, 1,000 with --quick
-  --n N               warm rounds: 5 by default, 2 with --quick
+  --n N               warm measurements: 3 by default, 1 with --quick
   --count N           operations in one round: 2,000 by default, 400 with --quick
   --json FILE         write all figures
   --save FILE         the same, for a later --compare
@@ -73,7 +73,8 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     files: number('files', 10_000, 1000),
     largeBytes: (values.quick ? 16 : 256) * 2 ** 20,
     sessions: 50,
-    rounds: number('n', 5, 2),
+    rounds: number('n', 3, 1),
+    leastMs: values.quick ? 0 : 100,
     warmUp: values.quick ? { operations: 0, ms: 0 } : { operations: 20_000, ms: 1500 },
     roundMs: values.quick ? 100 : 400,
   }

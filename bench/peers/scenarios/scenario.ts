@@ -20,8 +20,10 @@ export interface Plan {
   readonly sessions: number
   /** Between the cold round and the warm ones, unmeasured rounds do this many operations or take this long. */
   readonly warmUp: { readonly operations: number; readonly ms: number }
-  /** The measured warm rounds. */
+  /** How often each contender is measured after that. */
   readonly rounds: number
+  /** Each of these measurements repeats short rounds for about so many milliseconds. */
+  readonly leastMs: number
   /** A round ends after about this many milliseconds, also if it has done fewer operations. */
   readonly roundMs: number
 }
