@@ -1,7 +1,7 @@
 import { tooLarge } from '../base/input.js'
 import { limits } from '../base/limits.js'
 import { joinPath } from '../base/path.js'
-import { encodeText, type ByteText } from './byte-text.js'
+import { decodeText, encodeText, type ByteText } from './byte-text.js'
 import type { FilePatch, HunkLine, V4aSection } from './file-patch.js'
 import { invalidPatch } from './patch-error.js'
 
@@ -16,7 +16,8 @@ const endOfFile = '*** End of File'
 
 /** Parses a patch in the format V4A. */
 export function parseV4a(patch: string): FilePatch[] {
-  const lines = patch.trim().split(/\r?\n/)
+  // One conversion of all lines, because many small ones take long.
+  const lines = encodeText(patch.trim()).replaceAll('\r\n', '\n').split('\n')
   if (lines[0]?.trimEnd() !== begin) throw invalidPatch(`must begin with the line ${begin}`, { line: '1' })
   if (lines.at(-1)?.trimEnd() !== end)
     throw invalidPatch(`must end with the line ${end}`, { line: String(lines.length) })
@@ -26,11 +27,11 @@ export function parseV4a(patch: string): FilePatch[] {
 }
 
 class V4aReader {
-  readonly #lines: readonly string[]
+  readonly #lines: readonly ByteText[]
   #at = 1
   #sectionCount = 0
 
-  constructor(lines: readonly string[]) {
+  constructor(lines: readonly ByteText[]) {
     this.#lines = lines
   }
 
@@ -44,14 +45,14 @@ class V4aReader {
       if (add !== undefined) yield { kind: 'create', path: this.#path(add), content: this.#added() }
       else if (remove !== undefined) yield { kind: 'delete', path: this.#path(remove) }
       else if (update !== undefined) yield this.#update(update)
-      else if (line.trim() !== '') {
+      else if (!isBlank(line)) {
         this.#at--
         throw this.#unexpected('*** Add File:, *** Update File: or *** Delete File:')
       }
     }
   }
 
-  get #line(): string {
+  get #line(): ByteText {
     return this.#lines[this.#at] ?? end
   }
 
@@ -77,7 +78,7 @@ class V4aReader {
     const anchors: ByteText[] = []
     for (let line = this.#line; line.startsWith('@@'); line = this.#line) {
       const anchor = line.slice(2).replace(/^ /, '')
-      if (anchor.trim() !== '') anchors.push(encodeText(anchor))
+      if (!isBlank(anchor)) anchors.push(anchor)
       this.#at++
     }
     const lines: HunkLine[] = []
@@ -86,7 +87,7 @@ class V4aReader {
       const sign = line === '' ? ' ' : line[0]
       if (sign !== ' ' && sign !== '-' && sign !== '+')
         throw this.#unexpected('a line that begins with a space, - or +')
-      lines.push({ kind: sign, text: encodeText(line.slice(1)) })
+      lines.push({ kind: sign, text: line.slice(1) })
       this.#at++
     }
     const isAtEnd = this.#line.trimEnd() === endOfFile
@@ -96,13 +97,13 @@ class V4aReader {
   }
 
   #added(): ByteText {
-    const lines: string[] = []
+    const lines: ByteText[] = []
     while (!this.#isAtFile()) {
       if (!this.#line.startsWith('+')) throw this.#unexpected('a line of the new file that begins with +')
       lines.push(`${this.#line.slice(1)}\n`)
       this.#at++
     }
-    return encodeText(lines.join(''))
+    return lines.join('')
   }
 
   #isAtFile(): boolean {
@@ -117,12 +118,15 @@ class V4aReader {
 
   #unexpected(expected: string): Error {
     const line = String(this.#at + 1)
-    return invalidPatch(`line ${line} is ${JSON.stringify(this.#line.slice(0, 64))}; expected ${expected}`, {
-      line,
-    })
+    const shown = JSON.stringify(decodeText(this.#line).slice(0, 64))
+    return invalidPatch(`line ${line} is ${shown}; expected ${expected}`, { line })
   }
 }
 
-function nameAfter(line: string, marker: string): string | undefined {
-  return line.startsWith(marker) ? line.slice(marker.length).trim() : undefined
+function nameAfter(line: ByteText, marker: string): string | undefined {
+  return line.startsWith(marker) ? decodeText(line.slice(marker.length)).trim() : undefined
+}
+
+function isBlank(line: ByteText): boolean {
+  return line === '' || decodeText(line).trim() === ''
 }

@@ -13,6 +13,7 @@ import { applyBinary } from '../../text/binary-change.js'
 import { bytesOf, decodeText, encodeText, type ByteText } from '../../text/byte-text.js'
 import type { FilePatch, HunkLine } from '../../text/file-patch.js'
 import { invalidPatch } from '../../text/patch-error.js'
+import type { PatchWork } from '../../text/patch-work.js'
 import { Dir, FileNode, Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
@@ -55,6 +56,7 @@ export interface PatchContext {
   readonly paths: PatchPaths
   /** The bytes that new contents of existing files may still have. */
   readonly budget: { bytesLeft: number }
+  readonly work: PatchWork
 }
 
 /** The new content of a file, or the new target of a symlink. */
@@ -219,9 +221,9 @@ export class FileChange {
   }
 
   *#compute(text: ByteText): Steps<PatchedText, undefined> {
-    const { budget, fuzz } = this.#context
+    const { budget, fuzz, work } = this.#context
     if (budget.bytesLeft < 0) throw overBudget()
-    const patched = yield* patchedText(this.#patch, text, fuzz)
+    const patched = yield* patchedText(this.#patch, text, { fuzz, work })
     budget.bytesLeft -= patched.text.length
     if (budget.bytesLeft < 0) throw overBudget()
     return patched
@@ -295,16 +297,20 @@ function targetIn(content: ByteText, path: string): string {
   return parseTarget(decodeText(content))
 }
 
-function* patchedText(patch: FilePatch, text: ByteText, fuzz: number): Steps<PatchedText, undefined> {
+function* patchedText(
+  patch: FilePatch,
+  text: ByteText,
+  { fuzz, work }: Pick<PatchContext, 'fuzz' | 'work'>,
+): Steps<PatchedText, undefined> {
   const { path } = patch
   const change = patch.kind === 'create' ? undefined : patch.change
   if (change === undefined) return { text, offsets: [] }
   const patched =
     change.format === 'v4a'
-      ? yield* applyV4a(text, change.sections, path)
+      ? yield* applyV4a(text, change.sections, { path, work })
       : change.format === 'binary'
         ? { text: yield* applyBinary(text, change, path), offsets: [] }
-        : yield* applyHunks(text, change.hunks, { fuzz, path })
+        : yield* applyHunks(text, change.hunks, { fuzz, path, work })
   if (patch.kind !== 'delete' || patched.text === '') return patched
   throw new EngineError(
     'NO_MATCH',

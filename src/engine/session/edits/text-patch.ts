@@ -7,6 +7,7 @@ import { Shape } from '../../base/shape.js'
 import { eventTypes } from '../../records/event.js'
 import type { FilePatch } from '../../text/file-patch.js'
 import { invalidPatch } from '../../text/patch-error.js'
+import { PatchWork } from '../../text/patch-work.js'
 import { inflateAll } from '../../text/inflate-patch.js'
 import { parseUnified } from '../../text/unified-patch.js'
 import { isV4a, parseV4a } from '../../text/v4a-patch.js'
@@ -114,6 +115,7 @@ export class TextPatch {
         isUnified: this.#format === 'unified',
         paths: new PatchPaths(patches),
         budget: { bytesLeft: limits.patchContentBytes },
+        work: new PatchWork(),
       }
       return (this.#files = patches.map((patch) => new FileChange(this.#core, patch, context)))
     }
