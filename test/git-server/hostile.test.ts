@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { staticTokens } from '../../src/adapters/http/index.js'
 import { CommitGraph } from '../../src/adapters/git-server/fetch-plan.js'
 import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
+import { readPushRequest } from '../../src/adapters/git-server/push-request.js'
 import { TimeSlice } from '../../src/engine/ports.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitWorld, gitCaller, gitToken } from '../support/git-world.js'
@@ -805,6 +806,23 @@ describe('a push', () => {
     const [status, text] = await push(pushOf(want, pack, zero), empty)
     expect([status, text]).toEqual([200, expect.stringMatching(/ng refs\/heads\/main .*\(GIT_[A-Z_]+\)/)])
     expect(await empty.fs.promises.readdir('/')).toEqual([])
+  })
+
+  test('whose pack is refused at its start is read to its end', async () => {
+    async function* body(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from(`${line(`${zero} ${other} refs/heads/main`)}0000PACK`)
+      yield Buffer.from('more')
+      yield Buffer.from('the end')
+    }
+    const request = await readPushRequest(body(), 'sha1')
+    const pack = request?.pack ?? []
+    const read: string[] = []
+    for await (const piece of pack) {
+      read.push(piece.toString())
+      break
+    }
+    for await (const piece of pack) read.push(piece.toString())
+    expect(read).toEqual(['PACK', 'more', 'the end'])
   })
 
   test('whose client leaves changes nothing', async () => {
