@@ -4,7 +4,10 @@ import { runAtOnce, type Steps } from '../../../src/engine/base/cooperative.js'
 import { applyHunks } from '../../../src/engine/text/apply-hunks.js'
 import { applyV4a } from '../../../src/engine/text/apply-v4a.js'
 import type { Hunk, V4aSection } from '../../../src/engine/text/file-patch.js'
+import { openEngine } from '../../../src/index.js'
 import { PatchWork } from '../../../src/engine/text/patch-work.js'
+import { parseUnified } from '../../../src/engine/text/unified-patch.js'
+import { parseV4a } from '../../../src/engine/text/v4a-patch.js'
 
 const path = '/a'
 
@@ -38,6 +41,34 @@ test('the lines of a file are numbered in many steps', () => {
   expect(stepsOf(applyV4a(text, [section('-a', '+b')], { path, work }))).toBeGreaterThan(lines / 100)
   const one = hunk(2, ' a', '-a', '+b', ' a')
   expect(stepsOf(applyHunks(text, [one], { path, work, fuzz: 0 }))).toBeGreaterThan(lines / 100)
+})
+
+test('the lines of a patch are read in many steps', () => {
+  const lines = 100_000
+  const added = '+a\n'.repeat(lines)
+  const v4a = `*** Begin Patch\n*** Add File: a\n${added}*** End Patch\n`
+  expect(stepsOf(parseV4a(v4a))).toBeGreaterThan(lines / 100)
+  const unified = `--- /dev/null\n+++ b/a\n@@ -0,0 +1,${lines} @@\n${added}`
+  expect(stepsOf(parseUnified(unified, undefined))).toBeGreaterThan(lines / 100)
+})
+
+test('a large patch takes effect in the order of the calls, or not at all', async () => {
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files: { '/a': 'one\n' } })
+  const added = `*** Add File: b\n${'+a\n'.repeat(50_000)}`
+  const update = '*** Update File: a\n@@\n-one\n+two\n'
+  const applied = session.text.applyPatch({ patch: `*** Begin Patch\n${update}${added}*** End Patch\n` })
+  const written = session.files.write({ path: '/a', content: 'three\n' })
+  expect((await applied).files.map((file) => file.path)).toEqual(['/a', '/b'])
+  await written
+  expect(session.fs.readFileSync('/a', 'utf8')).toBe('three\n')
+  const damaged = session.text.applyPatch({ patch: `*** Begin Patch\n${added}damaged\n*** End Patch\n` })
+  await expect(damaged).rejects.toMatchObject({ reason: 'INVALID_PATCH', details: { line: '50003' } })
+  expect((await session.events.list()).events.map((event) => event.eventType)).toEqual([
+    'v1.SessionService.CreateSession',
+    expect.stringMatching(/ApplyPatch$/),
+    expect.stringMatching(/WriteFile$/),
+  ])
 })
 
 test('sections that match only without white space do not search the whole file each', () => {

@@ -11,7 +11,7 @@ import { applyHunks, type PatchedText } from '../../text/apply-hunks.js'
 import { applyV4a } from '../../text/apply-v4a.js'
 import { applyBinary } from '../../text/binary-change.js'
 import { bytesOf, decodeText, encodeText, type ByteText } from '../../text/byte-text.js'
-import type { FilePatch, HunkLine } from '../../text/file-patch.js'
+import type { FilePatch } from '../../text/file-patch.js'
 import { invalidPatch } from '../../text/patch-error.js'
 import type { PatchWork } from '../../text/patch-work.js'
 import { Dir, FileNode, Symlink } from '../../tree/node.js'
@@ -320,21 +320,21 @@ function* patchedText(
 }
 
 function countLines(patch: FilePatch): { addedLineCount: number; removedLineCount: number } {
+  let addedLineCount = 0
+  let removedLineCount = 0
   if (patch.kind === 'create') {
-    if (typeof patch.content !== 'string' || patch.isBinary === true) return noLines
-    const ends = patch.content.split('\n').length - 1
-    const isOpen = patch.content !== '' && !patch.content.endsWith('\n')
-    return { addedLineCount: ends + (isOpen ? 1 : 0), removedLineCount: 0 }
+    const { content } = patch
+    if (typeof content !== 'string' || patch.isBinary === true) return { addedLineCount, removedLineCount }
+    for (let at = content.indexOf('\n'); at >= 0; at = content.indexOf('\n', at + 1)) addedLineCount++
+    if (content !== '' && !content.endsWith('\n')) addedLineCount++
+    return { addedLineCount, removedLineCount }
   }
   const { change } = patch
-  if (change === undefined || change.format === 'binary') return noLines
-  const lines: HunkLine[] = []
-  for (const part of change.format === 'v4a' ? change.sections : change.hunks)
-    for (const line of part.lines) lines.push(line)
-  return {
-    addedLineCount: lines.filter(({ kind }) => kind === '+').length,
-    removedLineCount: lines.filter(({ kind }) => kind === '-').length,
-  }
+  if (change === undefined || change.format === 'binary') return { addedLineCount, removedLineCount }
+  for (const { lines } of change.format === 'v4a' ? change.sections : change.hunks)
+    for (const { kind } of lines) {
+      if (kind === '+') addedLineCount++
+      else if (kind === '-') removedLineCount++
+    }
+  return { addedLineCount, removedLineCount }
 }
-
-const noLines = { addedLineCount: 0, removedLineCount: 0 }
