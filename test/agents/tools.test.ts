@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { workspaceTools, type ToolResult, type WorkspaceTools } from '../../src/adapters/tools/index.js'
@@ -380,6 +380,25 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     const signal = AbortSignal.abort(new Error('stopped'))
     await expect(tools.grep.call({ pattern: 'x' }, { signal })).rejects.toThrow('stopped')
   })
+})
+
+test('a patch of many newer versions is not applied once for each of them', async () => {
+  const names = ['/src/a.ts', '/src/b.ts', '/notes.md']
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files })
+  const { read, apply_patch: apply, write } = workspaceTools(session)
+  for (const path of names) {
+    await read.call({ file_path: path })
+    await session.files.write({ path, content: 'newer\n' })
+  }
+  const updates = names.map((path) => `*** Update File: ${path}\n@@\n-newer\n+newest\n`)
+  const patch = `*** Begin Patch\n${updates.join('')}*** End Patch\n`
+  const applied = vi.spyOn(session.text, 'applyPatch')
+  expect(await apply.call({ patch })).toMatchObject({ isError: false })
+  // What it would change, then the versions that were read, then the newer ones.
+  expect(applied).toHaveBeenCalledTimes(3)
+  for (const path of names)
+    expect(await write.call({ file_path: path, content: 'unread' })).toMatchObject({ isError: true })
 })
 
 describe('the schemas of tools', () => {

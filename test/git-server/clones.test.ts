@@ -1,7 +1,8 @@
 /** Sessions as remotes of native git. */
 import { join } from 'node:path'
-import { existsSync, readFileSync, symlinkSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
 import type { Engine, Session } from '../../src/index.js'
 import { bothStores, openBothEngines, type BothEngines } from '../support/engines-of-both-stores.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
@@ -353,6 +354,11 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await clone.run('push', 'origin', 'HEAD:refs/heads/other')).stderr).toMatch(
       /remote rejected.*a session has the branch main alone/,
     )
+    // The commit comes first in the pack, so the rest of the pack is skipped.
+    const message = join(world.directory, 'message')
+    writeFileSync(message, 'm'.repeat(gitServerLimits.commitBytes))
+    await clone.git('commit', '--quiet', '--amend', '--file', message)
+    expect((await clone.run('push')).stderr).toMatch(/remote rejected.*bytes in a commit \(GIT_TOO_LARGE\)/)
   })
 
   test.skipIf(elsewhere)('refuses other branches, deletions and tags', async () => {

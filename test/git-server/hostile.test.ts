@@ -3,7 +3,10 @@ import { connect } from 'node:net'
 import { deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { staticTokens } from '../../src/adapters/http/index.js'
+import { CommitGraph } from '../../src/adapters/git-server/fetch-plan.js'
 import { gitServerLimits } from '../../src/adapters/git-server/limits.js'
+import { readPushRequest } from '../../src/adapters/git-server/push-request.js'
+import { TimeSlice } from '../../src/engine/ports.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitWorld, gitCaller, gitToken } from '../support/git-world.js'
 import { hostilePacks } from '../support/hostile-packs.js'
@@ -301,6 +304,50 @@ describe('a fetch', () => {
     expect(await upload(body)).toEqual([status, expect.stringMatching(text)])
   })
 
+  test('of a long history leaves the event loop free', async () => {
+    const commit = commitBody(idOf('tree', Buffer.alloc(0)))
+    const id = idOf('commit', commit)
+    const object = { oid: id, type: 'commit', body: commit } as const
+    let seconds = 0
+    const slice = new TimeSlice({ now: () => 1000 * ++seconds })
+    const objects = {
+      get: () => Promise.resolve(object),
+      has: () => Promise.resolve(true),
+      open: () => Promise.resolve(undefined),
+    }
+    const graph = new CommitGraph(objects, null, slice)
+    await graph.get(id)
+    let turns = 0
+    setImmediate(() => turns++)
+    // The second time, the commit is known.
+    await graph.closure([id])
+    expect(turns).toBe(1)
+  })
+
+  test('lists the refs with one of many prefixes', async () => {
+    const labelled = await engine.sessions.create({ files: { '/a': '1' } })
+    for (const checkpointLabel of ['one', 'once', 'two']) await labelled.checkpoint({ checkpointLabel })
+    const listing = async (...prefixes: readonly string[]): Promise<string[]> => {
+      const lines = prefixes.map((prefix) => line(`ref-prefix ${prefix}`))
+      const body = `${line('command=ls-refs')}0001${lines.join('')}0000`
+      const path = `/sessions/${labelled.id}.git/git-upload-pack`
+      const headers = {
+        'content-type': 'application/x-git-upload-pack-request',
+        'git-protocol': 'version=2',
+      }
+      const [, text] = await ask(path, { method: 'POST', headers, body })
+      return Array.from(text.matchAll(/[\da-f]{40} (\S+)/g), ([, name = '']) => name)
+    }
+    const many = Array.from({ length: 1000 }, (_, at) => `refs/heads/${at}`)
+    expect(await listing('refs/checkpoints/on', ...many)).toEqual([
+      'refs/checkpoints/one',
+      'refs/checkpoints/once',
+    ])
+    expect(await listing('refs/checkpoints/two', 'HEAD', ...many)).toEqual(['HEAD', 'refs/checkpoints/two'])
+    expect(await listing('refs/checkpoints/two/', 'refs/heads/mainly')).toEqual([])
+    expect(await listing('')).toEqual(await listing())
+  })
+
   test('of a file or tree is refused', async () => {
     for (const id of [idOf('blob', Buffer.from('one\n')), idOf('tree', Buffer.alloc(0))])
       expect(await v2(fetching(`want ${id}`, 'done'))).toEqual([
@@ -567,6 +614,16 @@ describe('a push', () => {
     expect((await refs()).slice(4, 44)).toBe(head)
   })
 
+  test('of a commit whose author never ends is taken', async () => {
+    // A search for the end of each possible address would exceed the time limit of a test.
+    const open = await engine.sessions.create()
+    const text = commitBody(idOf('tree', tree)).toString()
+    const commit = Buffer.from(text.replace(/(?<=author )[^\n]*/, '<'.repeat(250_000)))
+    const body = pushOf(idOf('commit', commit), whole(commit), zero)
+    expect(await push(body, open)).toEqual([200, expect.stringMatching(/ok refs/)])
+    expect((await open.commits.list()).commits).toMatchObject([{ author: { name: '', email: '' } }])
+  })
+
   test('that expands too much is answered', async () => {
     const zeros = deflateSync(Buffer.alloc(2 ** 20))
     const entries = Array.from({ length: 2000 }, () =>
@@ -749,6 +806,23 @@ describe('a push', () => {
     const [status, text] = await push(pushOf(want, pack, zero), empty)
     expect([status, text]).toEqual([200, expect.stringMatching(/ng refs\/heads\/main .*\(GIT_[A-Z_]+\)/)])
     expect(await empty.fs.promises.readdir('/')).toEqual([])
+  })
+
+  test('whose pack is refused at its start is read to its end', async () => {
+    async function* body(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from(`${line(`${zero} ${other} refs/heads/main`)}0000PACK`)
+      yield Buffer.from('more')
+      yield Buffer.from('the end')
+    }
+    const request = await readPushRequest(body(), 'sha1')
+    const pack = request?.pack ?? []
+    const read: string[] = []
+    for await (const piece of pack) {
+      read.push(piece.toString())
+      break
+    }
+    for await (const piece of pack) read.push(piece.toString())
+    expect(read).toEqual(['PACK', 'more', 'the end'])
   })
 
   test('whose client leaves changes nothing', async () => {

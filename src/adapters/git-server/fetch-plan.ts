@@ -25,6 +25,8 @@ export class CommitGraph {
   }
 
   async get(id: string): Promise<GraphCommit> {
+    // Also for a known commit: a plan of a long history asks for each of them several times.
+    if (this.#slice.over) await this.#slice.next()
     const known = this.#commits.get(id)
     if (known !== undefined) return known
     const commit = await commitReader.describe(id, this.#objects)
@@ -41,7 +43,6 @@ export class CommitGraph {
       isCut: isBase && commit.parentIds.length > 0,
     }
     this.#commits.set(id, found)
-    if (this.#slice.over) await this.#slice.next()
     return found
   }
 

@@ -23,8 +23,7 @@ export async function listRefs(
   signal: AbortSignal,
 ): Promise<Buffer> {
   const { commitId } = await repository.head(signal)
-  const isWanted = (name: string): boolean =>
-    prefixes.length === 0 || prefixes.some((prefix) => name.startsWith(prefix))
+  const isWanted = prefixes.length === 0 ? () => true : startsWithAny(prefixes)
   const symref = symrefs ? ` symref-target:${servedRef}` : ''
   const lines: string[] = []
   if (isWanted('HEAD')) {
@@ -41,6 +40,13 @@ export async function listRefs(
       if (isWanted(name)) lines.push(`${oid} ${name}`)
   }
   return Buffer.concat([...lines.map((line) => packet(`${line}\n`)), flushPacket])
+}
+
+/** Whether a name begins with one of many prefixes. Its cost depends on the lengths of the prefixes, not on their number. */
+function startsWithAny(prefixes: readonly string[]): (name: string) => boolean {
+  const known = new Set(prefixes)
+  const lengths = [...new Set(prefixes.map(({ length }) => length))]
+  return (name) => lengths.some((length) => length <= name.length && known.has(name.slice(0, length)))
 }
 
 /** A fetch whose commits are known. */

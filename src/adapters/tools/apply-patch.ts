@@ -65,14 +65,21 @@ async function applyGuarded(workspace: Workspace, session: SessionApi, patch: st
       const path = error instanceof EngineError && error.reason === 'HASH_MISMATCH' && error.details['path']
       if (typeof path !== 'string' || !updated.has(path) || !expected.delete(path)) throw error
       newer.add(path)
+      // Each attempt applies the whole patch, so the other newer versions are found at once.
+      for (const other of updated) {
+        const hash = expected.get(other)
+        if (hash === undefined || (await session.files.contentHash(other)) === hash) continue
+        expected.delete(other)
+        newer.add(other)
+      }
     }
   }
 }
 
 function remember(workspace: Workspace, { files }: Patched, newer: ReadonlySet<string>): void {
   for (const { path, oldPath, change, contentHash } of files) {
-    if (oldPath !== '' && change !== 'copied') workspace.forget(oldPath)
-    if (change === 'deleted') workspace.forget(path)
+    if (oldPath !== '' && change !== 'copied') workspace.forgetFile(oldPath)
+    if (change === 'deleted') workspace.forgetFile(path)
     else if (!newer.has(path)) workspace.see(path, contentHash)
   }
 }

@@ -121,7 +121,12 @@ export class Workspace {
     }
   }
 
-  /** Forgets the versions of a path that is gone, and of everything below it. */
+  /** Forgets the version of a file that is gone. */
+  forgetFile(path: string): void {
+    this.#seen.delete(path)
+  }
+
+  /** Forgets the versions of a path that is gone, and of everything below it. Its cost depends on all known versions. */
   forget(path: string): void {
     for (const seen of this.seenBelow(path)) this.#seen.delete(seen)
   }

@@ -118,6 +118,8 @@ export const limits = {
   patchFiles: 10_000,
   /** Hunks of a patch, or sections in the format V4A. */
   patchHunks: 100_000,
+  /** Lines of files with which all hunks or sections of one patch are compared, together. */
+  patchWork: 2 ** 30,
   /** Data of all binary changes of one patch, after decompression. */
   patchBinaryBytes: 64 * 2 ** 20,
   /** New contents of all files of one patch that change an existing file. */

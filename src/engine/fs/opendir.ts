@@ -26,8 +26,9 @@ export class OpenDirectory {
   read(callback: Callback): void
   read(callback?: Callback): Promise<Dirent | null> | void {
     if (callback === undefined) return new Promise((resolve) => resolve(this.readSync()))
+    const receiver = checkCallback(callback)
     this.#check()
-    deliver(Promise.resolve(this.readSync()), checkCallback(callback))
+    deliver(Promise.resolve(this.readSync()), receiver)
   }
 
   readSync(): Dirent | null {
@@ -38,10 +39,11 @@ export class OpenDirectory {
   close(): Promise<void>
   close(callback: Callback): void
   close(callback?: Callback): Promise<void> | void {
+    const receiver = callback === undefined ? undefined : checkCallback(callback)
     const closed = this.#closed ? Promise.reject(closedError()) : Promise.resolve()
-    if (callback !== undefined) deliver(closed, checkCallback(callback))
     this.#closed = true
-    if (callback === undefined) return closed
+    if (receiver === undefined) return closed
+    deliver(closed, receiver)
   }
 
   closeSync(): void {

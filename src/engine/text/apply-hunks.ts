@@ -1,11 +1,12 @@
 import type { Steps } from '../base/cooperative.js'
 import { EngineError } from '../base/errors.js'
 import { limits } from '../base/limits.js'
-import { itemAt } from '../base/present.js'
 import { usualLineEnd, type ByteText } from './byte-text.js'
 import type { Hunk, HunkLine } from './file-patch.js'
 import { findRuns } from './find-all.js'
+import { splitInSteps } from './lines.js'
 import { describeNearest, nearestLines } from './nearest-lines.js'
+import type { PatchWork } from './patch-work.js'
 import { LineNumbers } from './tolerant-match.js'
 
 export interface PatchedText {
@@ -18,6 +19,7 @@ export interface HunkOptions {
   /** Lines of context at each end of a hunk that may differ. */
   readonly fuzz: number
   readonly path: string
+  readonly work: PatchWork
 }
 
 /**
@@ -30,21 +32,31 @@ export interface HunkOptions {
 export function* applyHunks(
   text: ByteText,
   hunks: readonly Hunk[],
-  { fuzz, path }: HunkOptions,
+  { fuzz, path, work }: HunkOptions,
 ): Steps<PatchedText, undefined> {
-  const convert = usualLineEnd(text) === '\r\n' && !hunks.some(hasCarriageReturns)
-  const lines = splitLines(text)
+  const convert = (yield* usualLineEnd(text)) === '\r\n' && !hunks.some(hasCarriageReturns)
   const numbers = new LineNumbers((line) => (convert ? line.replace(/\r\n$/, '\n') : line))
+  /** The lines of the text with their line ends: where they begin, and their numbers. */
+  const starts: number[] = []
   const list: number[] = []
-  for (const line of lines) {
-    list.push(numbers.of(line))
-    if (list.length % limits.charactersPerLook === 0) yield
+  for (let start = 0; start < text.length;) {
+    const found = text.indexOf('\n', start)
+    const end = found < 0 ? text.length : found + 1
+    starts.push(start)
+    list.push(numbers.of(text.slice(start, end)))
+    if (list.length % limits.visitsPerLook === 0) yield
+    start = end
   }
+  const startOf = (line: number): number => starts[line] ?? text.length
   const parts: ByteText[] = []
   const offsets: number[] = []
   /** Lines of the old text that are in `parts`, and the lines in `parts` minus that number. */
   let done = 0
   let added = 0
+  const copyTo = (line: number): void => {
+    parts.push(text.slice(startOf(done), startOf(line)))
+    done = line
+  }
   for (const [index, hunk] of hunks.entries()) {
     if (index % limits.visitsPerLook === 0) yield
     const place = yield* findHunk(list, hunk, {
@@ -52,10 +64,11 @@ export function* applyHunks(
       expected: hunk.newStart - 1 - added,
       fuzz,
       numbers,
+      work,
     })
-    if (place === undefined) throw yield* mismatch(lines, hunk, { index, path })
+    if (place === undefined) throw yield* mismatch(text, hunk, { index, path })
     offsets.push(place.line + 1 - Math.max(1, hunk.oldStart) - place.skipped)
-    for (; done < place.line; done++) parts.push(itemAt(lines, done))
+    copyTo(place.line)
     for (const { kind, text: line } of place.lines) {
       if (kind === '+') {
         parts.push(convert ? line.replace(/\n$/, '\r\n') : line)
@@ -63,25 +76,15 @@ export function* applyHunks(
         continue
       }
       // The line of the file, whose line end may differ from the one in the patch.
-      if (kind === ' ') parts.push(itemAt(lines, done))
-      else added--
-      done++
+      if (kind === ' ') copyTo(done + 1)
+      else {
+        added--
+        done++
+      }
     }
   }
-  for (; done < lines.length; done++) parts.push(itemAt(lines, done))
+  copyTo(list.length)
   return { text: parts.join(''), offsets }
-}
-
-/** The lines of a text with their line ends. */
-export function splitLines(text: ByteText): ByteText[] {
-  const lines: ByteText[] = []
-  let start = 0
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', start)) {
-    lines.push(text.slice(start, at + 1))
-    start = at + 1
-  }
-  if (start < text.length) lines.push(text.slice(start))
-  return lines
 }
 
 function hasCarriageReturns({ lines }: Hunk): boolean {
@@ -100,7 +103,13 @@ interface Place {
 function* findHunk(
   list: readonly number[],
   { lines, oldStart }: Hunk,
-  { from, expected, fuzz, numbers }: { from: number; expected: number; fuzz: number; numbers: LineNumbers },
+  {
+    from,
+    expected,
+    fuzz,
+    numbers,
+    work,
+  }: { from: number; expected: number; fuzz: number; numbers: LineNumbers; work: PatchWork },
 ): Steps<Place | undefined, undefined> {
   const leading = contextLength(lines)
   const trailing = contextLength(lines.toReversed())
@@ -111,7 +120,7 @@ function* findHunk(
     const old = used.filter(({ kind }) => kind !== '+').map(({ text }) => numbers.of(text))
     const isAtStart = less === 0 && oldStart <= 1
     const isAtEnd = less === 0 && trailing === 0
-    const line = yield* findOld(list, old, { from, expected: expected + skipped, isAtStart, isAtEnd })
+    const line = yield* findOld(list, old, { from, expected: expected + skipped, isAtStart, isAtEnd, work })
     if (line !== undefined) return { line, skipped, lines: used }
   }
   return undefined
@@ -128,13 +137,14 @@ interface Search {
   readonly expected: number
   readonly isAtStart: boolean
   readonly isAtEnd: boolean
+  readonly work: PatchWork
 }
 
 /** The place nearest to the expected one at which the old lines match. */
 function* findOld(
   list: readonly number[],
   old: readonly number[],
-  { from, expected, isAtStart, isAtEnd }: Search,
+  { from, expected, isAtStart, isAtEnd, work }: Search,
 ): Steps<number | undefined, undefined> {
   const last = list.length - old.length
   if (last < from) return undefined
@@ -146,11 +156,15 @@ function* findOld(
   const start = Math.min(Math.max(expected, from), last)
   const farthest = Math.max(last - start, start - from)
   const near = Math.min(farthest, Math.floor(limits.charactersPerLook / (old.length + 1)))
-  for (let distance = 0; distance <= near; distance++)
+  for (let distance = 0; distance <= near; distance++) {
+    work.spend(1)
     for (const line of [start + distance, start - distance])
       if (line >= from && line <= last && matches(list, old, line)) return line
+  }
+  if (near === farthest) return undefined
   // Comparing all lines at each place further away could take time in proportion to their product.
-  return near === farthest ? undefined : nearestTo(start, yield* findRuns(list, old, { from }))
+  work.spend(list.length - from)
+  return nearestTo(start, yield* findRuns(list, old, { from }))
 }
 
 /** The line that is nearest to `start`. Of two, it is the later one. Lines are ascending. */
@@ -167,15 +181,15 @@ function matches(list: readonly number[], old: readonly number[], line: number):
 }
 
 function* mismatch(
-  lines: readonly ByteText[],
+  text: ByteText,
   { oldStart, lines: hunkLines }: Hunk,
   { index, path }: { index: number; path: string },
 ): Steps<EngineError, undefined> {
-  const old = hunkLines.filter(({ kind }) => kind !== '+').map(({ text }) => text.replace(/\r?\n$/, ''))
-  const nearest = yield* nearestLines(
-    lines.map((line) => line.replace(/\r?\n$/, '')),
-    old,
-  )
+  const old = hunkLines.filter(({ kind }) => kind !== '+').map((line) => line.text.replace(/\r?\n$/, ''))
+  const lines = yield* splitInSteps(text)
+  // The text after the last line end is no line.
+  if (lines.at(-1) === '') lines.pop()
+  const nearest = yield* nearestLines(lines, old)
   return noMatch({ path, hunk: index + 1, at: `of line ${oldStart}` }, nearest)
 }
 

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 
 /**
@@ -70,12 +71,13 @@ export function withoutCarriageReturns(text: ByteText): ByteText {
 }
 
 /** The line end that most lines of the text have; '' without any. */
-export function usualLineEnd(text: ByteText): '' | '\n' | '\r\n' {
+export function* usualLineEnd(text: ByteText): Steps<'' | '\n' | '\r\n', undefined> {
   let crlf = 0
   let lf = 0
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
     if (text.charCodeAt(at - 1) === 13) crlf++
     else lf++
+    if ((crlf + lf) % limits.charactersPerLook === 0) yield
   }
   if (crlf + lf === 0) return ''
   return crlf > lf ? '\r\n' : '\n'

@@ -1,4 +1,5 @@
 /** Reads patches in the unified format, in the dialect of git too, by the rules of `git apply`. */
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { tooLarge } from '../base/input.js'
 import { BinaryData, type BinaryChange } from './binary-change.js'
@@ -6,11 +7,13 @@ import { decodeText, encodeText, type ByteText } from './byte-text.js'
 import type { FilePatch, Hunk, HunkLine } from './file-patch.js'
 import { invalidPatch } from './patch-error.js'
 import { headerLine, readGitHeader, type GitHeader, type HeaderLine } from './git-header.js'
+import { splitInSteps } from './lines.js'
 import { nameIn, toPath } from './patch-names.js'
 
 /** Parses a patch in the unified format. `strip`: leading names to remove. */
-export function parseUnified(patch: string, strip: number | undefined): FilePatch[] {
-  const patches = [...new UnifiedReader(encodeText(patch), strip).files()]
+export function* parseUnified(patch: string, strip: number | undefined): Steps<FilePatch[], undefined> {
+  const lines = yield* splitInSteps(encodeText(patch))
+  const patches = yield* new UnifiedReader(lines, strip).files()
   if (patches.length > 0) return patches
   throw invalidPatch(
     'has no changes of a file; a unified patch has lines such as --- a/src/a.ts and +++ b/src/a.ts',
@@ -26,30 +29,34 @@ class UnifiedReader {
   #binaryBytes = 0
   #hunkCount = 0
 
-  constructor(patch: ByteText, strip: number | undefined) {
-    const lines = patch.split('\n')
+  constructor(lines: ByteText[], strip: number | undefined) {
     this.#isCut = lines.at(-1) !== ''
     if (!this.#isCut) lines.pop()
     this.#lines = lines
     this.#strip = strip
   }
 
-  *files(): Generator<FilePatch> {
+  *files(): Steps<FilePatch[], undefined> {
+    const patches: FilePatch[] = []
     while (this.#at < this.#lines.length) {
+      yield
       const line = this.#line()
-      if (line.startsWith('diff --git ')) yield* this.#gitPart(line.slice('diff --git '.length))
-      else if (
+      if (line.startsWith('diff --git ')) {
+        const part = yield* this.#gitPart(line.slice('diff --git '.length))
+        if (part !== undefined) patches.push(part)
+      } else if (
         line.startsWith('--- ') &&
         this.#line(1).startsWith('+++ ') &&
         this.#line(2).startsWith('@@ -')
       )
-        yield this.#plainPart()
+        patches.push(yield* this.#plainPart())
       else if (parseRange(line) !== undefined)
         throw this.#invalid('is a hunk without a file; lines --- and +++ with its names must come before it')
       else if (isBinaryNotice(line) && /^(?:Binary files|Files) .+ and .+ differ$/.test(line))
         throw this.#withoutData(line)
       else this.#at++
     }
+    return patches
   }
 
   /** A line of a head, without a carriage return at its end. */
@@ -58,7 +65,7 @@ class UnifiedReader {
     return line.endsWith('\r') ? line.slice(0, -1) : line
   }
 
-  *#gitPart(names: ByteText): Generator<FilePatch> {
+  *#gitPart(names: ByteText): Steps<FilePatch | undefined, undefined> {
     const number = this.#at + 1
     this.#checkLength()
     const head: HeaderLine[] = []
@@ -73,11 +80,11 @@ class UnifiedReader {
     // Git writes such a line alone for a file that only has a new time.
     if (head.length === 0) {
       this.#checkNext()
-      return
+      return undefined
     }
     const header = readGitHeader({ names, number }, head, this.#strip)
     const file = header.newPath ?? header.oldPath ?? ''
-    const hunks = this.#hunks(file)
+    const hunks = yield* this.#hunks(file)
     const binary = hunks.length === 0 ? this.#binary(header, file) : undefined
     if (hunks.length === 0 && binary === undefined) {
       this.#checkNext()
@@ -88,7 +95,7 @@ class UnifiedReader {
           line: String(number),
         })
     }
-    yield filePatch(header, hunks, binary)
+    return filePatch(header, hunks, binary)
   }
 
   /** A head without contents must end with the patch, another head or an empty line. Otherwise a line is damaged. */
@@ -99,7 +106,7 @@ class UnifiedReader {
   }
 
   /** A part that begins with `---`, as `diff -u` writes it. */
-  #plainPart(): FilePatch {
+  *#plainPart(): Steps<FilePatch, undefined> {
     const [oldName, newName] = [this.#line(), this.#line(1)].map((line) =>
       nameIn(line.slice(4), { endsAtTab: true }),
     )
@@ -125,16 +132,16 @@ class UnifiedReader {
       changesMode: false,
       ids: undefined,
     }
-    return filePatch(header, this.#hunks(newPath ?? oldPath ?? ''), undefined)
+    return filePatch(header, yield* this.#hunks(newPath ?? oldPath ?? ''), undefined)
   }
 
-  #hunks(file: string): Hunk[] {
+  *#hunks(file: string): Steps<Hunk[], undefined> {
     const hunks: Hunk[] = []
-    while (this.#line().startsWith('@@ -')) hunks.push(this.#hunk(file))
+    while (this.#line().startsWith('@@ -')) hunks.push(yield* this.#hunk(file))
     return hunks
   }
 
-  #hunk(file: string): Hunk {
+  *#hunk(file: string): Steps<Hunk, undefined> {
     if (++this.#hunkCount > limits.patchHunks) throw tooLarge('patch', 'hunks', limits.patchHunks)
     const start = this.#at + 1
     const range = parseRange(this.#line())
@@ -143,6 +150,7 @@ class UnifiedReader {
     let { oldCount, newCount } = range
     const lines: { kind: HunkLine['kind']; text: ByteText }[] = []
     for (; oldCount > 0 || newCount > 0; this.#at++) {
+      if (this.#at % limits.visitsPerLook === 0) yield
       const line = this.#lines[this.#at]
       // Models and editors often leave out the last line end. The counts say that the part is whole.
       if (line === undefined) throw this.#wrongCounts(start, file)

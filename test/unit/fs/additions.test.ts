@@ -339,6 +339,22 @@ describe('a session', () => {
     await expect(dir.read()).rejects.toMatchObject({ code: 'ERR_DIR_CLOSED' })
   })
 
+  test('refuses a wrong callback of a Dir before anything else', async () => {
+    const wrong = { code: 'ERR_INVALID_ARG_TYPE' }
+    const rejections: unknown[] = []
+    const note = (error: unknown): number => rejections.push(error)
+    process.on('unhandledRejection', note)
+    const dir = await fs.promises.opendir('/dir')
+    expect(() => dir.read('x' as never)).toThrow(expect.objectContaining(wrong))
+    expect((await dir.read())?.name).toBe('a')
+    dir.closeSync()
+    expect(() => dir.close('x' as never)).toThrow(expect.objectContaining(wrong))
+    await setImmediate()
+    await setImmediate()
+    process.off('unhandledRejection', note)
+    expect(rejections).toEqual([])
+  })
+
   test('has constants that cannot be replaced', () => {
     expect(() => Object.assign(fs, { constants: {} })).toThrow(TypeError)
   })

@@ -27,7 +27,8 @@ export function describeCommit(commit: GitObject): CommitDescription {
   const text = Buffer.from(commit.body.buffer, commit.body.byteOffset, commit.body.length).toString('utf8')
   const end = text.indexOf('\n\n')
   const header = end < 0 ? text : text.slice(0, end)
-  const [, name = '', email = ''] = /^author (.*?) ?<(.*?)>/m.exec(header) ?? []
+  // Each group ends at the one place where it can end. Otherwise, the time of a search is quadratic.
+  const [, name = '', email = ''] = /^author ([^<\r\n]*?) ?<([^>\r\n]*)>/m.exec(header) ?? []
   return {
     commitId: commit.oid,
     treeId,

@@ -68,15 +68,17 @@ export class PacketReader {
     return body
   }
 
-  /** Yields all bytes after the packets read so far. */
-  async *rest(): AsyncIterable<Buffer> {
-    if (this.#at < this.#buffer.length) yield this.#buffer.subarray(this.#at)
-    this.#at = this.#buffer.length
-    for (;;) {
-      const next = await this.#source.next()
-      if (next.done === true) return
-      yield asBuffer(next.value)
+  /** All bytes after the packets read so far. Each iteration goes on where the one before it ended. */
+  rest(): AsyncIterable<Buffer> {
+    const next = async (): Promise<IteratorResult<Buffer>> => {
+      const read = this.#buffer.subarray(this.#at)
+      this.#at = this.#buffer.length
+      if (read.length > 0) return { done: false, value: read }
+      const piece = await this.#source.next()
+      return piece.done === true ? piece : { done: false, value: asBuffer(piece.value) }
     }
+    // Without the method `return`, an iteration that ends early does not end the next one.
+    return { [Symbol.asyncIterator]: () => ({ next }) }
   }
 
   /** Ends the stream without reading the rest. */

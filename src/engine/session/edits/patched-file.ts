@@ -11,8 +11,9 @@ import { applyHunks, type PatchedText } from '../../text/apply-hunks.js'
 import { applyV4a } from '../../text/apply-v4a.js'
 import { applyBinary } from '../../text/binary-change.js'
 import { bytesOf, decodeText, encodeText, type ByteText } from '../../text/byte-text.js'
-import type { FilePatch, HunkLine } from '../../text/file-patch.js'
+import type { FilePatch } from '../../text/file-patch.js'
 import { invalidPatch } from '../../text/patch-error.js'
+import type { PatchWork } from '../../text/patch-work.js'
 import { Dir, FileNode, Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
@@ -55,6 +56,7 @@ export interface PatchContext {
   readonly paths: PatchPaths
   /** The bytes that new contents of existing files may still have. */
   readonly budget: { bytesLeft: number }
+  readonly work: PatchWork
 }
 
 /** The new content of a file, or the new target of a symlink. */
@@ -219,9 +221,9 @@ export class FileChange {
   }
 
   *#compute(text: ByteText): Steps<PatchedText, undefined> {
-    const { budget, fuzz } = this.#context
+    const { budget, fuzz, work } = this.#context
     if (budget.bytesLeft < 0) throw overBudget()
-    const patched = yield* patchedText(this.#patch, text, fuzz)
+    const patched = yield* patchedText(this.#patch, text, { fuzz, work })
     budget.bytesLeft -= patched.text.length
     if (budget.bytesLeft < 0) throw overBudget()
     return patched
@@ -295,16 +297,20 @@ function targetIn(content: ByteText, path: string): string {
   return parseTarget(decodeText(content))
 }
 
-function* patchedText(patch: FilePatch, text: ByteText, fuzz: number): Steps<PatchedText, undefined> {
+function* patchedText(
+  patch: FilePatch,
+  text: ByteText,
+  { fuzz, work }: Pick<PatchContext, 'fuzz' | 'work'>,
+): Steps<PatchedText, undefined> {
   const { path } = patch
   const change = patch.kind === 'create' ? undefined : patch.change
   if (change === undefined) return { text, offsets: [] }
   const patched =
     change.format === 'v4a'
-      ? yield* applyV4a(text, change.sections, path)
+      ? yield* applyV4a(text, change.sections, { path, work })
       : change.format === 'binary'
         ? { text: yield* applyBinary(text, change, path), offsets: [] }
-        : yield* applyHunks(text, change.hunks, { fuzz, path })
+        : yield* applyHunks(text, change.hunks, { fuzz, path, work })
   if (patch.kind !== 'delete' || patched.text === '') return patched
   throw new EngineError(
     'NO_MATCH',
@@ -314,21 +320,21 @@ function* patchedText(patch: FilePatch, text: ByteText, fuzz: number): Steps<Pat
 }
 
 function countLines(patch: FilePatch): { addedLineCount: number; removedLineCount: number } {
+  let addedLineCount = 0
+  let removedLineCount = 0
   if (patch.kind === 'create') {
-    if (typeof patch.content !== 'string' || patch.isBinary === true) return noLines
-    const ends = patch.content.split('\n').length - 1
-    const isOpen = patch.content !== '' && !patch.content.endsWith('\n')
-    return { addedLineCount: ends + (isOpen ? 1 : 0), removedLineCount: 0 }
+    const { content } = patch
+    if (typeof content !== 'string' || patch.isBinary === true) return { addedLineCount, removedLineCount }
+    for (let at = content.indexOf('\n'); at >= 0; at = content.indexOf('\n', at + 1)) addedLineCount++
+    if (content !== '' && !content.endsWith('\n')) addedLineCount++
+    return { addedLineCount, removedLineCount }
   }
   const { change } = patch
-  if (change === undefined || change.format === 'binary') return noLines
-  const lines: HunkLine[] = []
-  for (const part of change.format === 'v4a' ? change.sections : change.hunks)
-    for (const line of part.lines) lines.push(line)
-  return {
-    addedLineCount: lines.filter(({ kind }) => kind === '+').length,
-    removedLineCount: lines.filter(({ kind }) => kind === '-').length,
-  }
+  if (change === undefined || change.format === 'binary') return { addedLineCount, removedLineCount }
+  for (const { lines } of change.format === 'v4a' ? change.sections : change.hunks)
+    for (const { kind } of lines) {
+      if (kind === '+') addedLineCount++
+      else if (kind === '-') removedLineCount++
+    }
+  return { addedLineCount, removedLineCount }
 }
-
-const noLines = { addedLineCount: 0, removedLineCount: 0 }

@@ -1,3 +1,4 @@
+import { runAtOnce, runInSlices, type Steps } from '../../base/cooperative.js'
 import { invalid } from '../../base/errors.js'
 import { Fault } from '../../base/fault.js'
 import { given, parseFlag, parseText, readEntries, tooLarge } from '../../base/input.js'
@@ -7,6 +8,7 @@ import { Shape } from '../../base/shape.js'
 import { eventTypes } from '../../records/event.js'
 import type { FilePatch } from '../../text/file-patch.js'
 import { invalidPatch } from '../../text/patch-error.js'
+import { PatchWork } from '../../text/patch-work.js'
 import { inflateAll } from '../../text/inflate-patch.js'
 import { parseUnified } from '../../text/unified-patch.js'
 import { isV4a, parseV4a } from '../../text/v4a-patch.js'
@@ -53,7 +55,9 @@ const patchShape = new Shape<PatchRequest>({
 export class TextPatch {
   readonly #core: Core
   readonly #format: 'unified' | 'v4a'
-  readonly #patches: readonly FilePatch[]
+  readonly #text: string
+  readonly #strip: number | undefined
+  #patches: readonly FilePatch[] | undefined
   readonly #fuzz: number
   readonly #dryRun: boolean
   readonly #guards: readonly (readonly [path: string, hash: string])[]
@@ -62,14 +66,22 @@ export class TextPatch {
   constructor(core: Core, request: PatchRequest) {
     const { patch, format, strip, fuzz, dryRun, expectedHashes } = patchShape.read(request)
     this.#core = core
-    const text = parseText('patch', patch, limits.patchBytes)
-    this.#format = parseFormat(format, text)
-    const count = strip === undefined ? undefined : parseCount('strip', strip, limits.pathDepth)
+    this.#text = parseText('patch', patch, limits.patchBytes)
+    this.#format = parseFormat(format, this.#text)
+    this.#strip = strip === undefined ? undefined : parseCount('strip', strip, limits.pathDepth)
     this.#fuzz = parseCount('fuzz', fuzz ?? 0, limits.patchFuzz)
     this.#dryRun = parseFlag('dryRun', dryRun, false)
     this.#guards = parseGuards(expectedHashes)
-    this.#patches = this.#format === 'v4a' ? parseV4a(text) : parseUnified(text, count)
-    checkPaths(this.#patches)
+    // A larger patch is parsed in slices, while later changes of the session wait.
+    if (this.#text.length <= limits.computedAtOnceBytes) this.#patches = runAtOnce(this.#parse())
+  }
+
+  *#parse(): Steps<readonly FilePatch[], undefined> {
+    const patches = yield* this.#format === 'v4a'
+      ? parseV4a(this.#text)
+      : parseUnified(this.#text, this.#strip)
+    checkPaths(patches)
+    return patches
   }
 
   async apply(live: LiveSession): Promise<{ files: PatchedFile[] }> {
@@ -108,17 +120,23 @@ export class TextPatch {
   /** Throws a Fault until binary contents are decompressed. */
   #changed(): readonly FileChange[] {
     if (this.#files !== undefined) return this.#files
+    const parsed = this.#patches
+    if (parsed === undefined)
+      throw new Fault(async () => {
+        this.#patches = await runInSlices(this.#parse(), this.#core.environment)
+      })
     const use = (patches: readonly FilePatch[]): readonly FileChange[] => {
       const context = {
         fuzz: this.#fuzz,
         isUnified: this.#format === 'unified',
         paths: new PatchPaths(patches),
         budget: { bytesLeft: limits.patchContentBytes },
+        work: new PatchWork(),
       }
       return (this.#files = patches.map((patch) => new FileChange(this.#core, patch, context)))
     }
-    const inflated = inflateAll(this.#patches)
-    if (inflated === undefined) return use(this.#patches)
+    const inflated = inflateAll(parsed)
+    if (inflated === undefined) return use(parsed)
     throw new Fault(async () => {
       use(await inflated(this.#core.environment))
     })
