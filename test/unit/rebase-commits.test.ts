@@ -129,18 +129,24 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(fork)).toEqual(expected)
   })
 
-  test('onto a revision that was also imported from a copy of the repository', async () => {
+  test('onto a revision that two remotes gave, of which each took one of its commits', async () => {
     await write(session, pushed)
     await push(session)
-    await write(session, { temporary: null })
-    changeByOthers()
-    const revisionId = await refresh()
     const path = join(root, 'copy.git')
     cpSync(repository.path, path, { recursive: true })
     const copy = await engine.sources.create({ displayName: 'copy', gitRepository: { path } })
+    await refresh('main', copy.sourceId)
+    const other = await engine.sessions.create({ sourceRef: { sourceId: copy.sourceId } })
+    await write(other, { more: 'one' })
+    await push(other)
+    repository.git(['fetch', '--quiet', path, 'main:main'])
+    changeByOthers()
+    repository.git(['push', '--quiet', path, 'main'])
+    const revisionId = await refresh()
     expect(await refresh('main', copy.sourceId)).toBe(revisionId)
+    await write(session, { temporary: null })
     expect((await session.rebase({ revisionId })).conflicts).toEqual([])
-    expect(await session.fs.promises.readdir('/')).toEqual(['a', 'b', 'theirs'])
+    expect(await session.fs.promises.readdir('/')).toEqual(['a', 'b', 'more', 'theirs'])
   })
 
   test('of a state before a rebase, in the session and in a fork', async () => {
