@@ -76,6 +76,16 @@ test('commands on the pages are scripts of package.json', async () => {
   expect(unknown).toEqual([])
 })
 
+test('getting started declares the names that examples use without declaring them', async () => {
+  const world = await readFile(join(root, 'test/support/docs-world.ts'), 'utf8')
+  const body = /export interface World [^{]*\{\n(.*?)\n\}/s.exec(world)?.[1] ?? ''
+  const names = [...body.matchAll(/^ {2}(?:readonly )?(\w+)[(:]/gm)].map(([, name]) => name!)
+  const started = pages.find(({ path }) => path === 'docs/getting-started.md')
+  const code = started?.blocks.find(({ notRun }) => notRun?.includes('docs.test.ts') === true)?.code ?? ''
+  const declared = [...code.matchAll(/^const (?:\{ )?(\w+)/gm)].map(([, name]) => name!)
+  expect(declared.toSorted()).toEqual(names.toSorted())
+})
+
 test('rejects a page with an unterminated block', () => {
   expect(() => parsePage('a.md', 'text\n\n```ts\nlet a\n')).toThrow('a.md:3: the block has no end')
 })

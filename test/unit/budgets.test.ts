@@ -4,7 +4,15 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ScanRange } from '../../src/engine/storage/store.js'
-import { openEngine, type Budgets, type Engine, type Session, type Storage } from '../../src/index.js'
+import { itemAt } from '../../src/engine/base/present.js'
+import {
+  openEngine,
+  type Budgets,
+  type Engine,
+  type EngineError,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { seed } from '../support/seed.js'
@@ -38,6 +46,10 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
   }
 
   const bytes = (count: number, fill: string): Buffer => Buffer.alloc(count * kb, fill)
+  const noise = (count: number, start: number): Buffer => {
+    const words = randomWords(seed + start)
+    return Buffer.from(Uint32Array.from({ length: count / 4 }, words).buffer)
+  }
   const write = (session: Session, path: string, content: Buffer): Promise<void> =>
     session.files.write({ path, content })
 
@@ -82,6 +94,37 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     const again = await engine.sessions.open(session.id)
     await expect(write(again, '/d', bytes(1, 'd'))).rejects.toEqual(usedUp('tenantBytes'))
     await write(again, '/d', bytes(40, 'c'))
+  })
+
+  test.runIf(lasting)('large writes at the same time are together within the budget', async () => {
+    await open({ tenantBytes: 16_000 * kb })
+    // Those of one session would come one after the other.
+    const sessions = await Promise.all(Array.from({ length: 4 }, () => engine.sessions.create()))
+    const large = sessions.map((_, index) => noise(6_000 * kb, index))
+    const reasonOf = (work: Promise<unknown>): Promise<unknown> =>
+      work.then(
+        () => 'stored',
+        (error: EngineError) => error.reason,
+      )
+    const written = sessions.map((session, index) => reasonOf(write(session, '/a', itemAt(large, index))))
+    expect(await Promise.all(written)).toEqual(['stored', 'stored', 'BUDGET', 'BUDGET'])
+    expect((await engine.usage.metrics()).storedBytes).toBe(12_000 * kb)
+    const values = sessions.map(({ cache }, index) =>
+      reasonOf(cache.put({ key: 'k', value: noise(5_000 * kb, 4 + index) })),
+    )
+    expect(await Promise.all(values)).toEqual(sessions.map(() => 'BUDGET'))
+  })
+
+  test('equal contents of one change count once where they are stored once', async () => {
+    await open({ tenantBytes: 100 * kb })
+    const session = await engine.sessions.create()
+    const content = bytes(60, 'e')
+    const batch = session.files.batch(['/a', '/b'].map((path) => ({ write: { path, content } })))
+    const outcome = await batch.then(
+      () => 'stored',
+      (error: EngineError) => error.reason,
+    )
+    expect(outcome).toBe(lasting ? 'stored' : 'BUDGET')
   })
 
   test('storeBytes applies to all tenants together', async () => {

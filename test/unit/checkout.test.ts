@@ -18,8 +18,12 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createHost } from '../../src/adapters/host/index.js'
+import { systemEnvironment } from '../../src/adapters/system/index.js'
+import { createEngine } from '../../src/engine/create-engine.js'
 import {
   EngineError,
+  memoryStorage,
   openEngine,
   type Authorize,
   type Checkout,
@@ -784,6 +788,53 @@ describe.each(fewStorages)('checkouts on %s', (_name, makeStorage, lasting) => {
       expect(await reasonOf(checkout.update())).toBe('SESSION_NOT_FOUND')
     })
   })
+
+  test.each(['removed', 'replaced by another file'])(
+    'a sync reads the other names of a hard link that is %s while it runs',
+    async (change) => {
+      const host = createHost({ roots: [root] })
+      let onList = (): void => undefined
+      const opened = await createEngine({
+        storage: memoryStorage(),
+        environment: systemEnvironment,
+        host: () =>
+          Promise.resolve({
+            ...host,
+            open: async (...args) => {
+              const tree = await host.open(...args)
+              const list = tree.list.bind(tree)
+              return Object.assign(tree, {
+                list: async (path: string) => {
+                  const listed = await list(path)
+                  onList()
+                  return listed
+                },
+              })
+            },
+          }),
+      })
+      try {
+        const linked = await opened.sessions.create({ files: { '/a': 'old', '/d/x': 'x' } })
+        const checkout = await linked.checkout(target)
+        edit('a', 'new')
+        linkSync(onDisk('a'), onDisk('b'))
+        linkSync(onDisk('a'), onDisk('d/c'))
+        writeFileSync(onDisk('n'), 'other')
+        linkSync(onDisk('n'), onDisk('o'))
+        onList = () => {
+          onList = () => undefined
+          for (const name of ['a', 'n']) {
+            rmSync(onDisk(name), { force: true })
+            if (change !== 'removed') writeFileSync(onDisk(name), 'another file')
+          }
+        }
+        await checkout.sync()
+        expect(hostFiles(target)).toEqual(await sessionFiles(linked))
+      } finally {
+        await opened.close()
+      }
+    },
+  )
 
   test(`makes both sides equal after any changes (FORKSPACE_SEED=${seed})`, async () => {
     const random = randomWords(seed)

@@ -235,6 +235,30 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
     expect(await Promise.all(second)).toEqual([true, true])
     expect(await server.sql(`SELECT FROM ${schema}.heads`)).toEqual([])
     expect([await store.get('a'), await store.get('b')]).toEqual(['1', undefined])
+    const third = [store.commit(events('s', 1)), store.commit(events('s', 1))]
+    expect(await Promise.all(third)).toEqual([true, false])
+    const fourth = [store.commit({ deleteEvents: ['s'] }), store.commit(events('s', 2)).catch(reasonOf)]
+    expect(await Promise.all(fourth)).toEqual([true, 'INTERNAL'])
+  })
+
+  test('stores several commits of which each continues the one before it', async () => {
+    const set = setFor(events('s', 1))
+    const others: StoreCommit[] = [
+      events('s', 2),
+      { replaceEvents: [{ sessionId: 's', seq: 2, body: ['again'] }] },
+    ]
+    for (const commit of others) {
+      const encoded = encodeCommit(commit)
+      if (encoded !== undefined && set.accepts(encoded)) set.add(encoded)
+    }
+    expect(await run(await connect(), set)).toBe('stored')
+    const rows = await server.sql(
+      `SELECT seq::int, convert_from(body, 'UTF8') AS body FROM ${schema}.events ORDER BY seq`,
+    )
+    expect(rows.map(({ seq, body }) => [seq, body])).toEqual([
+      [1, '[1]'],
+      [2, '["again"]'],
+    ])
   })
 
   test('of a large commit stores nothing if it is refused for any reason', async () => {

@@ -1,5 +1,5 @@
 /** A rebase compares with each pushed commit whose files the session has, also if another session or another engine made it. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,9 +8,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { prefixEnd } from '../../src/engine/ports.js'
-import { memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
+import { limits, memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { serveGit, type GitServer } from '../support/git-server.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 
@@ -116,6 +117,36 @@ describe.runIf(hasGit)('a rebase', () => {
     await write(fork, { temporary: null })
     changeByOthers()
     expect(await rebased(fork)).toEqual({ ...expected, more: 'one' })
+  })
+
+  test('of a fork of the state that was pushed', async () => {
+    await write(session, pushed)
+    await session.checkpoint({ checkpointLabel: 'pushed' })
+    await push(session)
+    const fork = await session.fork({ checkpointLabel: 'pushed' })
+    await write(fork, { temporary: null })
+    changeByOthers()
+    expect(await rebased(fork)).toEqual(expected)
+  })
+
+  test('onto a revision that two remotes gave, of which each took one of its commits', async () => {
+    await write(session, pushed)
+    await push(session)
+    const path = join(root, 'copy.git')
+    cpSync(repository.path, path, { recursive: true })
+    const copy = await engine.sources.create({ displayName: 'copy', gitRepository: { path } })
+    await refresh('main', copy.sourceId)
+    const other = await engine.sessions.create({ sourceRef: { sourceId: copy.sourceId } })
+    await write(other, { more: 'one' })
+    await push(other)
+    repository.git(['fetch', '--quiet', path, 'main:main'])
+    changeByOthers()
+    repository.git(['push', '--quiet', path, 'main'])
+    const revisionId = await refresh()
+    expect(await refresh('main', copy.sourceId)).toBe(revisionId)
+    await write(session, { temporary: null })
+    expect((await session.rebase({ revisionId })).conflicts).toEqual([])
+    expect(await session.fs.promises.readdir('/')).toEqual(['a', 'b', 'more', 'theirs'])
   })
 
   test('of a state before a rebase, in the session and in a fork', async () => {
@@ -450,6 +481,25 @@ describe.runIf(hasGit)('a rebase', () => {
     const files = Object.fromEntries(names.map((name) => [name, 'one'] as const))
     const { 'from-3': _, 'from-19': __, ...kept } = files
     expect(await rebased(session)).toEqual({ a: 'one', b: 'one', ...kept })
+  })
+
+  test('after more pushes than are remembered that a hook of the remote refused', async () => {
+    lowerBound(limits, 'pushedCommits', 2)
+    server = await serveGit(root)
+    await startFrom({ gitRemote: { remoteUrl: `${server.url}/r.git` } })
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    const hooks = join(repository.path, 'hooks')
+    mkdirSync(hooks, { recursive: true })
+    writeFileSync(join(hooks, 'update'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    for (let n = 0; n < 3; n++) {
+      await write(other, { other: String(n) })
+      await expect(push(other, `other-${n}`)).rejects.toMatchObject({ reason: 'GIT_PUSH_REJECTED' })
+    }
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
   })
 
   test('after more refused pushes than are remembered', async () => {

@@ -313,6 +313,19 @@ describe.runIf(hasGit).each(places)('a rebase of a session that pushed to %s', (
     expect([read('/temporary'), read('/a'), read('/b')]).toEqual([undefined, 'theirs\n', 'three\n'])
   })
 
+  test('recognizes its changes on two branches in a commit that squashed them', async () => {
+    await write({ temporary: 'x\n' })
+    await commit('first')
+    await session.files.delete({ path: '/temporary' })
+    await write({ added: 'one\n' })
+    await commit('second')
+    await session.files.delete({ path: '/added' })
+    change({ temporary: 'x\n', added: 'one\n' })
+    change({ a: 'theirs\n' })
+    expect(await rebase()).toEqual([])
+    expect([read('/temporary'), read('/added'), read('/a')]).toEqual([undefined, undefined, 'theirs\n'])
+  })
+
   test('compares a fork with the commits of its parent, and its own ones', async () => {
     await write({ temporary: 'x\n', other: 'x\n' })
     await commit()
@@ -333,6 +346,21 @@ describe.runIf(hasGit).each(places)('a rebase of a session that pushed to %s', (
         undefined,
         'theirs\n',
       ])
+  })
+
+  test('recognizes that its commit removed and replaced directories', async () => {
+    change({ 'd/y': 'y\n', 'e/z': 'z\n', 'f/z': 'z\n' })
+    await refresh(sourceId, 'main')
+    session = await engine.sessions.create({ sourceRef: { sourceId } })
+    for (const path of ['/d', '/e', '/f']) session.fs.rmSync(path, { recursive: true })
+    await write({ d: 'pushed\n' })
+    await commit('feature')
+    await write({ d: 'changed\n', e: 'new\n' })
+    session.fs.mkdirSync('/f')
+    // A commit of someone else with the same files.
+    change({ 'd/y': null, 'e/z': null, 'f/z': null, d: 'pushed\n' })
+    expect(await rebase()).toEqual([])
+    expect([read('/d'), read('/e'), session.fs.readdirSync('/f')]).toEqual(['changed\n', 'new\n', []])
   })
 
   test('compares files and directories that took the place of each other', async () => {

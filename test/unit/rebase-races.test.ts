@@ -89,6 +89,19 @@ describe.runIf(hasGit)('a rebase after the call', () => {
     expect(repository.git(['show', 'main:c'])).toBe('mine')
   })
 
+  test('makes the next commit on each branch build on the new base', async () => {
+    let sign = (): void => undefined
+    signing = new Promise((resolve) => (sign = resolve))
+    const first = session.commit({ message: 'first' })
+    await storage.quiet()
+    await moveAndRebase()
+    sign()
+    await first
+    const { commitId } = await session.commit({ message: 'second' })
+    const { parentId } = await session.commits.get({ commitId })
+    expect(parentId).toBe(repository.git(['rev-parse', 'main']))
+  })
+
   test('does not make a promoted state revert the new base', async () => {
     repository.commitFiles([['100644', 'a', 'theirs']], 'refs/heads/main', 'theirs')
     await importMain()

@@ -13,7 +13,7 @@ import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.j
 import type { ContentStore } from './content.js'
 
 export interface StagingContext {
-  readonly store: Store & Pick<MeteredStore, 'admit'>
+  readonly store: Store & Pick<MeteredStore, 'admit' | 'reserve'>
   readonly content: ContentStore
   readonly pins: WritePins
 }
@@ -92,7 +92,7 @@ export class StagedBlobs {
 
   /** Stores the blobs in commits of their own. The event loop gets a turn after each block of bytes. */
   async #storeAhead(): Promise<void> {
-    this.#store.admit?.(this.#blobs)
+    this.#store.reserve?.(this.#blobs)
     let hashed = 0
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []

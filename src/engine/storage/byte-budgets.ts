@@ -63,7 +63,13 @@ export class ByteBudgets {
   admit(tenantKey: string, blobs: readonly BudgetedBlob[]): void {
     const { known, bytes } = this.#tenant(tenantKey)
     let added = 0
-    for (const blob of blobs) if (known?.has(blob.hash) !== true) added += blob.length
+    // Equal contents of one change count once too. Most changes have a single one.
+    const seen = known !== undefined && blobs.length > 1 ? new Set<string>() : undefined
+    for (const { hash, length } of blobs) {
+      if (known?.has(hash) === true || seen?.has(hash) === true) continue
+      seen?.add(hash)
+      added += length
+    }
     if (added === 0) return
     if (bytes + added > this.#tenantBytes) throw exhausted('tenantBytes', this.#tenantBytes, this.#countsOnce)
     if (this.#bytes + added > this.#storeBytes)

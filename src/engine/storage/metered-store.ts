@@ -38,6 +38,13 @@ export interface MeteredStore extends Store {
    * @throws {EngineError} BUDGET when the contents would exceed a budget.
    */
   admit?(blobs: readonly BudgetedBlob[]): void
+  /**
+   * Checks the budgets, and counts the contents at once. Call this for contents that several commits store, so that two
+   * writers together stay within a budget.
+   *
+   * @throws {EngineError} BUDGET when the contents would exceed a budget.
+   */
+  reserve?(blobs: readonly BudgetedBlob[]): void
   /** Resolves when the budgets are counted. Await this before a tenant's first write. */
   counted?(): Promise<void>
   /** Recounts the budgets. Call this after contents of any tenant were deleted. */
@@ -92,6 +99,10 @@ export function meteredStores(
       metered = meter({ store, environment, ids, tenantKey, budgets, ledgers })
       if (budgets !== undefined) {
         metered.admit = (blobs) => budgets.admit(tenantKey, blobs)
+        metered.reserve = (blobs) => {
+          budgets.admit(tenantKey, blobs)
+          budgets.add(tenantKey, blobs)
+        }
         metered.counted = counting
         metered.miscounted = () => {
           if (!store.capabilities.durable) return

@@ -10,7 +10,7 @@ import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
 import { nodesIn } from './checkout-entries.js'
 import type { Exclusions } from './checkout-exclusions.js'
 import type { NameRule } from './checkout-name-rules.js'
-import type { HostEntry } from '../sources/host-ports.js'
+import type { HostEntry, HostStat } from '../sources/host-ports.js'
 
 export interface ReadContent {
   readonly size: number
@@ -62,7 +62,7 @@ export class DiskReader {
   readonly #slice: TimeSlice
   /** New directories, each below the one before it, that have only had entries that are left out so far. */
   readonly #undecided: { readonly path: string; readonly add: () => Promise<void> }[] = []
-  /** The first path found of each hard-linked file, by its inode number on the host. */
+  /** The first path in the tree of each hard-linked file, by its inode number on the host. */
   readonly #linked = new Map<string, string>()
 
   /** `builder` must start with `root`. */
@@ -168,17 +168,20 @@ export class DiskReader {
   }
 
   async #foundFile(path: string, entry: HostEntry, before: Node | undefined): Promise<boolean> {
-    const linkTo = this.#linked.get(entry.ino)
-    if (entry.nlink > 1 && linkTo === undefined) this.#linked.set(entry.ino, path)
     const known = before instanceof FileNode ? before : undefined
     const isSame = known !== undefined && (await this.#disk.hasContent(path, entry, known))
-    if (isSame && sameMode(known.mode, entry.mode)) return true
+    if (isSame && sameMode(known.mode, entry.mode)) {
+      this.#isName(path, entry)
+      return true
+    }
     await this.#decide()
     const { writer } = this.#builder
     const read = await this.#disk.tree.read(path, (pieces) => writer.takePieces(pieces))
     // The file was removed after it was listed.
     if (read === undefined) return false
     const { stat, value: content } = read
+    // Another file may have taken the name since it was listed.
+    const linkTo = this.#linked.get(stat.ino)
     const attributes = { mode: stat.mode & shownMode, mtimeMs: stat.mtimeMs }
     const found = { kind: 'file', ...attributes, content, sameContent: isSame, linkTo } as const
     await this.#changed(path, before, found)
@@ -189,9 +192,15 @@ export class DiskReader {
       const xattrs = await this.#xattrsOf(known)
       await this.#builder.fileOf(path, content.blobs, { ...attributes, ...xattrs }, content.size)
     }
+    this.#isName(path, stat)
     const key = stat.fresh ? undefined : await contentKey(this.#disk.core, fileOf(content))
     await this.#disk.index.set(path, key === undefined ? undefined : { stamp: stat.stamp, content: key })
     return true
+  }
+
+  /** The tree has the file at this path. Further names of the file become links to it. */
+  #isName(path: string, { ino, nlink }: HostStat): void {
+    if (nlink > 1 && !this.#linked.has(ino)) this.#linked.set(ino, path)
   }
 
   async #gone(path: string, node: Node): Promise<void> {
