@@ -624,6 +624,15 @@ describe('a push', () => {
     expect((await open.commits.list()).commits).toMatchObject([{ author: { name: '', email: '' } }])
   })
 
+  test('of a commit in a distant year is taken, with the last time that RFC 3339 can express', async () => {
+    const open = await engine.sessions.create()
+    const text = commitBody(idOf('tree', tree)).toString()
+    const commit = Buffer.from(text.replaceAll(/(?<=> )\d+(?= )/g, '999999999999'))
+    const body = pushOf(idOf('commit', commit), whole(commit), zero)
+    expect(await push(body, open)).toEqual([200, expect.stringMatching(/ok refs/)])
+    expect((await open.commits.list()).commits).toMatchObject([{ committedAt: '9999-12-31T23:59:59.000Z' }])
+  })
+
   test('that expands too much is answered', async () => {
     const zeros = deflateSync(Buffer.alloc(2 ** 20))
     const entries = Array.from({ length: 2000 }, () =>

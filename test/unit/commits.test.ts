@@ -81,6 +81,14 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same fi
     })
   })
 
+  test('refuses a message with NUL, which git would cut', async () => {
+    await expect(session.commit({ message: 'first\0second', gitBranch })).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+      details: { field: 'message' },
+    })
+    expect((await session.commits.list()).commits).toEqual([])
+  })
+
   test('refreshes, rebases and commits after the branch moved', async () => {
     await session.files.write({ path: '/mine', content: 'mine' })
     const moved = repository.commitFiles([['100644', 'a', 'theirs']], 'refs/heads/main', 'other')

@@ -14,7 +14,8 @@ export function printableName(name: string): string {
 
 /** Returns a message on one line, with control characters escaped. */
 export function printableText(text: string): string {
-  return text.replaceAll(/\s*\n\s*/g, '; ').replaceAll(everyUnsafe, escaped)
+  // The search begins only where white space begins. Otherwise its time is quadratic.
+  return text.replaceAll(/(?<!\s)\s*\n\s*/g, '; ').replaceAll(everyUnsafe, escaped)
 }
 
 /** Returns a line of a file with control characters escaped, except tabs. */

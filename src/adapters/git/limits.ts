@@ -68,6 +68,8 @@ export const gitLimits = {
   historyBytes: 16 * 2 ** 20,
   /** A commit may have a time that is earlier than that of its parent by this much. */
   clockSkewSeconds: 24 * 60 * 60,
+  /** The last time of a commit: the end of the year 9999. RFC 3339 has no form for a later one. */
+  lastCommitSecond: 253_402_300_799,
   tagDepth: 16,
   /**
    * Bytes that a remote may send in addition to a pack, such as its list of refs. `capabilityBytes` limits its

@@ -5,6 +5,7 @@ import {
   type CommitIdentity,
   type GitObject,
 } from '../../../engine/ports.js'
+import { gitLimits } from '../limits.js'
 import type { ObjectFormat } from './object-id.js'
 
 export interface CommitFacts {
@@ -18,7 +19,10 @@ export function parseCommit(commit: GitObject): CommitFacts {
   const tree = /^tree ([0-9a-f]{40}|[0-9a-f]{64})$/m.exec(header)?.[1]
   if (tree === undefined) throw damaged(commit)
   const seconds = Number(/^committer .*> (-?\d{1,12}) [-+]\d{4}$/m.exec(header)?.[1] ?? 0)
-  return { tree: detached(tree), committerSeconds: Math.max(0, seconds) }
+  return {
+    tree: detached(tree),
+    committerSeconds: Math.min(Math.max(0, seconds), gitLimits.lastCommitSecond),
+  }
 }
 
 /** Reads all fields. Text that is not UTF-8 gets replacement characters. */

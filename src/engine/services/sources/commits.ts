@@ -79,6 +79,7 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
     given.gitBranch === undefined ? undefined : branchShape.readPart(given.gitBranch, 'gitBranch')
   const message = parseText('message', given.message, limits.messageBytes)
   if (message.trim() === '') throw invalid('message', 'must not be empty')
+  if (message.includes('\0')) throw invalid('message', 'must not contain NUL, where git would end it')
   const branchName =
     gitBranch === undefined ? '' : parseText('gitBranch.branchName', gitBranch.branchName, limits.labelBytes)
   if (gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
