@@ -103,8 +103,8 @@ async function lost({ workspace, files }: Acknowledged): Promise<number> {
 }
 
 /**
- * Measures rounds that begin within two times `leastMs`, or the first one. Those of the first half do not count, unless
- * there are no others: after a pause, they load the caches again, and V8 asks for memory that it has given back.
+ * Measures rounds for twice `leastMs`. Those that begin in the first half do not count: after a pause, they load the
+ * caches again, and V8 asks for memory that it has given back. A round of four times `leastMs` counts by itself.
  */
 async function rounds(from: number, leastMs: number): Promise<Measured> {
   const counted: Round[] = []
@@ -118,7 +118,7 @@ async function rounds(from: number, leastMs: number): Promise<Measured> {
     round++
     if (spent >= leastMs) counted.push(measured)
     spent += measured.wall * measured.operations
-  } while (spent < 2 * leastMs && performance.now() < end)
+  } while (spent < (counted.length === 0 ? 4 : 2) * leastMs && performance.now() < end)
   return { ...together(counted.length === 0 ? [measured] : counted), next: round }
 }
 

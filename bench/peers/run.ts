@@ -76,7 +76,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     rounds: number('n', 3, 1),
     leastMs: values.quick ? 0 : 100,
     warmUp: values.quick ? { operations: 0, ms: 0 } : { operations: 20_000, ms: 1500 },
-    roundMs: values.quick ? 100 : 400,
+    roundMs: values.quick ? 60 : 400,
   }
   const json = (report: Report): string => `${JSON.stringify(report, undefined, 2)}\n`
   const outputs = [
@@ -91,7 +91,7 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
   return {
     chosen: positionals.length === 0 ? scenarios : scenarios.filter(({ name }) => named(positionals, name)),
     contenders: choose(await allContenders(module), values.contenders, values.quick),
-    race: { plan, budgetMs: values.quick ? 400 : 1200, ...(module !== undefined && { module }) },
+    race: { plan, budgetMs: values.quick ? 200 : 1200, ...(module !== undefined && { module }) },
     outputs: outputs.flatMap(([file, render]) => (file === undefined ? [] : [{ file, render }])),
     baseline: reportIn(values.compare),
     saved: reportIn(values.from),
