@@ -19,7 +19,7 @@ export const peersUsage = `npm run bench -- peers [scenario]... [options]
   --contenders A,B    only contenders whose names start with one of these; the limits always run
   --with FILE         a module that exports more contenders
   --quick             small sizes, few rounds, no warm-up, and no variants with synchronous calls
-  --files N           files of large trees: 10,000 by default, 1,000 with --quick
+  --files N           files of large trees: 10,000 by default, 500 with --quick
   --n N               warm measurements: 3 by default, 1 with --quick
   --count N           operations in one round: 2,000 by default, 400 with --quick
   --json FILE         write all figures
@@ -70,9 +70,9 @@ export async function readPeerSettings(args: readonly string[]): Promise<Setting
     values[name] === undefined ? (values.quick ? quick : full) : whole(`--${name}`, values[name])
   const plan: Plan = {
     count: number('count', 2000, 400),
-    files: number('files', 10_000, 1000),
+    files: number('files', 10_000, 500),
     largeBytes: (values.quick ? 16 : 256) * 2 ** 20,
-    sessions: 50,
+    sessions: values.quick ? 20 : 50,
     rounds: number('n', 3, 1),
     leastMs: values.quick ? 0 : 100,
     warmUp: values.quick ? { operations: 0, ms: 0 } : { operations: 20_000, ms: 1500 },
