@@ -131,7 +131,7 @@ function together(measured: readonly Round[]): Round {
 
 async function measure(run: () => Promise<number>): Promise<Round> {
   await nextTurn()
-  // Collects what the preparation left.
+  // Frees the garbage of the preparation.
   if (act!.prepare !== undefined) globalThis.gc!({ type: 'minor' })
   const childrenBefore = cpuOfChildren()
   const before = process.cpuUsage()

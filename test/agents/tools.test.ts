@@ -395,7 +395,7 @@ test('a patch of many newer versions is not applied once for each of them', asyn
   const patch = `*** Begin Patch\n${updates.join('')}*** End Patch\n`
   const applied = vi.spyOn(session.text, 'applyPatch')
   expect(await apply.call({ patch })).toMatchObject({ isError: false })
-  // What it would change, then the versions that were read, then the newer ones.
+  // The tool previews the patch, applies it to the versions that it has read, and then to the newer versions.
   expect(applied).toHaveBeenCalledTimes(3)
   for (const path of names)
     expect(await write.call({ file_path: path, content: 'unread' })).toMatchObject({ isError: true })
