@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { loaded, runInSlices, runLoading, whenPresent } from '../../src/engine/base/cooperative.js'
 import { Fault, whenLoaded } from '../../src/engine/base/fault.js'
 
 /** Code that faults this many times before it succeeds; records its steps in order. */
@@ -29,4 +30,40 @@ test('resources held by faults are released when the code fails', async () => {
   })
   await expect(whenLoaded(run)).rejects.toThrow('failed')
   expect(noted).toEqual(['resolve 1', 'release 1'])
+})
+
+test('each step releases what its own faults hold', async () => {
+  const noted: string[] = []
+  const step = (name: string): (() => string) => faulting(1, noted, () => `${noted.push(name)}`)
+  await runLoading(
+    (function* () {
+      yield* whenPresent(step('first'))
+      yield
+      yield* whenPresent(step('second'))
+    })(),
+    performance,
+  )
+  await runInSlices(
+    (function* () {
+      yield* loaded(step('third'))
+      yield* loaded(step('fourth'))
+    })(),
+    performance,
+  )
+  expect(noted).toEqual(
+    ['first', 'second', 'third', 'fourth'].flatMap((name) => ['resolve 1', name, 'release 1']),
+  )
+})
+
+test('a step whose fault cannot be resolved releases what it holds', async () => {
+  const noted: string[] = []
+  const fail = (): never => {
+    throw new Fault(
+      () => Promise.reject(new Error('unreadable')),
+      () => noted.push('release'),
+    )
+  }
+  await expect(runInSlices(loaded(fail), performance)).rejects.toThrow('unreadable')
+  await expect(runLoading(whenPresent(fail), performance)).rejects.toThrow('unreadable')
+  expect(noted).toEqual(['release', 'release'])
 })

@@ -1,5 +1,5 @@
 /** Long work that leaves the event loop free: it runs in slices of a few milliseconds, with a turn after each. */
-import { Fault } from './fault.js'
+import { Fault, releaseAll } from './fault.js'
 import { limits } from './limits.js'
 
 /** Work cut into steps. A step yields nothing, or a promise to wait for. `Steps<T, undefined>` never waits. */
@@ -40,11 +40,16 @@ export class TimeSlice {
 /** Runs work in slices. Between two of them, it rejects with the signal's reason if the signal was aborted. */
 export async function runInSlices<T>(work: Steps<T>, clock: Clock, signal?: AbortSignal): Promise<T> {
   const slice = new TimeSlice(clock, signal)
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-    if (step.value !== undefined) await step.value
-    if (slice.over) await slice.next()
+  try {
+    for (;;) {
+      const step = work.next()
+      if (step.done === true) return step.value
+      if (step.value !== undefined) await step.value
+      if (slice.over) await slice.next()
+    }
+  } finally {
+    // If a wait failed, the work stopped halfway, and still holds what it loaded.
+    work.return(undefined as T)
   }
 }
 
@@ -59,22 +64,28 @@ export function runAtOnce<T>(work: Steps<T, undefined>): T {
 /** Steps that yield each fault. They go on once it is resolved. */
 export type LoadingSteps<T> = Generator<Fault | undefined, T, void>
 
-/** Runs steps like {@link runInSlices}. A fault repeats only the step that has it. */
+/**
+ * Runs steps like {@link runInSlices}. A fault repeats only the step that has it. After each step, the data that
+ * its faults hold is released.
+ */
 export async function runLoading<T>(work: LoadingSteps<T>, clock: Clock): Promise<T> {
-  const releases: (() => void)[] = []
+  const held: Fault[] = []
   const slice = new TimeSlice(clock)
   try {
     for (;;) {
       const step = work.next()
       if (step.done === true) return step.value
       const fault = step.value
-      if (fault?.release !== undefined) releases.push(fault.release)
-      // The step runs again without a pause, because the next turn may unload the loaded nodes.
-      if (fault !== undefined) await fault.resolve()
-      else if (slice.over) await slice.next()
+      if (fault === undefined) {
+        releaseAll(held)
+        if (slice.over) await slice.next()
+      } else {
+        held.push(fault)
+        await fault.resolve()
+      }
     }
   } finally {
-    for (const release of releases) release()
+    releaseAll(held)
   }
 }
 
@@ -101,13 +112,19 @@ export function* whenPresent<T>(attempt: () => T): LoadingSteps<T> {
 
 /** Inside steps: runs `attempt` until it no longer faults. */
 export function* loaded<T>(attempt: () => T): Steps<T> {
-  for (;;) {
-    try {
-      return attempt()
-    } catch (thrown) {
-      if (!(thrown instanceof Fault)) throw thrown
-      yield thrown.resolve()
+  const held: Fault[] = []
+  try {
+    for (;;) {
+      try {
+        return attempt()
+      } catch (thrown) {
+        if (!(thrown instanceof Fault)) throw thrown
+        held.push(thrown)
+        yield thrown.resolve()
+      }
     }
+  } finally {
+    releaseAll(held)
   }
 }
 

@@ -31,26 +31,22 @@ export async function whenLoaded<T>(attempt: () => T, first?: Fault): Promise<T>
       fault = thrown
     }
   }
-  const releases: (() => void)[] = []
+  const held: Fault[] = []
   try {
-    return await whenLoadedHolding(attempt, releases, fault)
+    return await whenLoadedHolding(attempt, held, fault)
   } finally {
-    for (const release of releases) release()
+    releaseAll(held)
   }
 }
 
 /**
- * Like {@link whenLoaded}, but keeps the data that the faults hold. It adds their release functions to
- * `releases`, which the caller must call.
+ * Like {@link whenLoaded}, but keeps the data that the faults hold. It adds the faults to `held`, which the
+ * caller must pass to {@link releaseAll}.
  */
-export async function whenLoadedHolding<T>(
-  attempt: () => T,
-  releases: (() => void)[],
-  first?: Fault,
-): Promise<T> {
+export async function whenLoadedHolding<T>(attempt: () => T, held: Fault[], first?: Fault): Promise<T> {
   for (let fault = first; ;) {
     if (fault !== undefined) {
-      if (fault.release !== undefined) releases.push(fault.release)
+      held.push(fault)
       await fault.resolve()
     }
     try {
@@ -60,4 +56,9 @@ export async function whenLoadedHolding<T>(
       fault = thrown
     }
   }
+}
+
+/** Releases the data that faults hold, and removes them from the list. */
+export function releaseAll(held: Fault[]): void {
+  for (const fault of held.splice(0)) fault.release?.()
 }

@@ -215,7 +215,7 @@ function attempt(step: () => void): void | Promise<void> {
     return step()
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown
-    return thrown.resolve().then(() => whenLoaded(step))
+    return whenLoaded(step, thrown)
   }
 }
 

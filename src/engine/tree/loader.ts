@@ -109,6 +109,13 @@ export class StoreLoader implements NodeLoader {
       if (json === undefined) throw missingNode(address)
       decode(json, near)
     }
-    throw new Fault(() => this.#nodes.wait(read()))
+    let release: (() => void) | undefined
+    throw new Fault(
+      () => {
+        release = this.#nodes.hold()
+        return read()
+      },
+      () => release?.(),
+    )
   }
 }

@@ -1,22 +1,29 @@
-import { itemAt } from '../base/present.js'
 import type { Dir, Page } from './node.js'
 
 /** The rough memory of a loaded node: bytes for each character of its JSON, and bytes for the node itself. */
 const bytesPerCharacter = 3
 const entryBytes = 200
 
+/** `number` counts the loaded nodes, from 0. */
+interface LoadedNode {
+  readonly node: Dir | Page
+  readonly bytes: number
+  readonly number: number
+}
+
 /**
  * The stored tree nodes in memory, within a budget. The oldest ones are unloaded, and read again on the next
  * use. Unloading waits for a turn of the event loop, so that synchronous work finds the nodes that it loaded.
- * Nothing is unloaded while an operation waits for a node, because it also needs the nodes that it loaded
- * earlier.
+ * An operation that waits for one node also needs the nodes that it loaded earlier, so it holds them.
  */
 export class NodeCache {
   readonly #budgetBytes: number
-  #nodes: (Dir | Page)[] = []
-  #sizes: number[] = []
+  /** Oldest first. */
+  readonly #loaded = new Set<LoadedNode>()
   #bytes = 0
-  #waiting = 0
+  #count = 0
+  /** Oldest first. */
+  readonly #holds = new Set<{ readonly from: number }>()
   #scheduled = false
 
   constructor(budgetBytes: number) {
@@ -35,19 +42,17 @@ export class NodeCache {
   add(node: Dir | Page, length: number): void {
     if (this.#budgetBytes === Number.POSITIVE_INFINITY) return
     const bytes = length * bytesPerCharacter + entryBytes
-    this.#nodes.push(node)
-    this.#sizes.push(bytes)
+    this.#loaded.add({ node, bytes, number: this.#count++ })
     this.#bytes += bytes
     this.#schedule()
   }
 
-  /** Waits for a node that is being read. */
-  async wait(reading: Promise<void>): Promise<void> {
-    this.#waiting++
-    try {
-      await reading
-    } finally {
-      this.#waiting--
+  /** Keeps the nodes that are loaded from now on, until the returned function is called. */
+  hold(): () => void {
+    const hold = { from: this.#count }
+    this.#holds.add(hold)
+    return () => {
+      this.#holds.delete(hold)
       this.#schedule()
     }
   }
@@ -57,19 +62,20 @@ export class NodeCache {
     this.#scheduled = true
     setImmediate(() => {
       this.#scheduled = false
-      if (this.#waiting === 0) this.#unload()
+      this.#unload()
     })
   }
 
-  /** Unloads the oldest nodes, down to three quarters of the budget, so that this seldom happens. */
+  /** Unloads the oldest nodes that are not held, down to three quarters of the budget, so that this seldom happens. */
   #unload(): void {
-    let count = 0
-    for (; this.#bytes > this.#budgetBytes * 0.75; count++) {
-      this.#bytes -= itemAt(this.#sizes, count)
-      unload(itemAt(this.#nodes, count))
+    const [oldest] = this.#holds
+    const end = oldest?.from ?? this.#count
+    for (const loaded of this.#loaded) {
+      if (loaded.number >= end || this.#bytes <= this.#budgetBytes * 0.75) return
+      this.#loaded.delete(loaded)
+      this.#bytes -= loaded.bytes
+      unload(loaded.node)
     }
-    this.#nodes = this.#nodes.slice(count)
-    this.#sizes = this.#sizes.slice(count)
   }
 }
 

@@ -1,6 +1,6 @@
 import { admitChange } from '../usage/session-bytes.js'
 import { invalid } from '../../base/errors.js'
-import { Fault, whenLoadedHolding } from '../../base/fault.js'
+import { Fault, releaseAll, whenLoadedHolding } from '../../base/fault.js'
 import { given, oneOf, readList, tooLarge } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
@@ -88,12 +88,10 @@ export function applyPlans(
     } catch (thrown) {
       if (!(thrown instanceof Fault) || lookedAhead) throw thrown
       lookedAhead = true
-      const releases: (() => void)[] = []
+      const held: Fault[] = []
       throw new Fault(
-        () => lookAhead(core, live, steps, { fault: thrown, releases }),
-        () => {
-          for (const release of releases) release()
-        },
+        () => lookAhead(core, live, steps, { fault: thrown, held }),
+        () => releaseAll(held),
       )
     }
   })
@@ -107,13 +105,13 @@ async function lookAhead(
   core: Core,
   live: LiveSession,
   steps: readonly PlanStep[],
-  { fault, releases }: { readonly fault: Fault; readonly releases: (() => void)[] },
+  { fault, held }: { readonly fault: Fault; readonly held: Fault[] },
 ): Promise<void> {
-  await whenLoadedHolding(() => undefined, releases, fault)
+  await whenLoadedHolding(() => undefined, held, fault)
   const slice = new TimeSlice(core.environment)
   for (const step of steps) {
     // Errors of a step appear later, when it is that step's turn.
-    await whenLoadedHolding(() => step(live), releases).catch(() => undefined)
+    await whenLoadedHolding(() => step(live), held).catch(() => undefined)
     if (slice.over) await slice.next()
   }
 }

@@ -1,0 +1,92 @@
+/** The memory of loaded tree nodes, on a store whose reads must be awaited. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterEach, expect, test, vi } from 'vitest'
+import { NodeCache } from '../../src/engine/tree/node-cache.js'
+import type { Storage } from '../../src/engine/ports.js'
+import { memoryStorage, openEngine } from '../../src/index.js'
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** A storage whose reads take a turn of the event loop, as those of a database do. */
+const slowStorage = (): Storage => {
+  const storage = memoryStorage({ durable: true, syncReads: false })
+  return {
+    async open() {
+      const store = await storage.open()
+      return new Proxy(store, {
+        get(target, name) {
+          const value: unknown = Reflect.get(target, name)
+          if (typeof value !== 'function') return value
+          const call = value.bind(target) as (...args: readonly unknown[]) => unknown
+          if (name !== 'get') return call
+          return async (...args: readonly unknown[]) => {
+            await nextTurn()
+            return call(...args)
+          }
+        },
+      })
+    },
+  }
+}
+
+/** The smallest budget of an engine. Half of it is for nodes. */
+const memoryBudgetBytes = 2 ** 20
+const directories = 1500
+const workers = 8
+
+// Each operation keeps the nodes that were loaded while it ran. A write may also save a session of 200 nodes.
+test.each([
+  { call: 'readFile', mostBytes: memoryBudgetBytes },
+  { call: 'readdir', mostBytes: memoryBudgetBytes },
+  { call: 'writeFile', mostBytes: 5 * memoryBudgetBytes },
+] as const)(
+  'calls of $call that always overlap unload the nodes of earlier ones',
+  async ({ call, mostBytes }) => {
+    const storage = slowStorage()
+    const engine = await openEngine({ storage })
+    const ids: string[] = []
+    for (let worker = 0; worker < workers; worker++) {
+      const files: Record<string, string> = {}
+      for (const directory of directoriesOf(worker))
+        for (let i = 0; i < 6; i++) files[`${directory}/${i}`] = `${directory} ${i}`
+      ids.push((await engine.sessions.create({ files })).id)
+    }
+    await engine.close()
+
+    const add = vi.spyOn(NodeCache.prototype, 'add')
+    const reopened = await openEngine({ storage, memoryBudgetBytes })
+    const work = ids.map(async (id, worker) => {
+      const { promises } = (await reopened.sessions.open(id)).fs
+      for (let round = 0; round < 2; round++) {
+        if (call === 'readdir') await promises.readdir('/', { recursive: true })
+        else
+          for (const directory of directoriesOf(worker)) {
+            if (call === 'writeFile') await promises.writeFile(`${directory}/1`, `${directory} 1`)
+            else expect(await promises.readFile(`${directory}/1`, 'utf8')).toBe(`${directory} 1`)
+          }
+      }
+    })
+    const most = await mostBytesUntil(Promise.all(work), () => add.mock.contexts.at(-1)?.bytes ?? 0)
+    await reopened.close()
+    expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
+    expect(most).toBeLessThan(mostBytes)
+  },
+)
+
+function directoriesOf(worker: number): string[] {
+  return Array.from({ length: directories / workers }, (_, i) => `/${worker}/${i % 10}/${i}`)
+}
+
+/** The most bytes that `bytes` returns in a turn of the event loop before `end`. */
+async function mostBytesUntil(end: Promise<unknown>, bytes: () => number): Promise<number> {
+  let ended = false
+  const ending = end.finally(() => {
+    ended = true
+  })
+  let most = 0
+  for (; !ended; await nextTurn()) most = Math.max(most, bytes())
+  await ending
+  return most
+}
