@@ -68,7 +68,10 @@ test.each([
           }
       }
     })
-    const most = await mostBytesUntil(Promise.all(work), () => add.mock.contexts.at(-1)?.bytes ?? 0)
+    const most = await mostBytesUntil(
+      Promise.all(work),
+      () => (add.mock.contexts.at(-1) as NodeCache | undefined)?.bytes ?? 0,
+    )
     await reopened.close()
     expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
     expect(most).toBeLessThan(mostBytes)
