@@ -1,9 +1,10 @@
 /** The memory of loaded tree nodes, on a store whose reads must be awaited. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { dirname } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import type { Storage } from '../../src/engine/ports.js'
-import { memoryStorage, openEngine } from '../../src/index.js'
+import { memoryStorage, openEngine, type Session } from '../../src/index.js'
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -36,47 +37,54 @@ const memoryBudgetBytes = 2 ** 20
 const directories = 1500
 const workers = 8
 
-// Each operation keeps the nodes that were loaded while it ran. A write may also save a session of 200 nodes.
-test.each([
-  { call: 'readFile', mostBytes: memoryBudgetBytes },
-  { call: 'readdir', mostBytes: memoryBudgetBytes },
-  { call: 'writeFile', mostBytes: 5 * memoryBudgetBytes },
-] as const)(
-  'calls of $call that always overlap unload the nodes of earlier ones',
-  async ({ call, mostBytes }) => {
-    const storage = slowStorage()
-    const engine = await openEngine({ storage })
-    const ids: string[] = []
-    for (let worker = 0; worker < workers; worker++) {
-      const files: Record<string, string> = {}
-      for (const directory of directoriesOf(worker))
-        for (let i = 0; i < 6; i++) files[`${directory}/${i}`] = `${directory} ${i}`
-      ids.push((await engine.sessions.create({ files })).id)
-    }
-    await engine.close()
+type Files = Session['fs']['promises']
 
-    const add = vi.spyOn(NodeCache.prototype, 'add')
-    const reopened = await openEngine({ storage, memoryBudgetBytes })
-    const work = ids.map(async (id, worker) => {
-      const { promises } = (await reopened.sessions.open(id)).fs
-      for (let round = 0; round < 2; round++) {
-        if (call === 'readdir') await promises.readdir('/', { recursive: true })
-        else
-          for (const directory of directoriesOf(worker)) {
-            if (call === 'writeFile') await promises.writeFile(`${directory}/1`, `${directory} 1`)
-            else expect(await promises.readFile(`${directory}/1`, 'utf8')).toBe(`${directory} 1`)
-          }
-      }
-    })
-    const most = await mostBytesUntil(
-      Promise.all(work),
-      () => (add.mock.contexts.at(-1) as NodeCache | undefined)?.bytes ?? 0,
-    )
-    await reopened.close()
-    expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
-    expect(most).toBeLessThan(mostBytes)
+// Each call keeps the nodes that were loaded while it ran. A write may also save a session of 200 nodes.
+test.each([
+  {
+    name: 'reads',
+    call: (files: Files, directory: string) => files.readFile(`${directory}/1`, 'utf8'),
+    mostBytes: memoryBudgetBytes,
   },
-)
+  {
+    name: 'recursive lists',
+    call: (files: Files, directory: string) => files.readdir(dirname(directory), { recursive: true }),
+    mostBytes: memoryBudgetBytes,
+  },
+  {
+    name: 'writes',
+    call: (files: Files, directory: string) => files.writeFile(`${directory}/1`, directory),
+    mostBytes: 5 * memoryBudgetBytes,
+  },
+])('$name that always overlap unload the nodes of earlier ones', async ({ call, mostBytes }) => {
+  const storage = slowStorage()
+  const engine = await openEngine({ storage })
+  const ids: string[] = []
+  for (let worker = 0; worker < workers; worker++) {
+    const files: Record<string, string> = {}
+    for (const directory of directoriesOf(worker))
+      for (let i = 0; i < 6; i++) files[`${directory}/${i}`] = directory
+    ids.push((await engine.sessions.create({ files })).id)
+  }
+  await engine.close()
+
+  const add = vi.spyOn(NodeCache.prototype, 'add')
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  const work = ids.map(async (id, worker) => {
+    const files = (await reopened.sessions.open(id)).fs.promises
+    for (const directory of directoriesOf(worker)) await call(files, directory)
+  })
+  const most = await mostBytesUntil(Promise.all(work), () => {
+    const cache = add.mock.contexts.at(-1) as NodeCache | undefined
+    return cache?.bytes ?? 0
+  })
+  const lastDirectory = directoriesOf(workers - 1).at(-1)
+  const last = await reopened.sessions.open(ids[workers - 1] ?? '')
+  expect(await last.fs.promises.readFile(`${lastDirectory}/1`, 'utf8')).toBe(lastDirectory)
+  await reopened.close()
+  expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
+  expect(most).toBeLessThan(mostBytes)
+})
 
 function directoriesOf(worker: number): string[] {
   return Array.from({ length: directories / workers }, (_, i) => `/${worker}/${i % 10}/${i}`)
