@@ -141,12 +141,13 @@ export class Dispatcher {
     }
     const limited = withinContentLimit(name, request, responseContentBytes)
     slot.hold()
-    const answered = new AbortController()
-    const work = searches.has(name)
-      ? withSignals([httpRequest.gone(), answered.signal], (signal) =>
-          callOperation(scope, name, limited as never, { signal }),
-        )
-      : callOperation(scope, name, limited as never)
+    const answered = searches.has(name) ? new AbortController() : undefined
+    const work =
+      answered === undefined
+        ? callOperation(scope, name, limited as never)
+        : withSignals([httpRequest.gone(), answered.signal], (signal) =>
+            callOperation(scope, name, limited as never, { signal }),
+          )
     try {
       const response = await this.#deadlines.wait<object>(work, () => {
         if (name === 'startImport') afterJob(scope, work as Promise<ImportJob>, slot.takeBody())
@@ -156,7 +157,7 @@ export class Dispatcher {
       checkContent(name, response, responseContentBytes)
       return response
     } finally {
-      answered.abort()
+      answered?.abort()
     }
   }
 
