@@ -67,7 +67,7 @@ export const openIndexFile: OpenIndex = async (disk, directory, { reset }) => {
 interface OpenFile {
   readonly file: DiskFile
   readonly seed: number
-  readonly values: ReadonlyMap<string, Stored>
+  readonly values: Map<string, Stored>
   readonly end: number
   readonly batches: number
 }
@@ -91,7 +91,7 @@ class IndexFile implements IndexDatabase {
     this.#path = path
     this.#file = file
     this.#seed = seed
-    this.#values = new Map(values)
+    this.#values = values
     this.#end = end
     this.#batches = batches
     for (const { length } of values.values()) this.#needed += length

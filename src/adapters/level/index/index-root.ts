@@ -94,7 +94,7 @@ export function decodeRoot(bytes: Buffer): IndexRoot | undefined {
   }
   const pages: PageRef[] = []
   for (let i = 0; i < root.pages.length; i += 3) {
-    const [lower, id, checksum] = root.pages.slice(i, i + 3)
+    const [lower, id, checksum] = [root.pages[i], root.pages[i + 1], root.pages[i + 2]]
     if (typeof lower !== 'string' || typeof id !== 'number' || typeof checksum !== 'number') return undefined
     pages.push({ lower, id, checksum })
   }
