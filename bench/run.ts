@@ -19,6 +19,7 @@ import { importTime } from './scenarios/import-time.js'
 import { inspector } from './scenarios/inspector.js'
 import { memoryBounds } from './scenarios/memory-bounds.js'
 import { memoryFiles } from './scenarios/memory-files.js'
+import { pauses } from './scenarios/pauses.js'
 import { postgres } from './scenarios/postgres.js'
 import { services } from './scenarios/services.js'
 import { treesOnDisk } from './scenarios/trees-on-disk.js'
@@ -51,6 +52,7 @@ const core = [
   growth,
   versionsOfTrees,
   collection,
+  pauses,
   git,
   gitServer,
   services,

@@ -91,7 +91,7 @@ export async function heapBytes(): Promise<number> {
   return process.memoryUsage().heapUsed
 }
 
-async function collectGarbage(type: 'major' | 'minor'): Promise<void> {
+export async function collectGarbage(type: 'major' | 'minor'): Promise<void> {
   await nextTurn()
   if (globalThis.gc === undefined) throw new Error('start node with --expose-gc')
   // A collection requested with `type: 'major'` leaves much garbage, so this calls `gc` without options.

@@ -458,6 +458,8 @@ export const limits = {
   recoveryPauseMaxMs: 1000,
   /** A stored blob above this size is not kept in memory. */
   cachedBlobBytes: 64 * 1024,
+  /** The bytes of a caller that a call copies at once. Above, it copies them in turns of the event loop. */
+  copiedAtOnceBytes: 8 * 2 ** 20,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
   /** Records gathered into one storage commit during an import. */

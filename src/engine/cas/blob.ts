@@ -131,3 +131,9 @@ export function copyBytes(bytes: Uint8Array): Buffer {
 export function decodeBlob(encoded: BlobRef | EncodedBlob): BlobRef {
   return encoded instanceof BlobRef ? encoded : BlobRef.stored(encoded[0], encoded[1])
 }
+
+export function totalLength(blobs: readonly BlobRef[]): number {
+  let length = 0
+  for (const blob of blobs) length += blob.length
+  return length
+}

@@ -5,10 +5,11 @@ import { isBytes, kindOf, readBytes } from '../base/input.js'
 import { unreadable } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/cooperative.js'
+import { eachBlock } from '../base/copy-in-turns.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { WritePins } from '../storage/recent-writes.js'
 import type { Store, StoredBlob } from '../storage/store.js'
-import { BlobRef } from './blob.js'
+import { BlobRef, totalLength } from './blob.js'
 import { listExtents, sameExtents, type Extent, type LoadedBody } from './body.js'
 import type { ContentStore } from './content.js'
 
@@ -20,7 +21,11 @@ export interface StagingContext {
 
 /** Blobs that are about to be stored, of at most one block each. */
 export class StagedBlobs {
-  readonly #blobs: readonly BlobRef[]
+  #blobs: readonly BlobRef[]
+  /** Bytes of a caller that are not copied yet. */
+  #uncopied: Uint8Array | undefined
+  /** The bytes of all blobs, also before they are copied. */
+  readonly size: number
   readonly #store: StagingContext['store']
   readonly #content: ContentStore
   readonly #pins: WritePins
@@ -29,18 +34,29 @@ export class StagedBlobs {
   #stored = false
   readonly #merged: { readonly extents: readonly Extent[]; readonly blob: BlobRef }[] = []
 
-  constructor(blobs: readonly BlobRef[], context: StagingContext) {
-    this.#blobs = blobs
+  /** Copies large bytes of a caller only when they are needed, in turns of the event loop. */
+  constructor(content: readonly BlobRef[] | Uint8Array, context: StagingContext) {
     this.#store = context.store
     this.#content = context.content
     this.#pins = context.pins
-    let bytes = 0
-    for (const blob of blobs) bytes += blob.length
-    this.#needsStoring = context.content.mustStoreAhead(bytes)
+    if (content instanceof Uint8Array) {
+      this.size = content.byteLength
+      const isLarge = this.size > limits.copiedAtOnceBytes
+      this.#uncopied = isLarge ? content : undefined
+      this.#blobs = isLarge ? [] : cutIntoBlobs(content)
+    } else {
+      this.size = totalLength(content)
+      this.#blobs = content
+    }
+    this.#needsStoring = context.content.mustStoreAhead(this.size)
   }
 
-  /** The blobs, in order. Throws a Fault until blobs that must be stored first are stored. */
+  /**
+   * The blobs, in order. Throws a Fault until large bytes are copied, and until blobs that must be stored first
+   * are stored.
+   */
   blobs(): readonly BlobRef[] {
+    if (this.#uncopied !== undefined) throw this.#copied(this.#uncopied)
     if (!this.ready) throw this.#storedAhead()
     return this.#blobs
   }
@@ -70,7 +86,19 @@ export class StagedBlobs {
     })
   }
 
-  /** Whether `blobs` returns without a Fault. */
+  #copied(bytes: Uint8Array): Fault {
+    return new Fault(async () => {
+      const blobs: BlobRef[] = []
+      for (const [part] of eachBlock('content', bytes, this.size)) {
+        blobs.push(BlobRef.copyOf(part))
+        await nextTurn()
+      }
+      this.#blobs = blobs
+      this.#uncopied = undefined
+    })
+  }
+
+  /** Whether no blobs must be stored before the event. */
   get ready(): boolean {
     return !this.#needsStoring || this.#stored
   }
@@ -111,10 +139,12 @@ export class StagedBlobs {
   }
 
   /**
-   * Queues the blobs that must be stored ahead, without waiting. An event that is committed next comes after
-   * them.
+   * Copies large bytes, and queues the blobs that must be stored ahead, without waiting. An event that is
+   * committed next comes after them.
    */
   storeNow(): void {
+    if (this.#uncopied !== undefined) this.#blobs = cutIntoBlobs(this.#uncopied)
+    this.#uncopied = undefined
     if (this.ready) return
     this.#store.admit?.(this.#blobs)
     this.#stored = true
@@ -148,17 +178,14 @@ export class StagedBlobs {
 }
 
 /**
- * The content of a file that is about to be stored. It is copied from the caller immediately, and cut into
- * blobs.
+ * The content of a file that is about to be stored, cut into blobs. It is copied from the caller immediately,
+ * or in the case of large bytes before the write ends.
  */
 export class StagedContent extends StagedBlobs {
-  readonly size: number
-
   constructor(input: unknown, context: StagingContext & { maxFileBytes: number }, field = 'content') {
     const bytes = toBytes(input, field)
     checkFileSize(bytes.byteLength, context.maxFileBytes)
-    super(cutIntoBlobs(bytes), context)
-    this.size = bytes.byteLength
+    super(bytes, context)
   }
 }
 

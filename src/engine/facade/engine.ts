@@ -210,7 +210,7 @@ export class Sessions {
   async importBundle(content: ContentIn, options: BundleOptions = {}): Promise<Session> {
     const { permissions } = this.#access
     const { signal } = parseBundleOptions(options)
-    const bundle = parseBundle(content)
+    const bundle = await parseBundle(content)
     return this.#access.run('createSession', {}, async () => {
       const live = await this.#services.bundles.import(
         this.#core,

@@ -133,7 +133,7 @@ export class Sources {
    * const job = await engine.sources.startImport(sourceId, { uploadedSnapshot })
    */
   async startImport(sourceId: string, request: ImportStartRequest = {}): Promise<ImportJob> {
-    const parts = parseImport(request)
+    const parts = await parseImport(request)
     return this.#run('startImport', { sourceId }, (core) => this.#service.startImport(core, sourceId, parts))
   }
 

@@ -2,7 +2,7 @@ import { Fault, whenLoaded } from '../base/fault.js'
 import { limits } from '../base/limits.js'
 import { parsePath, type PathNames } from '../base/path.js'
 import { TimeSlice } from '../base/cooperative.js'
-import type { BlobRef } from '../cas/blob.js'
+import { totalLength, type BlobRef } from '../cas/blob.js'
 import { bodyOf, ContentWriter, type ContentIn } from '../cas/content-writer.js'
 import { Dir, FileNode, LinkedFile, Symlink } from '../tree/node.js'
 import { emptyRoot, Tree } from '../tree/tree.js'
@@ -78,7 +78,7 @@ export class TreeBuilder {
     path: string,
     blobs: readonly BlobRef[],
     attributes: EntryAttributes,
-    size = sizeOf(blobs),
+    size = totalLength(blobs),
   ): void | Promise<void> {
     const names = parsePath(path)
     const { mode, mtimeMs: mtime } = attributes
@@ -217,12 +217,6 @@ function attempt(step: () => void): void | Promise<void> {
     if (!(thrown instanceof Fault)) throw thrown
     return whenLoaded(step, thrown)
   }
-}
-
-function sizeOf(blobs: readonly BlobRef[]): number {
-  let size = 0
-  for (const blob of blobs) size += blob.length
-  return size
 }
 
 export function emptyDirectory(core: Core): Dir {

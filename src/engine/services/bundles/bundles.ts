@@ -1,5 +1,6 @@
 import { engineClosed, invalid } from '../../base/errors.js'
-import { copyBytes, isAsyncIterable, isBytes, kindOf } from '../../base/input.js'
+import { copyInTurns } from '../../base/copy-in-turns.js'
+import { isAsyncIterable, isBytes, kindOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { TimeSlice } from '../../base/cooperative.js'
 import { abortable, checkSignal, withSignals } from '../../base/abort.js'
@@ -98,12 +99,12 @@ export function parseBundleOptions(options: BundleOptions): BundleOptions {
 }
 
 /**
- * Returns a copy of the bytes at the call, or the stream.
+ * Returns a copy of the bytes, or the stream.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the content is neither
  */
-export function parseBundle(content: ContentIn): ContentIn {
-  if (isBytes(content)) return copyBytes('content', content)
+export async function parseBundle(content: ContentIn): Promise<ContentIn> {
+  if (isBytes(content)) return copyInTurns('content', content)
   if (isAsyncIterable('content', content)) return content
   throw invalid('content', `must be bytes, or an async iterable of bytes; it is ${kindOf(content)}`)
 }

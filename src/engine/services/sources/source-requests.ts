@@ -2,14 +2,15 @@
 import { checkSignal } from '../../base/abort.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import {
-  copyBytes,
   isAsyncIterable,
   isBytes,
   kindOf,
   parseStringMap,
   parseText,
+  readBytes,
   type StringMap,
 } from '../../base/input.js'
+import { copyInTurns } from '../../base/copy-in-turns.js'
 import { present } from '../../base/present.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
@@ -201,7 +202,9 @@ export type ImportInput =
 export interface ImportParts {
   readonly signal?: AbortSignal | undefined
   readonly git?: { readonly gitRef: string }
-  readonly uploadedSnapshot?: { readonly content: ContentIn } | { readonly files: readonly CopiedFile[] }
+  readonly uploadedSnapshot?:
+    | { readonly content: ContentIn; readonly files?: undefined }
+    | { readonly content?: undefined; readonly files: readonly CopiedFile[] }
   readonly uploadedGitBundle?: { readonly content: ContentIn; readonly gitRef: string }
 }
 
@@ -215,19 +218,33 @@ const partOf = {
 
 /**
  * Checks and copies a request. Call this before anything is awaited, because the caller may change the
- * request later.
+ * request later. Only large bytes must stay the same until the promise resolves.
  *
  * @throws {EngineError} INVALID_ARGUMENT when the request is invalid
  */
-export function parseImport(request: ImportStartRequest): ImportParts {
+export async function parseImport(request: ImportStartRequest): Promise<ImportParts> {
   const { git, uploadedSnapshot, uploadedGitBundle, signal } = importShape.read(request)
   checkSignal(signal)
+  const gitPart = git && parseGit(git)
+  const [snapshot, bundle] = await Promise.all([
+    uploadedSnapshot && withCopy('uploadedSnapshot', parseSnapshot(uploadedSnapshot)),
+    uploadedGitBundle && withCopy('uploadedGitBundle', parseBundle(uploadedGitBundle)),
+  ])
   return {
     signal,
-    ...(git !== undefined && { git: parseGit(git) }),
-    ...(uploadedSnapshot !== undefined && { uploadedSnapshot: parseSnapshot(uploadedSnapshot) }),
-    ...(uploadedGitBundle !== undefined && { uploadedGitBundle: parseBundle(uploadedGitBundle) }),
+    ...(gitPart && { git: gitPart }),
+    ...(snapshot && { uploadedSnapshot: snapshot }),
+    ...(bundle && { uploadedGitBundle: bundle }),
   }
+}
+
+/** The part of a request, with a copy of its bytes. */
+async function withCopy<Part extends { readonly content?: ContentIn | undefined }>(
+  name: string,
+  part: Part,
+): Promise<Part> {
+  const { content } = part
+  return isBytes(content) ? { ...part, content: await copyInTurns(`${name}.content`, content) } : part
 }
 
 /** @throws {EngineError} INVALID_ARGUMENT when parts do not belong to the source's kind */
@@ -305,9 +322,8 @@ export function refreshInput(source: SourceRecord, gitRef: string): ImportInput 
   return inputOf(source, kind === SourceKind.HOST_PATH ? {} : { git: { gitRef } })
 }
 
-/** Returns a copy of the bytes at the call, or the stream. */
 function parseContent(content: ContentIn | undefined, field: string): ContentIn {
-  if (isBytes(content)) return copyBytes(field, content)
+  if (isBytes(content)) return readBytes(field, content)
   if (content !== undefined && isAsyncIterable(field, content)) return content
   throw invalid(field, `must be bytes, or an async iterable of bytes; it is ${kindOf(content)}`)
 }

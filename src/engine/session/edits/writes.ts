@@ -18,7 +18,10 @@ import type { Plan } from './plan.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
 
-/** Content to write: text, which is stored as UTF-8, or bytes. */
+/**
+ * Content to write: text, which is stored as UTF-8, or bytes. Bytes above 8 MiB must not change, or be transferred, before
+ * the promise of the write settles.
+ */
 export type FileContent = string | Uint8Array
 
 /** Content for a plan: its size, its blobs, and the blobs that the commit of the change must contain. */
