@@ -462,7 +462,7 @@ export const limits = {
   copiedAtOnceBytes: 8 * 2 ** 20,
   /** Blob bytes gathered into one storage commit during an import. */
   importCommitBytes: 4 * 2 ** 20,
-  /** Records gathered into one storage commit during an import. */
+  /** Contents and records gathered into one storage commit during an import. */
   recordsPerCommit: 4096,
   /** Raw git trees and commits that an import keeps in memory. */
   gitObjectBytes: 64 * 2 ** 20,

@@ -130,8 +130,8 @@ export class ContentWriter {
   /** Call this after each content. If it returns a promise, await it before the next content. */
   backpressure(): Promise<void> | undefined {
     if (this.#failure !== undefined) throw this.#failure.error
-    if (this.#pendingBytes < limits.importCommitBytes && this.#records.length < limits.recordsPerCommit)
-      return undefined
+    const count = this.#pending.size + this.#records.length
+    if (this.#pendingBytes < limits.importCommitBytes && count < limits.recordsPerCommit) return undefined
     const before = this.#commit
     if (before === undefined) {
       this.#storeNext()
