@@ -72,8 +72,25 @@ test('commands on the pages are scripts of package.json', async () => {
     .flatMap(({ path, text }) =>
       [...text.matchAll(/\bnpm (?:run )?([a-z:]+)/g)].map(([, name]) => ({ path, name: name! })),
     )
-    .filter(({ name }) => !['ci', 'install'].includes(name) && !Object.hasOwn(scripts, name))
+    .filter(({ name }) => !['ci', 'init', 'install'].includes(name) && !Object.hasOwn(scripts, name))
   expect(unknown).toEqual([])
+})
+
+test('each guide installs the packages that its examples import', () => {
+  const missing: string[] = []
+  for (const { path, text, blocks } of pages) {
+    if (!path.startsWith('docs/guides/') || !text.includes('npm install')) continue
+    const installed = [...text.matchAll(/npm install ([^`\n]+)/g)].flatMap(([, names]) => names!.split(' '))
+    const imported = blocks.flatMap(({ code }) =>
+      [...code.matchAll(/^import .* from '((?:@[^/']+\/)?[^/']+)(?:\/([^']+))?'/gm)].map(([, name, part]) =>
+        // The only optional package that examples use through one of ours alone.
+        name === 'forkspace' && part === 'just-bash' ? part : name!,
+      ),
+    )
+    const wanted = new Set(imported.filter((name) => !name.startsWith('node:')))
+    for (const name of wanted) if (!installed.includes(name)) missing.push(`${path}: ${name}`)
+  }
+  expect(missing).toEqual([])
 })
 
 test('getting started declares the names that examples use without declaring them', async () => {

@@ -300,6 +300,47 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(session)).toEqual({ a: 'one', b: 'one', other: 'one', shared: 'three' })
   })
 
+  test.each([0, 1, 2])(
+    'of a session that merged two commits on one of its own, and a third commit that was pushed after %i of them',
+    async (position) => {
+      await write(session, { shared: 'one' })
+      for (const branch of ['main', 'second']) await push(session, branch)
+      const [first, second] = [await session.fork(), await session.fork()]
+      const third = await engine.sessions.create({ sourceRef: { sourceId } })
+      const pushes = [
+        { of: first, files: { shared: 'two' }, branch: 'main' },
+        { of: second, files: { other: 'one' }, branch: 'second' },
+      ]
+      pushes.splice(position, 0, { of: third, files: { third: 'one' }, branch: 'third' })
+      for (const { of, files, branch } of pushes) {
+        await write(of, files)
+        await push(of, branch)
+        await session.merge(of)
+      }
+      for (const branch of ['second', 'third']) mergeIntoMain(branch)
+      change({ shared: 'three' })
+      const files = { a: 'one', b: 'one', other: 'one', shared: 'three', third: 'one' }
+      expect(await rebased(session)).toEqual(files)
+    },
+  )
+
+  test('of a session that merged two commits on a base that is newer than its own commit', async () => {
+    await write(session, { mine: 'one' })
+    await push(session)
+    change({ shared: 'one' })
+    await rebased(session)
+    const [first, second] = [await session.fork(), await session.fork()]
+    await write(first, { shared: 'two' })
+    await push(first)
+    await write(second, { other: 'one' })
+    await push(second, 'second')
+    for (const fork of [first, second]) await session.merge(fork)
+    mergeIntoMain('second')
+    change({ shared: 'three' })
+    const files = { a: 'one', b: 'one', mine: 'one', other: 'one', shared: 'three' }
+    expect(await rebased(session)).toEqual(files)
+  })
+
   test('takes its own base if it is not known that a merged one is newer', async () => {
     const other = await session.fork()
     repository.git(['branch', 'feature', 'main'])
