@@ -65,9 +65,7 @@ class Program {
         },
         outputError: (text, write) => {
           const said = text.replace(/^error: /, '').trimEnd()
-          const isUnknownVerb = said.startsWith('unknown command') && !said.includes('Did you mean')
-          const message = isUnknownVerb ? `${said}; "forkspace --help" lists the verbs` : said
-          const failure = new UsageError(printableText(message))
+          const failure = new UsageError(printableText(this.#withAdvice(said)))
           write(json ? `${failureAsJson(failure)}\n` : `forkspace: ${failure.message}\n`)
         },
       })
@@ -154,6 +152,18 @@ class Program {
     for (const [form, description] of Object.entries(takes)) command.argument(form, description)
     for (const option of options) command.addOption(option)
     return command
+  }
+
+  /** Says what to do about a verb that does not exist. Some verbs exist only after another word, as in `session fork`. */
+  #withAdvice(said: string): string {
+    const name = /^unknown command '([^']*)'/.exec(said)?.[1]
+    if (name === undefined) return said
+    const isVerb = (command: Command): boolean => [command.name(), ...command.aliases()].includes(name)
+    const full = this.command.commands
+      .filter(({ commands }) => commands.some(isVerb))
+      .map((group) => `"forkspace ${group.name()} ${name}"`)
+    if (full.length > 0) return `unknown command '${name}'; did you mean ${full.join(' or ')}?`
+    return said.includes('Did you mean') ? said : `${said}; "forkspace --help" lists the verbs`
   }
 
   #group(name: string): Command {

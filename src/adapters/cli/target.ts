@@ -107,7 +107,9 @@ async function openStore(
   create: boolean,
 ): Promise<Target> {
   if (!create && !existsSync(join(store, 'forkspace.json')))
-    throw new Failure(`there is no store in ${store}`)
+    throw new Failure(
+      `there is no store in ${store}; pass the directory of a store, or make one with "forkspace session create"`,
+    )
   const given = await credentials?.()
   const [{ openEngine }, { levelStorage }] = await Promise.all([
     import('../../index.js'),
