@@ -243,7 +243,13 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
         await world.serve(session)
       }
       const clone = await world.clone(session, version, '--depth=1')
-      const count = async (): Promise<number> => (await clone.log()).length
+      const count = async (): Promise<number> => {
+        const { length } = await clone.log()
+        // Git does not show commits that the server sends in vain.
+        const types = await clone.git('cat-file', '--batch-all-objects', '--batch-check=%(objecttype)')
+        expect(types.split('\n').filter((type) => type === 'commit')).toHaveLength(length)
+        return length
+      }
       expect(await count()).toBe(1)
       await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
       expect(await count()).toBe(3)
