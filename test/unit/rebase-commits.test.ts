@@ -24,8 +24,11 @@ let engine: Engine
 let sourceId: string
 let session: Session
 let server: GitServer | undefined
+let now: number
 
 beforeEach(async () => {
+  // The time of the commits of others.
+  now = 1_700_000_000_000
   root = mkdtempSync(join(tmpdir(), 'rebase-commits-'))
   repository = GitRepository.create(join(root, 'r.git'))
   repository.git(['config', 'uploadpack.allowFilter', 'true'])
@@ -35,8 +38,7 @@ beforeEach(async () => {
     storage,
     hostPaths: { roots: [root] },
     git: { allowPrivateAddresses: true },
-    // The time of the commits of others.
-    environment: { ...systemEnvironment, wallClockMs: () => 1_700_000_000_000 },
+    environment: { ...systemEnvironment, wallClockMs: () => now },
   })
   await startFrom({ gitRepository: { path: repository.path } })
 })
@@ -117,6 +119,29 @@ describe.runIf(hasGit)('a rebase', () => {
     await write(fork, { temporary: null })
     changeByOthers()
     expect(await rebased(fork)).toEqual({ ...expected, more: 'one' })
+  })
+
+  test('of a session that pushed with a clock ahead of those of others', async () => {
+    now += 10 * 60_000
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that pushed after another one with a clock far ahead', async () => {
+    const other = await session.fork()
+    await write(other, { other: 'one' })
+    const before = now
+    now += 10 * 24 * 60 * 60_000
+    await push(other, 'other')
+    now = before
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
   })
 
   test('of a fork of the state that was pushed', async () => {
@@ -307,7 +332,7 @@ describe.runIf(hasGit)('a rebase', () => {
       for (const branch of ['main', 'second']) await push(session, branch)
       const [first, second] = [await session.fork(), await session.fork()]
       const third = await engine.sessions.create({ sourceRef: { sourceId } })
-      const pushes = [
+      const pushes: { of: Session; files: Files; branch: string }[] = [
         { of: first, files: { shared: 'two' }, branch: 'main' },
         { of: second, files: { other: 'one' }, branch: 'second' },
       ]
@@ -326,7 +351,7 @@ describe.runIf(hasGit)('a rebase', () => {
 
   test('of a session that merged two commits on a base that is newer than its own commit', async () => {
     await write(session, { mine: 'one' })
-    await push(session)
+    await push(session, 'feature')
     change({ shared: 'one' })
     await rebased(session)
     const [first, second] = [await session.fork(), await session.fork()]
@@ -335,7 +360,7 @@ describe.runIf(hasGit)('a rebase', () => {
     await write(second, { other: 'one' })
     await push(second, 'second')
     for (const fork of [first, second]) await session.merge(fork)
-    mergeIntoMain('second')
+    for (const branch of ['feature', 'second']) mergeIntoMain(branch)
     change({ shared: 'three' })
     const files = { a: 'one', b: 'one', mine: 'one', other: 'one', shared: 'three' }
     expect(await rebased(session)).toEqual(files)
