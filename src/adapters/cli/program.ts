@@ -4,7 +4,7 @@ import { Context } from './context.js'
 import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed, UsageError } from './failure.js'
 import { flagsOf, type InFlags } from './flags.js'
 import { Output } from './output.js'
-import { requireDirectoryOption } from './postgres-url.js'
+import { requireDirectory } from './postgres-url.js'
 import { printableText } from './printable.js'
 import { parsePlaceOptions, type TargetOptions } from './target.js'
 import { filesVerbs, groups, repeated, verbs, type FilesVerb, type Verb } from './verbs.js'
@@ -134,7 +134,8 @@ class Program {
       .action(async () => {
         const options = command.opts<VerbOptions>()
         try {
-          for (const given of command.processedArgs) requireDirectoryOption(verb.name, String(given))
+          for (const given of command.processedArgs)
+            requireDirectory(verb.name, String(given), verb.onPostgres)
           const work = await verb.load()
           this.exitCode = await work(this.#world, command.processedArgs as never, options as never)
         } catch (error) {
