@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { staticTokens } from '../../src/adapters/http/index.js'
 import { examplesOf } from '../support/doc-examples.js'
 import { parsePage, readPages, type Page } from '../support/doc-pages.js'
 
@@ -101,6 +102,8 @@ test('getting started declares the names that examples use without declaring the
   const code = started?.blocks.find(({ notRun }) => notRun?.includes('docs.test.ts') === true)?.code ?? ''
   const declared = [...code.matchAll(/^const (?:\{ )?(\w+)/gm)].map(([, name]) => name!)
   expect(declared.toSorted()).toEqual(names.toSorted())
+  const token = /^const token = '(.*)'$/m.exec(code)?.[1] ?? ''
+  expect(() => staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } })).not.toThrow()
 })
 
 test('rejects a page with an unterminated block', () => {
