@@ -15,6 +15,7 @@ export type { JsonObject, JsonValue } from './base/json-object.js'
 export {
   given,
   kindOf,
+  oneOf,
   parseFlag,
   parseFunction,
   readEntries,

@@ -96,7 +96,7 @@ describe('the URL of a database', () => {
       2,
       /--store takes a directory; .* serve --storage <url>/,
     ],
-    ['check', ['check', url], 2, /takes a directory/],
+    ['check', ['check', url], 2, /check takes a directory; for a store on PostgreSQL, call engine.check\(\)/],
   ])('is not printed for %s', async (_, args, code, message) => {
     const failed = await runHere(args)
     expect(failed.stderr).toMatch(message)

@@ -95,6 +95,16 @@ describe('invalid usage', () => {
   test.each<readonly [string, readonly string[], RegExp]>([
     ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'; "forkspace --help" lists the verbs/],
     ['a mistyped verb', ['sessoin'], /Did you mean session/],
+    [
+      'the second word of a verb',
+      ['fork'],
+      /unknown command 'fork'; did you mean "forkspace session fork"\?/,
+    ],
+    [
+      'the second word of two verbs',
+      ['import'],
+      /unknown command 'import'; did you mean "forkspace source import" or "forkspace session import"\?/,
+    ],
     ['an unknown option', ['session', 'ls', '--frobnicate'], /unknown option '--frobnicate'/],
     ['a missing argument', ['cat'], /missing required argument/],
     ['an extra argument', ['cat', 'a:/b', 'c'], /too many arguments/],
@@ -175,7 +185,7 @@ describe('invalid usage', () => {
     const both = await runHere(['session', 'ls'], { env })
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('both set') as string })
     const one = await runHere(['session', 'ls', '--store', store], { env })
-    expect(one).toMatchObject({ code: 1, stderr: `forkspace: there is no store in ${store}\n` })
+    expect(one).toMatchObject({ code: 1, stderr: noStore() })
   })
 
   test('control characters of arguments do not reach the terminal', async () => {
@@ -201,7 +211,7 @@ test('a verb that only reads creates no store', async () => {
     ['source', 'import', 'x'],
   ]) {
     const { code, stderr } = await runHere([...args, '--store', store])
-    expect([code, stderr]).toEqual([1, `forkspace: there is no store in ${store}\n`])
+    expect([code, stderr]).toEqual([1, noStore()])
   }
   expect(await readdir(directory)).toEqual([])
 })
@@ -215,3 +225,7 @@ test('bash accepts the completion script', async () => {
   if (bash.error !== undefined) return
   expect(bash.stdout.split('\n')).toEqual(['add import refresh ls rm --help', '--source', ''])
 })
+
+function noStore(): string {
+  return `forkspace: there is no store in ${store}; pass the directory of a store, or make one with "forkspace session create"\n`
+}

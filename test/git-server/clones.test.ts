@@ -243,7 +243,13 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
         await world.serve(session)
       }
       const clone = await world.clone(session, version, '--depth=1')
-      const count = async (): Promise<number> => (await clone.log()).length
+      const count = async (): Promise<number> => {
+        const { length } = await clone.log()
+        // Git does not show commits that the server sends in vain.
+        const types = await clone.git('cat-file', '--batch-all-objects', '--batch-check=%(objecttype)')
+        expect(types.split('\n').filter((type) => type === 'commit')).toHaveLength(length)
+        return length
+      }
       expect(await count()).toBe(1)
       await clone.git('-c', version, 'fetch', '--quiet', '--deepen=2')
       expect(await count()).toBe(3)
@@ -284,6 +290,20 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       'since',
     ])
     expect(stderr).toMatch(/remote error: .*deepen-since.* is not supported/)
+  })
+
+  test.skipIf(elsewhere)('deepens a shallow clone without objects that it has', async () => {
+    const session = await create()
+    await world.serve(session)
+    await session.files.write({ path: '/a.txt', content: 'later\n' })
+    const clone = await world.clone(session, '--depth=1')
+    const packed = async (): Promise<number> =>
+      Number(/^in-pack: (\d+)$/m.exec(await clone.git('count-objects', '-v'))?.[1])
+    const before = await packed()
+    await clone.git('-c', 'fetch.unpackLimit=1', 'fetch', '--quiet', '--deepen=1')
+    expect(await clone.log()).toHaveLength(2)
+    // The earlier commit, its root directory and the earlier content.
+    expect((await packed()) - before).toBe(3)
   })
 
   test.skipIf(elsewhere)('takes a push from a shallow clone', async () => {
@@ -401,7 +421,9 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
 
   describe('from a git source', () => {
     let sources = 0
-    const upstream = async (): Promise<{
+    const upstream = async (
+      names: readonly string[] = ['one', 'two', 'three'],
+    ): Promise<{
       repository: GitRepository
       session: Session
       base: string
@@ -409,9 +431,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     }> => {
       const path = join(both.directory, `upstream-${at}-${sources++}`)
       const repository = GitRepository.create(path)
-      const commits = ['one', 'two', 'three'].map(
-        (text) => [['100644', `src/${text}.txt`, `${text}\n`]] as const,
-      )
+      const commits = names.map((text) => [['100644', `src/${text}.txt`, `${text}\n`]] as const)
       const base = repository.commitSeries(commits)
       const { sourceId } = await engine.sources.create({ displayName: 's', gitRepository: { path } })
       await engine.sources.waitForJob(await engine.sources.startImport(sourceId, { git: { gitRef: 'main' } }))
@@ -430,6 +450,13 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
       const pushed = await clone.commit({ 'src/two.txt': 'pushed\n' })
       await clone.git('push', '--quiet')
       expect(await (await world.clone(session)).head()).toBe(pushed)
+    })
+
+    test.skipIf(elsewhere)('starts from an imported commit without parents, as a full one', async () => {
+      const { session, base } = await upstream(['one'])
+      const clone = await world.clone(session)
+      expect(await clone.head()).toBe(base)
+      expect(existsSync(join(clone.path, '.git/shallow'))).toBe(false)
     })
 
     test.skipIf(elsewhere)('is a remote of a full clone of the source', async () => {

@@ -261,6 +261,20 @@ test('grants space to the longest waiting response of all tenants', async () => 
   expect(order).toEqual(['b0', 'a1', 'b2', 'a3', 'c4'])
 })
 
+test('lets no small response of another tenant go ahead of one that waits for space', async () => {
+  const room = new Room(100)
+  const [first, second, third, fourth] = ['first', 'second', 'third', 'fourth'].map((name) => room.of(name))
+  expect([first!.enter(50), second!.enter(40)]).toEqual([undefined, undefined])
+  const entered: string[] = []
+  const waits = [
+    third!.enter(50)!.then(() => entered.push('third')),
+    fourth!.enter(10)!.then(() => entered.push('fourth')),
+  ]
+  first!.leave(50)
+  await Promise.all(waits)
+  expect(entered).toEqual(['third', 'fourth'])
+})
+
 test('limits a tenant to half of the space that others leave', async () => {
   const room = new Room(100)
   const [first, second, third] = ['first', 'second', 'third'].map((name) => room.of(name))

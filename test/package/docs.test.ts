@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { staticTokens } from '../../src/adapters/http/index.js'
 import { examplesOf } from '../support/doc-examples.js'
 import { parsePage, readPages, type Page } from '../support/doc-pages.js'
 
@@ -72,8 +73,25 @@ test('commands on the pages are scripts of package.json', async () => {
     .flatMap(({ path, text }) =>
       [...text.matchAll(/\bnpm (?:run )?([a-z:]+)/g)].map(([, name]) => ({ path, name: name! })),
     )
-    .filter(({ name }) => !['ci', 'install'].includes(name) && !Object.hasOwn(scripts, name))
+    .filter(({ name }) => !['ci', 'init', 'install'].includes(name) && !Object.hasOwn(scripts, name))
   expect(unknown).toEqual([])
+})
+
+test('each guide installs the packages that its examples import', () => {
+  const missing: string[] = []
+  for (const { path, text, blocks } of pages) {
+    if (!path.startsWith('docs/guides/') || !text.includes('npm install')) continue
+    const installed = [...text.matchAll(/npm install ([^`\n]+)/g)].flatMap(([, names]) => names!.split(' '))
+    const imported = blocks.flatMap(({ code }) =>
+      [...code.matchAll(/^import .* from '((?:@[^/']+\/)?[^/']+)(?:\/([^']+))?'/gm)].map(([, name, part]) =>
+        // The only optional package that examples use through one of ours alone.
+        name === 'forkspace' && part === 'just-bash' ? part : name!,
+      ),
+    )
+    const wanted = new Set(imported.filter((name) => !name.startsWith('node:')))
+    for (const name of wanted) if (!installed.includes(name)) missing.push(`${path}: ${name}`)
+  }
+  expect(missing).toEqual([])
 })
 
 test('getting started declares the names that examples use without declaring them', async () => {
@@ -84,6 +102,8 @@ test('getting started declares the names that examples use without declaring the
   const code = started?.blocks.find(({ notRun }) => notRun?.includes('docs.test.ts') === true)?.code ?? ''
   const declared = [...code.matchAll(/^const (?:\{ )?(\w+)/gm)].map(([, name]) => name!)
   expect(declared.toSorted()).toEqual(names.toSorted())
+  const token = /^const token = '(.*)'$/m.exec(code)?.[1] ?? ''
+  expect(() => staticTokens({ [token]: { tenant: 'acme', principal: 'ann' } })).not.toThrow()
 })
 
 test('rejects a page with an unterminated block', () => {

@@ -280,6 +280,17 @@ describe('the page of the command line', () => {
     expect(listed.toSorted()).toEqual(flags.filter((flag) => flag !== '--help').toSorted())
   })
 
+  test('has all verbs', async () => {
+    const section = text.slice(text.indexOf('\n## Verbs'), text.indexOf('\n## Choose'))
+    const rows = [...section.matchAll(/^\| (`[^|]+`) +\|/gm)].map(([, names]) => names!)
+    const listed = rows.flatMap((names) => [...names.matchAll(/`([a-z]+)/g)].map(([, name]) => name!))
+    const { stdout } = await runHere(['--help'])
+    const verbs = stdout.slice(stdout.indexOf('\nCommands:'), stdout.indexOf('\nSessions and sources'))
+    const names = [...verbs.matchAll(/^ {2}([a-z]+)/gm)].map(([, name]) => name!)
+    expect(names).toContain('serve')
+    expect(names.filter((name) => !listed.includes(name))).toEqual([])
+  })
+
   test('has the options that all verbs share', async () => {
     const [ls, cat] = [await flagsOf('ls'), await flagsOf('cat')]
     const shared = ls.filter((flag) => cat.includes(flag))

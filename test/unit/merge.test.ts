@@ -372,6 +372,42 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await expect(failing).rejects.toThrow('mine')
   })
 
+  test.each(['ours', 'theirs'] as const)(
+    'keeps the file that the other side has in the place of one that it deleted and %s moved',
+    async (mover) => {
+      await start({ '/a': text(...ten) })
+      const [moving, other] = mover === 'ours' ? [target, source] : [source, target]
+      await moving.files.rename({ sourcePath: '/a', destinationPath: '/b' })
+      await other.files.delete({ path: '/a' })
+      await write(other, '/b', text('other'))
+      const contents = { ours: await read(target, '/b'), theirs: await read(source, '/b') }
+      for (const use of ['ours', 'theirs'] as const) {
+        const into = await target.fork()
+        const { conflicts } = await into.merge(source)
+        expect(conflicts).toEqual([
+          expect.objectContaining({
+            kind: 'rename/delete',
+            path: '/b',
+            base: expect.objectContaining({ path: '/a' }) as unknown,
+            ours: expect.objectContaining({ path: '/b' }) as unknown,
+            theirs: expect.objectContaining({ path: '/b' }) as unknown,
+          }),
+        ])
+        await into.conflicts.resolve({ path: '/b', use })
+        expect(await tree(into)).toEqual({ '/b': contents[use] })
+      }
+    },
+  )
+
+  test('writes markers around two files at the path to which one side moved a deleted file', async () => {
+    await start({ '/a': text(...ten) })
+    await target.files.rename({ sourcePath: '/a', destinationPath: '/b' })
+    await source.files.delete({ path: '/a' })
+    await write(source, '/b', text('other'))
+    await target.merge(source, { policies: [{ glob: '**', policy: 'markers' }] })
+    expect(await read(target, '/b')).toMatch(/^<<<<<<< .*\n1\n[\s\S]*\n=======\nother\n>>>>>>> .*\n$/)
+  })
+
   test('follows renames of unchanged files on either side', async () => {
     await start({ '/a': text(...ten), '/b': text('b', ...ten), '/c': 'same name', '/d': 'deleted' })
     await target.files.createDirectory({ path: '/dir' })

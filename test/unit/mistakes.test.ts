@@ -1,4 +1,7 @@
 /** Typical mistakes and their error messages, which state the problem, the value and the remedy. */
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   EngineError,
@@ -12,7 +15,7 @@ import { connect } from '../../src/adapters/client/index.js'
 import { gitHandler } from '../../src/adapters/git-server/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
 import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
-import { fixedEnvironment, fromJSON } from '../../src/testing.js'
+import { fixedEnvironment, fixture, fromJSON } from '../../src/testing.js'
 
 let engine: Engine
 let session: Session
@@ -209,6 +212,16 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT filter: must have the form key=value; it is an object',
   ],
   [
+    'a fork that was not awaited',
+    () => session.merge(session.fork() as never),
+    'INVALID_ARGUMENT source: must be an object with the keys sessionId, checkpointId, checkpointLabel, eventId, time, base; it is a promise, which must be awaited first',
+  ],
+  [
+    'content that was not awaited',
+    () => session.files.write({ path: '/a', content: session.files.read({ path: '/a' }) as never }),
+    'INVALID_ARGUMENT content: must be a string or a Uint8Array; it is a promise, which must be awaited first',
+  ],
+  [
     'a page size below 0',
     () => session.manifest({ pageSize: -1 }),
     'INVALID_ARGUMENT pageSize: must be a whole number from 0; it is -1',
@@ -231,7 +244,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a promise of files that was not awaited',
     () => engine.sessions.create({ files: Promise.resolve({ '/a': 'a' }) as never }),
-    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }; it is not a plain object',
+    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }; it is a promise, which must be awaited first',
   ],
   [
     'expected hashes in a Map',
@@ -299,6 +312,21 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'INVALID_ARGUMENT caller: must be an object with the keys tenant, principal; it is undefined',
   ],
   [
+    'a relative directory for a checkout',
+    () => session.checkout('work'),
+    'INVALID_ARGUMENT path: must be an absolute path; it is "work"',
+  ],
+  [
+    'a relative path of a repository',
+    () => engine.sessions.create({ gitRepository: { path: 'app' } }),
+    'INVALID_ARGUMENT repositoryPath: must be an absolute path; it is "app"',
+  ],
+  [
+    'a fixture of nothing',
+    () => fixture({}),
+    'INVALID_ARGUMENT base: must have exactly one of the keys files, directory, gitRepository, archive; it has none',
+  ],
+  [
     'an empty store directory',
     async () => levelStorage(''),
     'INVALID_ARGUMENT directory: must be the path of a directory; it is ""',
@@ -312,6 +340,22 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'a file in place of a store',
     () => openEngine({ storage: levelStorage(import.meta.filename) }),
     `STORE_FORMAT ${import.meta.filename}, the path of the store, is not a directory. Choose another path`,
+  ],
+  [
+    'two engines on one directory',
+    async () => {
+      const directory = mkdtempSync(join(tmpdir(), 'mistakes-'))
+      const first = await openEngine({ storage: levelStorage(directory) })
+      try {
+        return await openEngine({ storage: levelStorage(directory) }).catch((error: EngineError) => {
+          throw Object.assign(error, { message: error.message.replace(realpathSync(directory), '<path>') })
+        })
+      } finally {
+        await first.close()
+        rmSync(directory, { recursive: true })
+      }
+    },
+    'STORE_LOCKED the store <path> is already open in this process. Use that engine, or close it first',
   ],
   [
     'a check of a directory without a store',
@@ -370,6 +414,19 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'an unreachable server',
     () => connect({ baseUrl: 'http://127.0.0.1:1', token: 't' }).sessions.list(),
     'REMOTE_FAILED the server at http://127.0.0.1:1 does not respond or returned an incomplete response',
+  ],
+  [
+    'a server with /v1',
+    async () => {
+      const authenticate = staticTokens({ t: { tenant: 'a', principal: 'b' } })
+      const handler = createHttpHandler(engine, { authenticate })
+      return connect({
+        baseUrl: 'http://localhost/v1',
+        token: 't',
+        fetch: (...request) => handler.fetch(new Request(...request)),
+      }).sessions.list()
+    },
+    'REMOTE_FAILED the server has no such route. Pass a baseUrl that has the prefix of the server, and not /v1',
   ],
   [
     'files in place of a session',

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { dirname } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
+import { Dir, noAttributes } from '../../src/engine/tree/node.js'
 import type { Storage } from '../../src/engine/ports.js'
 import { memoryStorage, openEngine, type Session } from '../../src/index.js'
 
@@ -85,6 +86,62 @@ test.each([
   expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
   expect(most).toBeLessThan(mostBytes)
 })
+
+test('keeps the nodes of an operation until its end, beside a later operation', async () => {
+  const cache = new NodeCache(1000)
+  const nodes = [1, 2].map(() => new Dir(undefined, noAttributes, []))
+  const releases = nodes.map((node) => {
+    const release = cache.hold()
+    cache.add(node, 1000)
+    return release
+  })
+  const isLoaded = async (): Promise<boolean[]> => {
+    await nextTurn()
+    return nodes.map(({ pages }) => pages !== null)
+  }
+  expect(await isLoaded()).toEqual([true, true])
+  releases[1]?.()
+  expect(await isLoaded()).toEqual([true, true])
+  releases[0]?.()
+  expect(await isLoaded()).toEqual([false, false])
+})
+
+test.each(['read', 'batch', 'applyPatch'] as const)(
+  'a call of %s holds the nodes that it loads, until its end',
+  async (call) => {
+    const storage = slowStorage()
+    const engine = await openEngine({ storage })
+    const files = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`/${i}/a`, `${i}\n`]))
+    const { id } = await engine.sessions.create({ files })
+    await engine.close()
+    const reopened = await openEngine({ storage, memoryBudgetBytes })
+    const session = await reopened.sessions.open(id)
+
+    let held = 0
+    const original = Reflect.get(NodeCache.prototype, 'hold')
+    vi.spyOn(NodeCache.prototype, 'hold').mockImplementation(function (this: NodeCache) {
+      const release = original.call(this)
+      held++
+      return () => {
+        held--
+        release()
+      }
+    })
+    const heldAtAdd: number[] = []
+    const add = Reflect.get(NodeCache.prototype, 'add')
+    vi.spyOn(NodeCache.prototype, 'add').mockImplementation(function (this: NodeCache, ...given) {
+      heldAtAdd.push(held)
+      add.apply(this, given)
+    })
+    if (call === 'read') await session.files.read({ path: '/7/a' })
+    else if (call === 'batch')
+      await session.files.batch([{ delete: { path: '/7/a' } }, { delete: { path: '/9/a' } }])
+    else await session.text.applyPatch({ patch: '--- a/7/a\n+++ b/7/a\n@@ -1 +1 @@\n-7\n+8\n' })
+    expect(Math.min(...heldAtAdd)).toBeGreaterThan(0)
+    expect(held).toBe(0)
+    await reopened.close()
+  },
+)
 
 function directoriesOf(worker: number): string[] {
   return Array.from({ length: directories / workers }, (_, i) => `/${worker}/${i % 10}/${i}`)

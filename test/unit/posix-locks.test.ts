@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { PosixLocks } from '../../src/engine/services/locks/posix-locks.js'
@@ -196,6 +197,27 @@ describe.each([
     expect(order).toEqual(['b', 'c'])
   })
 
+  test('are not granted before an earlier request that overlaps them', async () => {
+    await set(a, 0, 20)
+    const order: string[] = []
+    const waits = [
+      { owner: b, length: 20 },
+      { owner: c, length: 5 },
+    ].map(async ({ owner, length }) => {
+      await locks.setBlocking({ path: '/d/f', kind: EXCLUSIVE, range: { start: 0, length }, owner })
+      order.push(owner.ownerId)
+    })
+    await locks.funlock({ path: '/d/f', range: { start: 0, length: 5 }, owner: a })
+    await nextTurn()
+    expect(order).toEqual([])
+    await locks.funlock({ path: '/d/f', owner: a })
+    await waits[0]
+    expect(order).toEqual(['b'])
+    await locks.funlock({ path: '/d/f', owner: b })
+    await Promise.all(waits)
+    expect(order).toEqual(['b', 'c'])
+  })
+
   test('detect deadlocks across files and lock spaces, and between two upgrades', async () => {
     await set(a)
     await locks.flock({ path: '/g', owner: b })
@@ -235,6 +257,17 @@ describe.each([
       locks.flock({ path: '/g', owner: a, blocking: true }, { signal: AbortSignal.abort(reason) }),
     ).rejects.toBe(reason)
     expect(await held('/g')).toEqual([])
+  })
+
+  test('leave no listener on a signal after the wait', async () => {
+    await set(a)
+    const { signal } = new AbortController()
+    const waits = [b, c].map((owner) => locks.setBlocking({ path: '/d/f', kind: SHARED, owner }, { signal }))
+    await nextTurn()
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    await locks.funlock({ path: '/d/f', owner: a })
+    await Promise.all(waits)
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
   })
 
   test('follow a moved file and are removed with it', async () => {

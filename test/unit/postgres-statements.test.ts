@@ -131,6 +131,19 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
     expect(await late).toEqual({ overtaken: new Set(['a']) })
   })
 
+  test('is overtaken by one that stores its event while it waits', async () => {
+    const client = await connect()
+    await client.query('BEGIN')
+    expect(await run(client, setFor(events('s', 1)))).toBe('stored')
+    const late = store.commit(events('s', 1))
+    await expect
+      .poll(() => server.sql(`SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`))
+      .not.toEqual([])
+    await client.query('COMMIT')
+    expect(await late).toBe(false)
+    expect(await store.commit(put('a'))).toBe(true)
+  })
+
   test('locks its lease, and the contents that it uses again', async () => {
     await statusOfCommit({ blobs: [content] })
     const client = await connect()

@@ -24,8 +24,11 @@ let engine: Engine
 let sourceId: string
 let session: Session
 let server: GitServer | undefined
+let now: number
 
 beforeEach(async () => {
+  // The time of the commits of others.
+  now = 1_700_000_000_000
   root = mkdtempSync(join(tmpdir(), 'rebase-commits-'))
   repository = GitRepository.create(join(root, 'r.git'))
   repository.git(['config', 'uploadpack.allowFilter', 'true'])
@@ -35,8 +38,7 @@ beforeEach(async () => {
     storage,
     hostPaths: { roots: [root] },
     git: { allowPrivateAddresses: true },
-    // The time of the commits of others.
-    environment: { ...systemEnvironment, wallClockMs: () => 1_700_000_000_000 },
+    environment: { ...systemEnvironment, wallClockMs: () => now },
   })
   await startFrom({ gitRepository: { path: repository.path } })
 })
@@ -117,6 +119,29 @@ describe.runIf(hasGit)('a rebase', () => {
     await write(fork, { temporary: null })
     changeByOthers()
     expect(await rebased(fork)).toEqual({ ...expected, more: 'one' })
+  })
+
+  test('of a session that pushed with a clock ahead of those of others', async () => {
+    now += 10 * 60_000
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
+  })
+
+  test('of a session that pushed after another one with a clock far ahead', async () => {
+    const other = await session.fork()
+    await write(other, { other: 'one' })
+    const before = now
+    now += 10 * 24 * 60 * 60_000
+    await push(other, 'other')
+    now = before
+    await write(session, pushed)
+    await push(session)
+    await write(session, { temporary: null })
+    changeByOthers()
+    expect(await rebased(session)).toEqual(expected)
   })
 
   test('of a fork of the state that was pushed', async () => {
@@ -298,6 +323,47 @@ describe.runIf(hasGit)('a rebase', () => {
     mergeIntoMain('second')
     change({ shared: 'three' })
     expect(await rebased(session)).toEqual({ a: 'one', b: 'one', other: 'one', shared: 'three' })
+  })
+
+  test.each([0, 1, 2])(
+    'of a session that merged two commits on one of its own, and a third commit that was pushed after %i of them',
+    async (position) => {
+      await write(session, { shared: 'one' })
+      for (const branch of ['main', 'second']) await push(session, branch)
+      const [first, second] = [await session.fork(), await session.fork()]
+      const third = await engine.sessions.create({ sourceRef: { sourceId } })
+      const pushes: { of: Session; files: Files; branch: string }[] = [
+        { of: first, files: { shared: 'two' }, branch: 'main' },
+        { of: second, files: { other: 'one' }, branch: 'second' },
+      ]
+      pushes.splice(position, 0, { of: third, files: { third: 'one' }, branch: 'third' })
+      for (const { of, files, branch } of pushes) {
+        await write(of, files)
+        await push(of, branch)
+        await session.merge(of)
+      }
+      for (const branch of ['second', 'third']) mergeIntoMain(branch)
+      change({ shared: 'three' })
+      const files = { a: 'one', b: 'one', other: 'one', shared: 'three', third: 'one' }
+      expect(await rebased(session)).toEqual(files)
+    },
+  )
+
+  test('of a session that merged two commits on a base that is newer than its own commit', async () => {
+    await write(session, { mine: 'one' })
+    await push(session, 'feature')
+    change({ shared: 'one' })
+    await rebased(session)
+    const [first, second] = [await session.fork(), await session.fork()]
+    await write(first, { shared: 'two' })
+    await push(first)
+    await write(second, { other: 'one' })
+    await push(second, 'second')
+    for (const fork of [first, second]) await session.merge(fork)
+    for (const branch of ['feature', 'second']) mergeIntoMain(branch)
+    change({ shared: 'three' })
+    const files = { a: 'one', b: 'one', mine: 'one', other: 'one', shared: 'three' }
+    expect(await rebased(session)).toEqual(files)
   })
 
   test('takes its own base if it is not known that a merged one is newer', async () => {

@@ -88,7 +88,7 @@ describe('an object of options', () => {
     ['an array', [], 'an array'],
     ['bytes', new Uint8Array(3), 'not a plain object'],
     ['a Map', new Map([['path', '/a']]), 'not a plain object'],
-    ['a promise', Promise.resolve(), 'not a plain object'],
+    ['a promise', Promise.resolve(), 'a promise, which must be awaited first'],
     [
       'a class with getters',
       new (class {

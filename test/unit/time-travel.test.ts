@@ -535,6 +535,10 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       const details = []
       for await (const event of session.events) details.push(event.details['group'])
       expect(details.filter((group) => group === 'turn 1')).toHaveLength(2)
+      // A change without a group is one of its own.
+      for (const content of ['two', 'three']) await write('/a.txt', content)
+      expect(await session.undo({ by: 'group' })).toMatchObject({ count: 1 })
+      expect(await text()).toBe('two')
     })
 
     test('records the metadata of a handle with its events', async () => {

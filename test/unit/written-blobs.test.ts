@@ -93,14 +93,19 @@ describe('the ledger of written contents on a durable store', () => {
     },
   )
 
-  test.each([1, 2])(
-    'leaves out the contents of %i commits that did not happen while others were stored',
-    async (passes) => {
+  test.each([
+    { passes: 1, place: 'first' },
+    { passes: 2, place: 'first' },
+    { passes: 2, place: 'last' },
+  ])(
+    'leaves out the contents of $passes commits that did not happen, $place of several',
+    async ({ passes, place }) => {
+      const isPassed = (n: number): boolean => (place === 'first' ? n < passes : n >= 4 - passes)
       const others = await Promise.all(Array.from({ length: 3 }, () => engine.sessions.create()))
       await write(0, 1)
       const outcomes: Promise<boolean>[] = []
       for (const [n, other] of [session, ...others].entries()) {
-        if (n < passes) storage.next = 'pass'
+        if (isPassed(n)) storage.next = 'pass'
         const written = other.files.write({ path: '/new', content: `new ${n}`.padStart(10) })
         outcomes.push(
           written.then(
@@ -109,7 +114,7 @@ describe('the ledger of written contents on a durable store', () => {
           ),
         )
       }
-      expect(await Promise.all(outcomes)).toEqual([0, 1, 2, 3].map((n) => n >= passes))
+      expect(await Promise.all(outcomes)).toEqual([0, 1, 2, 3].map((n) => !isPassed(n)))
       session = await engine.sessions.open(session.id)
       await write(0, 1)
       const expected = { objectCount: 5 - passes, storedBytes: 10 * (5 - passes) }

@@ -15,9 +15,7 @@ export function shownPostgres(url: string): string {
 }
 
 /** @throws {UsageError} when the value is not a directory but the URL of a database. */
-export function requireDirectoryOption(option: string, value: string): void {
+export function requireDirectory(option: string, value: string, instead: string): void {
   if (isPostgresUrl(value))
-    throw new UsageError(
-      `${option} takes a directory; to use a store on PostgreSQL, run forkspace serve --storage <url>, and pass --server`,
-    )
+    throw new UsageError(`${option} takes a directory; for a store on PostgreSQL, ${instead}`)
 }

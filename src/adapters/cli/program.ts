@@ -4,7 +4,7 @@ import { Context } from './context.js'
 import { describeFailure, ExitCode, exitCodeOf, failureAsJson, OutputClosed, UsageError } from './failure.js'
 import { flagsOf, type InFlags } from './flags.js'
 import { Output } from './output.js'
-import { requireDirectoryOption } from './postgres-url.js'
+import { requireDirectory } from './postgres-url.js'
 import { printableText } from './printable.js'
 import { parsePlaceOptions, type TargetOptions } from './target.js'
 import { filesVerbs, groups, repeated, verbs, type FilesVerb, type Verb } from './verbs.js'
@@ -65,9 +65,7 @@ class Program {
         },
         outputError: (text, write) => {
           const said = text.replace(/^error: /, '').trimEnd()
-          const isUnknownVerb = said.startsWith('unknown command') && !said.includes('Did you mean')
-          const message = isUnknownVerb ? `${said}; "forkspace --help" lists the verbs` : said
-          const failure = new UsageError(printableText(message))
+          const failure = new UsageError(printableText(this.#withAdvice(said)))
           write(json ? `${failureAsJson(failure)}\n` : `forkspace: ${failure.message}\n`)
         },
       })
@@ -136,7 +134,8 @@ class Program {
       .action(async () => {
         const options = command.opts<VerbOptions>()
         try {
-          for (const given of command.processedArgs) requireDirectoryOption(verb.name, String(given))
+          for (const given of command.processedArgs)
+            requireDirectory(verb.name, String(given), verb.onPostgres)
           const work = await verb.load()
           this.exitCode = await work(this.#world, command.processedArgs as never, options as never)
         } catch (error) {
@@ -154,6 +153,18 @@ class Program {
     for (const [form, description] of Object.entries(takes)) command.argument(form, description)
     for (const option of options) command.addOption(option)
     return command
+  }
+
+  /** Says what to do about a verb that does not exist. Some verbs exist only after another word, as in `session fork`. */
+  #withAdvice(said: string): string {
+    const name = /^unknown command '([^']*)'/.exec(said)?.[1]
+    if (name === undefined) return said
+    const isVerb = (command: Command): boolean => [command.name(), ...command.aliases()].includes(name)
+    const full = this.command.commands
+      .filter(({ commands }) => commands.some(isVerb))
+      .map((group) => `"forkspace ${group.name()} ${name}"`)
+    if (full.length > 0) return `unknown command '${name}'; did you mean ${full.join(' or ')}?`
+    return said.includes('Did you mean') ? said : `${said}; "forkspace --help" lists the verbs`
   }
 
   #group(name: string): Command {

@@ -6,7 +6,7 @@ import { parseCaller, parseToken } from './arguments.js'
 import { parseCredentials, type CredentialOptions, type Credentials } from './credentials.js'
 import { Failure, reasonOf, UsageError } from './failure.js'
 import { cliLimits } from './limits.js'
-import { requireDirectoryOption } from './postgres-url.js'
+import { requireDirectory } from './postgres-url.js'
 
 /** The store or server that a verb works on. */
 export interface Target {
@@ -63,7 +63,7 @@ export function parsePlaceOptions(options: TargetOptions, variables: Variables):
 function storePlace(store: string, options: TargetOptions, variables: Variables): Place {
   const { token, as, allowPrivateGit = false, allowGitNames = false } = options
   if (store === '') throw new UsageError('--store takes a directory')
-  requireDirectoryOption('--store', store)
+  requireDirectory('--store', store, 'run forkspace serve --storage <url>, and pass --server')
   if (token !== undefined) throw new UsageError('--token is for a server; a store needs no token')
   return {
     store: resolve(store),
@@ -107,7 +107,9 @@ async function openStore(
   create: boolean,
 ): Promise<Target> {
   if (!create && !existsSync(join(store, 'forkspace.json')))
-    throw new Failure(`there is no store in ${store}`)
+    throw new Failure(
+      `there is no store in ${store}; pass the directory of a store, or make one with "forkspace session create"`,
+    )
   const given = await credentials?.()
   const [{ openEngine }, { levelStorage }] = await Promise.all([
     import('../../index.js'),

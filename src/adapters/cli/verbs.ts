@@ -32,6 +32,8 @@ export interface Verb extends VerbShape {
 /** A verb that works on the files of a store without opening the store. It returns the exit code. */
 export interface FilesVerb extends VerbShape {
   readonly load: () => Promise<(world: World, args: never, options: never) => Promise<number>>
+  /** What to do for a store on PostgreSQL, which has no files. */
+  readonly onPostgres: string
 }
 
 /** The descriptions of the groups of verbs, by name. */
@@ -558,6 +560,7 @@ export const filesVerbs: readonly FilesVerb[] = [
     name: 'check',
     does: 'check the files of a store without changing them; exit code 1: there are findings',
     load: async () => (await storeVerbs()).checkFiles,
+    onPostgres: 'call engine.check() in a program',
     takes: { '<directory>': 'directory of the store, which may be in use' },
     options: [option('--read-data', 'also read and verify all contents')],
   },
@@ -565,6 +568,7 @@ export const filesVerbs: readonly FilesVerb[] = [
     name: 'repair',
     does: 'create a new store from the intact data of a damaged one; exit code 1: there was damage',
     load: async () => (await storeVerbs()).repairFiles,
+    onPostgres: 'restore a backup of the database',
     takes: {
       '<directory>': 'directory of the damaged store, which is not changed',
       '<new-directory>': 'directory of the new store; missing or empty',
@@ -574,6 +578,7 @@ export const filesVerbs: readonly FilesVerb[] = [
     name: 'backup',
     does: 'copy a store and verify the copy',
     load: async () => (await storeVerbs()).backUp,
+    onPostgres: 'use pg_dump',
     takes: {
       '<directory>': 'directory of the store, which may be in use',
       '<target>': 'directory of the copy; missing or empty',

@@ -25,7 +25,11 @@ export function fromStatus({ code, message, details }: Status): EngineError {
   const metadata = textsOf(info.metadata)
   const reason = typeof info.reason === 'string' ? info.reason : ''
   if (Object.hasOwn(errorRegistry, reason)) return new EngineError(reason as ErrorReason, message, metadata)
-  return new EngineError(byCode[code] ?? 'REMOTE_FAILED', message, {
+  const shown =
+    reason === 'ROUTE_NOT_FOUND'
+      ? 'the server has no such route. Pass a baseUrl that has the prefix of the server, and not /v1'
+      : message
+  return new EngineError(byCode[code] ?? 'REMOTE_FAILED', shown, {
     ...metadata,
     ...(reason !== '' && { reason }),
   })

@@ -107,7 +107,8 @@ export async function planFetch(graph: CommitGraph, request: FetchRequest): Prom
   const has = new Set([...request.shallow].filter((id) => all.has(id)))
   const known = await graph.closure([...common, ...has], has)
   if (depth === 0) {
-    const send = [...all].filter((id) => !known.has(id))
+    // As in git, a commit that the client has without its parents does not bring them.
+    const send = [...(await graph.closure(wants, has))].filter((id) => !known.has(id))
     const shallow: string[] = []
     for (const id of send) if ((await graph.get(id)).isCut) shallow.push(id)
     return { common, known, send, shallow, unshallow: [] }

@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs'
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path'
-import { invalid } from '../../engine/ports.js'
+import { given, invalid } from '../../engine/ports.js'
 import { DirectoryHandle } from './directory-handle.js'
 import { errnoOf, explained, hostFailed, hostPathNotAllowed, hostPathNotFound } from './host-errors.js'
 
@@ -18,7 +18,7 @@ export class Roots {
 
   constructor(roots: readonly string[]) {
     for (const root of roots)
-      if (typeof root !== 'string' || !isAbsolute(root)) throw notAbsolute('hostPaths.roots')
+      if (typeof root !== 'string' || !isAbsolute(root)) throw notAbsolute('hostPaths.roots', root)
     this.#roots = roots
   }
 
@@ -58,7 +58,7 @@ export class Roots {
   }
 
   async #locate(path: string): Promise<Place> {
-    if (typeof path !== 'string' || !isAbsolute(path)) throw notAbsolute('path')
+    if (typeof path !== 'string' || !isAbsolute(path)) throw notAbsolute('path', path)
     if (path.includes('\0')) throw invalid('path', 'contains a NUL character')
     let existing = resolve(path)
     const missing: string[] = []
@@ -102,8 +102,8 @@ export class Roots {
   }
 }
 
-function notAbsolute(field: string): Error {
-  return invalid(field, 'must be an absolute path')
+function notAbsolute(field: string, path: unknown): Error {
+  return invalid(field, `must be an absolute path; it is ${given(path)}`)
 }
 
 function unlessExists(error: unknown): void {

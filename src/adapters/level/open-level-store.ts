@@ -84,7 +84,7 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
   }
   try {
     handle = isHost ? openDirectory(disk, path, options.hold) : unguardedDirectory(disk, path)
-    unregister = registerOpener(handle.identity, join(handle.path, indexName, 'LOCK'))
+    unregister = registerOpener(handle.identity, path, join(handle.path, indexName, 'LOCK'))
     return await open({ handle, realPath: path, isHost, creation }, options, release)
   } catch (error) {
     // A second opener in this process must not touch the files of the first.
@@ -257,7 +257,7 @@ async function makeDirectory(
         { cause: error },
       )
     }
-    throw systemError(error, 'the directory could not be created')
+    throw systemError(error, `the directory ${directory} could not be created`)
   }
 }
 

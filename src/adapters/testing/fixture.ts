@@ -1,5 +1,13 @@
 import { resolve } from 'node:path'
-import { given, invalid, Shape, type Engine, type ForkRequest, type Session } from '../../engine/index.js'
+import {
+  given,
+  invalid,
+  oneOf,
+  Shape,
+  type Engine,
+  type ForkRequest,
+  type Session,
+} from '../../engine/index.js'
 import { fromJSON } from './tree-json.js'
 
 /** The files of a fixture. Pass exactly one of the fields. */
@@ -102,10 +110,7 @@ export async function createFixture(open: OpenFixtureEngine, base: FixtureBase):
   const parsed = baseShape.read(base, 'base')
   const { files, directory, gitRepository, archive } = parsed
   if (Object.keys(parsed).length !== 1)
-    throw invalid(
-      'base',
-      `must have exactly one of files, directory, gitRepository and archive; it is ${given(base)}`,
-    )
+    throw invalid('base', oneOf(parsed, 'files, directory, gitRepository, archive'))
   if (files !== undefined) {
     const engine = await open([])
     return new Fixture(engine, await closedOnError(engine, () => sessionOfFiles(engine, files)))

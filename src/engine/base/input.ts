@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from './errors.js'
 import { limits } from './limits.js'
-import { isPlain, unreadable } from './shape.js'
+import { isPlain, isPromise, objectKind, unawaited, unreadable } from './shape.js'
 
 /** A user's map from strings to strings. `__proto__` is a key like any other. */
 export type StringMap = Readonly<Record<string, string>>
@@ -70,7 +70,7 @@ export function readEntries(field: string, map: unknown, expected: string): [str
     throw unreadable(field, cause)
   }
   if (entries === undefined) throw invalid(field, expected)
-  if (!plain) throw invalid(field, `${expected}; it is not a plain object`)
+  if (!plain) throw invalid(field, `${expected}; it is ${objectKind(map)}`)
   return entries
 }
 
@@ -98,7 +98,8 @@ export function given(value: unknown): string {
 /** The kind of a caller's value, in words. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+  if (typeof value === 'object') return isPromise(value) ? unawaited : 'an object'
+  return `a ${typeof value}`
 }
 
 /** Whether a value is a real Uint8Array. An object that only has its prototype is not one. */

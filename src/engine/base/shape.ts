@@ -125,10 +125,26 @@ export function isPlain(value: object): boolean {
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
 }
 
+/** What an object is that should be a plain one, in words. */
+export function objectKind(value: object): string {
+  return isPromise(value) ? unawaited : 'not a plain object'
+}
+
+export const unawaited = 'a promise, which must be awaited first'
+
+/** Whether an object is a promise. A caller's proxy may throw. */
+export function isPromise(value: object): boolean {
+  try {
+    return value instanceof Promise
+  } catch {
+    return false
+  }
+}
+
 function shownKind(value: unknown): string {
   if (value === undefined || value === null) return String(value)
   if (typeof value !== 'object') return `a ${typeof value}`
-  return Array.isArray(value) ? 'an array' : 'not a plain object'
+  return Array.isArray(value) ? 'an array' : objectKind(value)
 }
 
 function shownKey(name: string): string {

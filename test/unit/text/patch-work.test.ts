@@ -100,3 +100,13 @@ test('the lines that all hunks are compared with are bounded', () => {
   expect(() => apply(10_000)).toThrow(expect.objectContaining({ reason: 'NO_MATCH' }))
   expect(() => apply(100)).toThrow(expect.objectContaining({ reason: 'TOO_LARGE' }))
 })
+
+test('the lines of the rest of a file that long hunks are compared with are bounded', () => {
+  const text = 'a\nb\n'.repeat(1500)
+  const same = Array.from({ length: 500 }, () => ' a')
+  const nowhere = hunk(400, ...same, '-a', '+c', ...same)
+  const apply = (lines: number): string =>
+    runAtOnce(applyHunks(text, [nowhere], { path, fuzz: 0, work: new PatchWork(lines) })).text
+  expect(() => apply(10_000)).toThrow(expect.objectContaining({ reason: 'NO_MATCH' }))
+  expect(() => apply(2000)).toThrow(expect.objectContaining({ reason: 'TOO_LARGE' }))
+})

@@ -1,5 +1,5 @@
 import { isAbsolute, resolve } from 'node:path'
-import { EngineError, invalid, itemAt, TimeSlice } from '../../../engine/ports.js'
+import { EngineError, given, invalid, itemAt, TimeSlice } from '../../../engine/ports.js'
 import { Roots } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
@@ -21,7 +21,7 @@ import { RepositoryDirectory } from './repository-directory.js'
  * RepositoryDirectory).
  */
 export async function openLocalRepository(path: string, roots: readonly string[]): Promise<Repository> {
-  if (!isAbsolute(path)) throw invalid('repositoryPath', 'must be an absolute path')
+  if (!isAbsolute(path)) throw invalid('repositoryPath', `must be an absolute path; it is ${given(path)}`)
   return explained(() => open(path, roots))
 }
 

@@ -13,18 +13,18 @@ import { fileIdentity } from './open-directory.js'
 const registryKey = Symbol.for('forkspace.level.open-directories')
 
 /**
- * Registers a directory, given by its device and inode, and returns a function that unregisters it. A path
- * does not identify a directory: a directory can have several paths, and a path can refer to another
+ * Registers a directory, given by its device and inode, and returns a function that unregisters it. `path` is for
+ * errors. A path does not identify a directory: a directory can have several paths, and a path can refer to another
  * directory later.
  *
  * @throws EngineError `STORE_LOCKED` when it is open already.
  */
-export function registerOpener(directory: string, lockFile: string): () => void {
+export function registerOpener(directory: string, path: string, lockFile: string): () => void {
   const open = openDirectories()
   if (open.has(directory) || heldByOtherThread(lockFile)) {
     throw new EngineError(
       'STORE_LOCKED',
-      'the store is already open in this process. Use that engine, or close it first',
+      `the store ${path} is already open in this process. Use that engine, or close it first`,
     )
   }
   open.add(directory)

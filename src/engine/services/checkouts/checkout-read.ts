@@ -4,7 +4,7 @@ import { limits } from '../../base/limits.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { bodyOf } from '../../cas/content-writer.js'
 import type { TreeBuilder } from '../../session/tree-builder.js'
-import { Dir, FileNode, noAttributes, LinkedFile, Symlink, type Node } from '../../tree/node.js'
+import { Dir, FileNode, noAttributes, Symlink, type Node } from '../../tree/node.js'
 import type { Xattrs } from '../../tree/xattrs.js'
 import { contentKey, sameMode, shownMode, type Disk } from './checkout-disk.js'
 import { nodesIn } from './checkout-entries.js'
@@ -185,8 +185,6 @@ export class DiskReader {
     const attributes = { mode: stat.mode & shownMode, mtimeMs: stat.mtimeMs }
     const found = { kind: 'file', ...attributes, content, sameContent: isSame, linkTo } as const
     await this.#changed(path, before, found)
-    // The other names of the file keep their content unless they have changed too.
-    if (known instanceof LinkedFile) await this.#builder.remove(path)
     if (linkTo !== undefined) await this.#builder.hardLink(linkTo, path)
     else {
       const xattrs = await this.#xattrsOf(known)

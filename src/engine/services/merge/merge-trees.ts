@@ -132,8 +132,11 @@ class TreeMerge {
     slot.base = undefined
     if (base === undefined || moved === undefined) return
     if (changed === undefined || !isSameKind(changed.file, moved.file)) {
-      this.#conflictAt(to, { kind: ConflictKind.RENAME_DELETE, base: base.path, [side]: to })
-      if (target[other] !== undefined) return
+      const isTaken = target[other] !== undefined
+      const conflict = { kind: ConflictKind.RENAME_DELETE, base: base.path, [side]: to }
+      this.#conflictAt(to, isTaken ? { ...conflict, [other]: to } : conflict)
+      // The other side has another file at the new path. The two are merged there.
+      if (isTaken) return
       this.#decide(to, { base: base.file, ours: target.ours?.file, theirs: target.theirs?.file })
       this.#decided.add(to)
       return
