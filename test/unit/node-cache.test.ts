@@ -4,14 +4,15 @@ import { dirname } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import type { Storage } from '../../src/engine/ports.js'
+import { endsPage } from '../../src/engine/tree/page.js'
 import { memoryStorage, openEngine, type Session } from '../../src/index.js'
 
 afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A storage whose reads take a turn of the event loop, as those of a database do. */
-const slowStorage = (): Storage => {
+/** A storage whose reads take a turn of the event loop, as those of a database do. It calls `onRead` before each. */
+const slowStorage = (onRead?: () => void): Storage => {
   const storage = memoryStorage({ durable: true, syncReads: false })
   return {
     async open() {
@@ -23,6 +24,7 @@ const slowStorage = (): Storage => {
           const call = value.bind(target) as (...args: readonly unknown[]) => unknown
           if (name !== 'get') return call
           return async (...args: readonly unknown[]) => {
+            onRead?.()
             await nextTurn()
             return call(...args)
           }
@@ -84,6 +86,33 @@ test.each([
   await reopened.close()
   expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
   expect(most).toBeLessThan(mostBytes)
+})
+
+test('a diff of two pages that exceed the memory budget together needs each of them once', async () => {
+  let reads = 0
+  const storage = slowStorage(() => {
+    if (++reads > 1000) throw new Error('the diff reads the same pages again and again')
+  })
+  const engine = await openEngine({ storage })
+  // No name ends a page, so each page has 1,024 of them.
+  const names = Array.from({ length: 2000 }, (_, i) => `${i}`.padStart(200, '0')).filter(
+    (name) => !endsPage(name),
+  )
+  const made = ['before', 'after'].map(async (content) => {
+    const files = Object.fromEntries(names.map((name) => [`/${name}`, content]))
+    return (await engine.sessions.create({ files })).id
+  })
+  const [before, after] = await Promise.all(made)
+  await engine.close()
+
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  const open = (id: string | undefined): Promise<Session> => reopened.sessions.open(id ?? '')
+  const [left, right] = [await open(before), await open(after)]
+  reads = 0
+  const { modified } = await right.diff(left).paths()
+  expect(modified).toHaveLength(names.length)
+  expect(reads).toBeLessThan(20)
+  await reopened.close()
 })
 
 function directoriesOf(worker: number): string[] {
