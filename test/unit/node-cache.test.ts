@@ -88,6 +88,35 @@ test.each([
   expect(most).toBeLessThan(mostBytes)
 })
 
+test('reads that find everything at once leave turns in which nodes are unloaded', async () => {
+  const storage = memoryStorage({ durable: true })
+  const engine = await openEngine({ storage })
+  const made = Array.from({ length: workers }, (_, worker) =>
+    engine.sessions.create({
+      files: Object.fromEntries(directoriesOf(worker).map((path) => [`${path}/1`, path])),
+    }),
+  )
+  const ids = (await Promise.all(made)).map(({ id }) => id)
+  await engine.close()
+
+  const add = vi.spyOn(NodeCache.prototype, 'add')
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  let most = 0
+  for (const [worker, id] of ids.entries()) {
+    const session = await reopened.sessions.open(id)
+    const view = await session.at({})
+    for (const directory of directoriesOf(worker)) {
+      await session.fs.promises.readFile(`${directory}/1`)
+      await view.files.stat({ path: `${directory}/1` })
+      const cache = add.mock.contexts.at(-1) as NodeCache | undefined
+      most = Math.max(most, cache?.bytes ?? 0)
+    }
+  }
+  await reopened.close()
+  expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
+  expect(most).toBeLessThan(memoryBudgetBytes)
+})
+
 test('a diff of two pages that exceed the memory budget together ends', async () => {
   let reads = 0
   const storage = slowStorage(() => {
