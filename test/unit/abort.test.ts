@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { abortable, onAbort, untilAborted, withSignals } from '../../src/engine/base/abort.js'
+import { abortable, onAbort, pause, untilAborted, withSignals } from '../../src/engine/base/abort.js'
 import { Transfer } from '../../src/engine/base/transfer.js'
 import { fixedEnvironment } from '../../src/testing.js'
 
@@ -31,6 +31,10 @@ describe('untilAborted', () => {
     await setImmediate()
     await expect(untilAborted(never, controller.signal)).rejects.toBe(reason)
   })
+})
+
+test('a pause rejects at once with a signal that has aborted', async () => {
+  await expect(pause(2 ** 30, AbortSignal.abort(reason))).rejects.toBe(reason)
 })
 
 describe('untilAborted, after the work has ended,', () => {

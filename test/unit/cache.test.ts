@@ -334,6 +334,17 @@ describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
       }
     })
 
+    test('stores large values that it sets', async () => {
+      for (const size of [5000, 2 * MiB, 8 * MiB]) {
+        const value = bytes(size)
+        const request = { key: `${size}`, newValue: value }
+        expect(await session.cache.compareAndSet(request)).toMatchObject({ swapped: true })
+        await reopen()
+        const stored = await session.cache.get({ key: `${size}` })
+        expect(Buffer.from(stored.value).equals(value)).toBe(true)
+      }
+    })
+
     test('lets exactly one of many concurrent swaps win, so a counter loses no increment', async () => {
       await put('a', '0')
       await reopen()

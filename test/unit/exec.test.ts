@@ -23,7 +23,26 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { runProcess } from '../../src/adapters/host/run-process.js'
 import { fewStorages } from '../support/storages.js'
+
+test('a command does not start if its signal aborts while its directory is looked up', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'exec-'))
+  const abort = new AbortController()
+  const { signal } = abort
+  const request = {
+    env: { PATH: '/usr/bin:/bin' },
+    stdin: new Uint8Array(),
+    timeoutMs: 60_000,
+    maxOutputBytes: 1000,
+    signal,
+  }
+  const running = runProcess({ command: 'touch', args: ['started'], directory, ...request })
+  abort.abort(new Error('enough'))
+  await expect(running).rejects.toThrow('enough')
+  expect(readdirSync(directory)).toEqual([])
+  rmSync(directory, { recursive: true })
+})
 
 describe.each(fewStorages)('session.exec on %s', (_name, makeStorage, lasting) => {
   let scratch: string

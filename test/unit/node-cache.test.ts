@@ -5,14 +5,15 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import { Dir, noAttributes } from '../../src/engine/tree/node.js'
 import type { Storage } from '../../src/engine/ports.js'
+import { endsPage } from '../../src/engine/tree/page.js'
 import { memoryStorage, openEngine, type Session } from '../../src/index.js'
 
 afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A storage whose reads take a turn of the event loop, as those of a database do. */
-const slowStorage = (): Storage => {
+/** A storage whose reads take a turn of the event loop, as those of a database do. It calls `onRead` before each. */
+const slowStorage = (onRead?: () => void): Storage => {
   const storage = memoryStorage({ durable: true, syncReads: false })
   return {
     async open() {
@@ -24,6 +25,7 @@ const slowStorage = (): Storage => {
           const call = value.bind(target) as (...args: readonly unknown[]) => unknown
           if (name !== 'get') return call
           return async (...args: readonly unknown[]) => {
+            onRead?.()
             await nextTurn()
             return call(...args)
           }
@@ -142,6 +144,74 @@ test.each(['read', 'batch', 'applyPatch'] as const)(
     await reopened.close()
   },
 )
+
+test('reads that find everything at once leave turns in which nodes are unloaded', async () => {
+  const storage = memoryStorage({ durable: true })
+  const engine = await openEngine({ storage })
+  const made = Array.from({ length: workers }, (_, worker) =>
+    engine.sessions.create({
+      files: Object.fromEntries(directoriesOf(worker).map((path) => [`${path}/1`, path])),
+    }),
+  )
+  const ids = (await Promise.all(made)).map(({ id }) => id)
+  await engine.close()
+
+  const add = vi.spyOn(NodeCache.prototype, 'add')
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  let most = 0
+  for (const [worker, id] of ids.entries()) {
+    const session = await reopened.sessions.open(id)
+    const view = await session.at({})
+    for (const directory of directoriesOf(worker)) {
+      await session.fs.promises.readFile(`${directory}/1`)
+      await view.files.stat({ path: `${directory}/1` })
+      const cache = add.mock.contexts.at(-1) as NodeCache | undefined
+      most = Math.max(most, cache?.bytes ?? 0)
+    }
+  }
+  await reopened.close()
+  expect(most).toBeGreaterThan(memoryBudgetBytes / 4)
+  expect(most).toBeLessThan(memoryBudgetBytes)
+})
+
+test('a diff of two pages that exceed the memory budget together ends', async () => {
+  let reads = 0
+  const storage = slowStorage(() => {
+    // Each pause of the diff may unload both pages.
+    if (++reads > 10_000) throw new Error('the diff reads the same pages again and again')
+  })
+  const engine = await openEngine({ storage })
+  const names = longNames(2000)
+  const made = ['before', 'after'].map(async (content) => {
+    const files = Object.fromEntries(names.map((name) => [`/${name}`, content]))
+    return (await engine.sessions.create({ files })).id
+  })
+  const [before, after] = await Promise.all(made)
+  await engine.close()
+
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  const open = (id: string | undefined): Promise<Session> => reopened.sessions.open(id ?? '')
+  const [left, right] = [await open(before), await open(after)]
+  const { modified } = await right.diff(left).paths()
+  expect(modified).toHaveLength(names.length)
+  await reopened.close()
+})
+
+test('a bundle with a page that exceeds the memory budget is imported', async () => {
+  const engine = await openEngine({ storage: slowStorage(), memoryBudgetBytes })
+  const files = Object.fromEntries(longNames(1500).map((name) => [`/${name}`, name]))
+  const session = await engine.sessions.create({ files })
+  // The bundle has this page in several parts.
+  const copy = await engine.sessions.importBundle(session.exportBundle())
+  expect((await copy.manifest()).manifestHash).toBe((await session.manifest()).manifestHash)
+  await engine.close()
+})
+
+/** Names of which none ends a page, so that each page has 1,024 of them. */
+function longNames(count: number): string[] {
+  const names = Array.from({ length: count }, (_, i) => `${i}`.padStart(250, '0'))
+  return names.filter((name) => !endsPage(name))
+}
 
 function directoriesOf(worker: number): string[] {
   return Array.from({ length: directories / workers }, (_, i) => `/${worker}/${i % 10}/${i}`)

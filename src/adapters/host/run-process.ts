@@ -11,9 +11,9 @@ import { hostLimits } from './limits.js'
 /** Implements the port {@link ProcessRequest}. On Windows, only the process itself is killed, not its children. */
 export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
   const { command, args, directory, env, stdin, timeoutMs, maxOutputBytes, signal } = request
-  signal.throwIfAborted()
   if ((await fs.stat(directory).catch(() => undefined))?.isDirectory() !== true)
     throw new EngineError('PATH_NOT_FOUND', 'cwd is no directory of the session')
+  signal.throwIfAborted()
   const child = spawn(command, args, { cwd: directory, env: { ...env }, detached: true, stdio: 'pipe' })
   let timedOut = false
   const timer = setTimeout(() => {

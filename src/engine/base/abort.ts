@@ -193,6 +193,7 @@ function attempt(step: () => unknown): void {
 
 /** Waits for some time. Rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted()
   await new Promise<void>((resolve, reject) => {
     const end = (settle: () => void): void => {
       clearTimeout(timer)

@@ -67,7 +67,9 @@ export async function* watchEvents(
     throw watchError(thrown, given)
   }
   const onAbort = (): void => end(abortError(present(signal, 'the signal')))
-  signal?.addEventListener('abort', onAbort, { once: true })
+  // It may have aborted while the session was loaded.
+  if (signal?.aborted === true) onAbort()
+  else signal?.addEventListener('abort', onAbort, { once: true })
   try {
     for (;;) {
       if (ended !== undefined && ended.error !== undefined) throw ended.error

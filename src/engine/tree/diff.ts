@@ -49,11 +49,11 @@ export class TreeDiff {
     yield undefined
     for (;;) {
       skipEqual(sides, left, right)
-      // Loading one side may unload the other.
-      while (!left.settled || !right.settled) {
-        yield* loaded(() => left.settle(this.#loader))
-        yield* loaded(() => right.settle(this.#loader))
-      }
+      // One step, because it keeps one side loaded while the other one is loaded.
+      yield* loaded(() => {
+        left.settle(this.#loader)
+        right.settle(this.#loader)
+      })
       if (left.atEqualPages(right, sides) || left.atEqualEntries(right, sides)) continue
       const order = compareNames(left.name, right.name, wide)
       if (order === undefined) return
@@ -189,11 +189,6 @@ class EntryCursor {
   get atPageEnd(): boolean {
     const names = this.#pages[this.#pageIndex]?.names
     return names !== undefined && names !== null && this.#entry >= names.length
-  }
-
-  get settled(): boolean {
-    const page = this.#pages[this.#pageIndex]
-    return page === undefined || (page.names !== null && this.#entry < page.names.length)
   }
 
   atEqualPages(other: EntryCursor, sides: Sides): boolean {

@@ -28,6 +28,10 @@ export class StoreLoader implements NodeLoader {
     this.#nodes = nodes
   }
 
+  get unloading(): Promise<void> | undefined {
+    return this.#nodes.unloading
+  }
+
   loadDir(dir: Dir): Page[] {
     return this.#load(present(dir.address, 'the address of a directory'), (json, near) => {
       // Two faults on one node may both resolve. The second must not undo changes made after the first.

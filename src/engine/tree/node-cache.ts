@@ -24,7 +24,7 @@ export class NodeCache {
   #count = 0
   /** Oldest first. */
   readonly #holds = new Set<{ readonly from: number }>()
-  #scheduled = false
+  #unloading: Promise<void> | undefined
 
   constructor(budgetBytes: number) {
     this.#budgetBytes = budgetBytes
@@ -57,12 +57,22 @@ export class NodeCache {
     }
   }
 
+  /**
+   * Resolves after the unloading in the next turn of the event loop. Undefined if the nodes are within the budget. Without
+   * this wait, calls that find everything at once could follow each other without a turn.
+   */
+  get unloading(): Promise<void> | undefined {
+    return this.#unloading
+  }
+
   #schedule(): void {
-    if (this.#scheduled || this.#bytes <= this.#budgetBytes) return
-    this.#scheduled = true
-    setImmediate(() => {
-      this.#scheduled = false
-      this.#unload()
+    if (this.#unloading !== undefined || this.#bytes <= this.#budgetBytes) return
+    this.#unloading = new Promise((resolve) => {
+      setImmediate(() => {
+        this.#unloading = undefined
+        this.#unload()
+        resolve()
+      })
     })
   }
 

@@ -6,6 +6,8 @@ export interface NodeLoader {
   loadDir(dir: Dir): Page[]
   loadPage(page: Page): string[]
   loadBody(file: FileNode): void
+  /** Resolves when nodes were unloaded; undefined if they are within their budget. A call that may wait waits for this first. */
+  readonly unloading: Promise<void> | undefined
   /** Absent if nothing is ever collected. */
   readonly pins?: Pins | undefined
 }

@@ -10,6 +10,20 @@ import { storages } from '../../support/storages.js'
 
 type WatchEvent = [eventType: string, filename: string | null]
 
+test('a signal that aborts while the directory is loaded ends the watch', async () => {
+  const storage = memoryStorage({ durable: true, syncReads: false })
+  const first = await openEngine({ storage })
+  const { id } = await first.sessions.create({ files: { '/w/file': 'file' } })
+  await first.close()
+  const second = await openEngine({ storage })
+  const { promises } = (await second.sessions.open(id)).fs
+  const abort = new AbortController()
+  const change = promises.watch('/w', { signal: abort.signal })[Symbol.asyncIterator]().next()
+  abort.abort()
+  await expect(change).rejects.toMatchObject({ name: 'AbortError' })
+  await second.close()
+})
+
 describe.each(storages)('watching on %s', (name, make) => {
   const syncReads = name !== 'durable memory without synchronous reads'
   let directory: string

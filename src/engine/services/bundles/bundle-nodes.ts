@@ -226,10 +226,12 @@ class StoredNodes implements NodeVault {
     const page = new Page(undefined, null, [], '')
     page.address = this.#storedAddress(address)
     page.hash = this.#pageHash(address)
-    const loaded = await peekPage(page, this.#core.loader)
-    loaded.address = page.address
-    loaded.last = itemAt(present(loaded.names, 'a loaded page'), -1)
-    return loaded
+    const { names, nodes } = await peekPage(page, this.#core.loader)
+    // The page that was loaded may be unloaded. The caller needs this one while it reads further parts.
+    const part = new Page(undefined, names, nodes, itemAt(present(names, 'a loaded page'), -1))
+    part.address = page.address
+    part.hash = page.hash
+    return part
   }
 
   async body(address: string): Promise<BlockBody> {

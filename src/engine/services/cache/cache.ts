@@ -95,8 +95,8 @@ export class CacheService {
         : undefined
     return mutate(core, live, () => {
       const { entries } = this.#current(core, live)
-      staged?.blobs()
-      core.store.admit?.(staged?.blobs() ?? [])
+      const blobs = staged?.blobs() ?? []
+      core.store.admit?.(blobs)
       return this.#write(core, live, entries, writes, { staged, encoded: encoding?.get() })
     })
   }
@@ -176,7 +176,8 @@ export class CacheService {
           : expected !== undefined && sameContent(before, expected)
       let committed = live.acknowledged
       if (swapped) {
-        core.store.admit?.(staged?.blobs() ?? [])
+        const blobs = staged?.blobs() ?? []
+        core.store.admit?.(blobs)
         committed = this.#write(core, live, entries, [write], { staged })
       } else entries.use(write.key)
       const now = swapped ? write.content : before

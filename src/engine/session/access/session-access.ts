@@ -68,10 +68,13 @@ export class SessionAccess {
     })
   }
 
-  /** Like {@link live}, for a read. */
+  /** Like {@link live}, for a read. It waits while too many nodes are in memory. */
   reading(action: Action): LiveSession | Promise<LiveSession> {
     const live = this.live(action)
-    return live instanceof Promise ? live.then((loaded) => this.#touch(loaded)) : this.#touch(live)
+    if (live instanceof Promise) return live.then((loaded) => this.touched(loaded))
+    const { unloading } = this.core.loader
+    if (unloading === undefined) return this.touched(live)
+    return unloading.then(() => this.live(action)).then((loaded) => this.touched(loaded))
   }
 
   /** The reference to the session in memory, for another handle on it. */
@@ -169,7 +172,7 @@ export class SessionAccess {
 
   /** Like {@link liveSync}, for a read. */
   readingSync(action: Action): LiveSession {
-    return this.#touch(this.liveSync(action))
+    return this.touched(this.liveSync(action))
   }
 
   /**
@@ -242,7 +245,7 @@ export class SessionAccess {
     return { action, tenant, principal, sessionId: this.sessionId }
   }
 
-  #touch(live: LiveSession): LiveSession {
+  protected touched(live: LiveSession): LiveSession {
     touch(this.core, live)
     return live
   }

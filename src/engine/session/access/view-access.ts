@@ -65,20 +65,17 @@ export class ViewAccess extends SessionAccess {
     return this.#frozen
   }
 
-  override reading(action: Action): LiveSession {
-    return this.live(action)
-  }
-
   override liveSync(action: Action): LiveSession {
-    return this.live(action)
-  }
-
-  override readingSync(action: Action): LiveSession {
     return this.live(action)
   }
 
   override changeSync(action: Action): never {
     this.permit(action)
     throw new EngineError('INTERNAL', `${action} is not a change`, { action })
+  }
+
+  /** A read of an earlier state is no use of the session. */
+  protected override touched(live: LiveSession): LiveSession {
+    return live
   }
 }
