@@ -5,6 +5,8 @@ import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { ObservedStorage } from '../model/observed-storage.js'
+import { describeSession } from '../model/run-step.js'
+import { formatOneFixture } from '../support/format-1.js'
 import { runUntilKilled } from './child.js'
 import { requireChecked } from './check.js'
 import { diskChanges } from './hooked-disk.js'
@@ -17,6 +19,8 @@ export interface KillOptions {
   readonly durability: 'full' | 'relaxed'
   /** The number of additional files in a session of each store. */
   readonly files?: number
+  /** Whether each store is one of format 1, which the first writer migrates. */
+  readonly fromFormat1?: boolean
   readonly onProgress: (line: string) => void
 }
 
@@ -45,11 +49,11 @@ const filesPerBatch = 10_000
 export async function runKills(options: KillOptions): Promise<KillResult> {
   const random = randomWords(options.seed)
   const result = noKills()
-  const base = options.files === undefined ? undefined : await makeBase(options.files)
+  const base = await baseOf(options)
   while (result.kills < options.kills) {
     const parent = await mkdtemp(join(tmpdir(), 'crash-'))
-    if (base !== undefined) await cp(base, join(parent, 'data'), { recursive: true })
-    const verifier = new Verifier(random, options.onProgress)
+    if (base !== undefined) await cp(base.directory, join(parent, 'data'), { recursive: true })
+    const verifier = new Verifier(random, options.onProgress, base?.sessions)
     const directory = new Directory(parent, options, random, verifier, result)
     const before = result.acknowledged
     for (let round = 0; round < roundsPerDirectory && result.kills < options.kills; round++) {
@@ -65,8 +69,33 @@ export async function runKills(options: KillOptions): Promise<KillResult> {
     if (verifier.damaged) options.onProgress(`kept for inspection: ${parent}`)
     else await rm(parent, { recursive: true })
   }
-  if (base !== undefined) await rm(base, { recursive: true })
+  if (base !== undefined) await rm(base.directory, { recursive: true })
   return result
+}
+
+/** A store to start from, and the contents of those of its sessions that must not change. */
+interface Base {
+  readonly directory: string
+  readonly sessions: ReadonlyMap<string, readonly string[]>
+}
+
+async function baseOf({ files, fromFormat1 }: KillOptions): Promise<Base | undefined> {
+  if (files !== undefined) return { directory: await makeBase(files), sessions: new Map() }
+  return fromFormat1 === true ? formatOneBase() : undefined
+}
+
+async function formatOneBase(): Promise<Base> {
+  const directory = await mkdtemp(join(tmpdir(), 'crash-base-'))
+  const store = join(formatOneFixture, 'store')
+  const migrated = join(directory, 'migrated')
+  await cp(store, migrated, { recursive: true })
+  const engine = await openEngine({ storage: levelStorage(migrated) })
+  const sessions = new Map<string, readonly string[]>()
+  for (const [{ id }, session] of await openAll(engine)) sessions.set(id, await describeSession(session))
+  await engine.close()
+  await rm(migrated, { recursive: true })
+  await cp(store, directory, { recursive: true })
+  return { directory, sessions }
 }
 
 /** A store with one session of this many files, which is only required to open. */
@@ -114,7 +143,8 @@ class Directory {
 
   async #killWriter(report: string): Promise<string> {
     const choice = this.#random() % 20
-    const phase: Phase = choice < 3 ? 'opening' : choice < 6 ? 'closing' : 'ready'
+    const migrates = this.#options.fromFormat1 === true && this.#rounds === 0
+    const phase: Phase = choice < 3 || migrates ? 'opening' : choice < 6 ? 'closing' : 'ready'
     const killAt = this.#random() % 2 === 0 ? this.#chooseCall(phase) : undefined
     const settings: WriterArguments = {
       directory: join(this.#parent, 'data'),
@@ -123,6 +153,7 @@ class Directory {
       seed: this.#random(),
       firstNumber: this.#rounds * 1_000_000,
       pending: 1 + (this.#random() % 64),
+      unchanged: [...this.#verifier.unchanged.keys()],
       ...(phase === 'closing' && { closeAfterMs: this.#random() % 300 }),
       ...(killAt && { killAt }),
     }

@@ -57,6 +57,8 @@ export interface WriterArguments {
   readonly killIn?: KillIn
   /** Errors from the store are expected, including those of reads. */
   readonly mayFail?: boolean
+  /** The ids of sessions that are not changed. */
+  readonly unchanged?: readonly string[]
 }
 
 /** The disk call at which the writer kills itself: the first of its kind after `call` others. */

@@ -17,7 +17,7 @@ import { runSwaps } from './swap.js'
 import { runSourceKills } from './sources.js'
 import { runVersionKills } from './versions.js'
 
-const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed] [--files 100000]
+const usage = `npm run crash -- kill  [--n 200] [--seed 1] [--durability full|relaxed] [--files 100000 | --format-1]
 npm run crash -- model [--n 1000] [--seed 1]
 npm run crash -- scale [--n 10000]
 npm run crash -- fsx   [--n 100000] [--seed 1]
@@ -28,7 +28,7 @@ npm run crash -- collect [--n 200] [--seed 1] [--durability full|relaxed]
 npm run crash -- versions [--n 200] [--seed 1] [--durability full|relaxed]
 ${loopForms()}
 
-  kill    kills a writing process n times, and checks after each what the next opener finds; with files that are there already
+  kill    kills a writing process n times, and checks after each what the next opener finds; with files that are there already, or from a store of format 1
   model   n runs of random operations on each storage in memory, half as many on disk, against a model
   scale   n pairs of checkpoint and restore, a chain of n forks, a tree of 10 n files
   fsx     n random reads and changes of files, on each storage in turn, against plain bytes
@@ -50,6 +50,7 @@ const options = {
   blobs: { type: 'string' },
   collect: { type: 'boolean' },
   files: { type: 'string' },
+  'format-1': { type: 'boolean' },
   seed: { type: 'string' },
   durability: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
@@ -88,9 +89,17 @@ async function main(): Promise<number> {
   if (loop === undefined || surplus.length > 0) throw new UsageError('name one of the loops')
   const seed = number('seed', values.seed ?? process.env['FORKSPACE_SEED'], Date.now() % 2 ** 31, 0)
   if (values.files !== undefined && loop !== 'kill') throw new UsageError('--files is for kill')
+  const { 'format-1': fromFormat1 = false } = values
+  if (fromFormat1 && (loop !== 'kill' || values.files !== undefined))
+    throw new UsageError('--format-1 is for kill without --files')
   const files = values.files === undefined ? undefined : number('files', values.files, 100_000)
   if (isKillLoop(loop)) {
-    return kill(killLoops[loop], number('n', values.n, 200), { seed, files, durability: values.durability })
+    return kill(killLoops[loop], number('n', values.n, 200), {
+      seed,
+      files,
+      fromFormat1,
+      durability: values.durability,
+    })
   }
   if (values.durability !== undefined)
     throw new UsageError(`--durability is for ${Object.keys(killLoops).join(', ')}`)
@@ -140,6 +149,7 @@ async function runLoop(name: LoopName, values: LoopValues, seed: number): Promis
 interface KillValues {
   readonly seed: number
   readonly files: number | undefined
+  readonly fromFormat1: boolean
   readonly durability: string | undefined
 }
 
@@ -148,7 +158,7 @@ async function kill(
   kills: number,
   values: KillValues,
 ): Promise<number> {
-  const { seed, files, durability = 'full' } = values
+  const { seed, files, fromFormat1, durability = 'full' } = values
   if (durability !== 'full' && durability !== 'relaxed') throw new UsageError(`no durability ${durability}`)
   console.log(`FORKSPACE_SEED=${seed}, durability ${durability}`)
   let killed = '0'
@@ -159,7 +169,14 @@ async function kill(
     killed = now || killed
     console.log(line)
   }
-  const result = await run({ kills, seed, durability, ...(files !== undefined && { files }), onProgress })
+  const result = await run({
+    kills,
+    seed,
+    durability,
+    fromFormat1,
+    ...(files !== undefined && { files }),
+    onProgress,
+  })
   const openMs = result.openMs.toSorted((a, b) => a - b)
   console.log(
     `kill: ${count(result.kills)} kills, ${count(result.acknowledged)} acknowledged, ${count(result.lost)} lost, ` +

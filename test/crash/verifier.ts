@@ -16,10 +16,17 @@ export class Verifier {
   readonly #sessions = new Map<string, ExpectedSession>()
   readonly #random: () => number
   readonly #onProgress: (line: string) => void
+  /** Sessions that no writer changes, with their contents. */
+  readonly unchanged: ReadonlyMap<string, readonly string[]>
 
-  constructor(random: () => number, onProgress: (line: string) => void) {
+  constructor(
+    random: () => number,
+    onProgress: (line: string) => void,
+    unchanged: ReadonlyMap<string, readonly string[]> = new Map(),
+  ) {
     this.#random = random
     this.#onProgress = onProgress
+    this.unchanged = unchanged
   }
 
   get damaged(): boolean {
@@ -54,7 +61,14 @@ export class Verifier {
    * engine belongs to a copy.
    */
   async check(engine: Engine, { restores = true }: { readonly restores?: boolean } = {}): Promise<void> {
-    const opened = (await openAll(engine)).filter(([{ tags }]) => !(probeTag in tags))
+    const all = await openAll(engine)
+    for (const [id, content] of this.unchanged) {
+      const session = all.find(([info]) => info.id === id)?.[1]
+      const found = session && (await describeSession(session))
+      if (found?.join('\n') !== content.join('\n'))
+        this.#damage(id, 'lost', 1, 'an earlier session has changed')
+    }
+    const opened = all.filter(([{ id, tags }]) => !(probeTag in tags) && !this.unchanged.has(id))
     const forks = new Map<string, ModelTree>()
     for (const [info, session] of opened) await this.#checkSession(info, session, forks)
     for (const [id, { calls }] of this.#sessions) {

@@ -66,7 +66,7 @@ stdout.write('closed\n')
 async function openSessions({ sessions: all }: Engine): Promise<void> {
   const { sessions: known } = await all.list({ pageSize: 10_000 })
   for (const { id, tags } of known) {
-    if (probeTag in tags) continue
+    if (probeTag in tags || settings.unchanged?.includes(id) === true) continue
     const session = await all.open(id)
     const { checkpoints } = await session.listCheckpoints({ pageSize: 10_000 })
     sessions.push({ session, labels: checkpoints.slice(-50).map(({ checkpointLabel }) => checkpointLabel) })
