@@ -7,10 +7,6 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { fixedEnvironment } from '../../src/testing.js'
 import type { Environment } from '../../src/engine/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
-import { StoreLoader } from '../../src/engine/tree/loader.js'
-import { NodeCache } from '../../src/engine/tree/node-cache.js'
-import { FileNode, noAttributes } from '../../src/engine/tree/node.js'
-import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
 import {
   memoryStorage,
@@ -357,23 +353,4 @@ test('opening an engine loads no session', async () => {
   } finally {
     enter.mockRestore()
   }
-})
-
-test('a change in a stored page counts the memory of the other files of the page, which may be unloaded', async () => {
-  const loader = new StoreLoader(
-    await memoryStorage({ durable: true }).open(),
-    new NodeCache(memoryBudgetBytes),
-  )
-  const file = new FileNode(noAttributes, 0, undefined)
-  const first = new Tree(emptyRoot(noAttributes), loader)
-  for (let i = 0; i < 100; i++) first.put([`${i}`], file, 0)
-  const root = first.freeze()
-  const bytesOfChange = (): number => {
-    const tree = new Tree(root, loader)
-    tree.put(['1'], file, 0)
-    return tree.madeBytes
-  }
-  const shared = bytesOfChange()
-  for (const page of root.pages ?? []) page.address = 'a'.repeat(40)
-  expect(bytesOfChange() - shared).toBeGreaterThan(10_000)
 })

@@ -114,10 +114,9 @@ export function emptyPages(owner: Owner): Page[] {
   return [new Page(owner, [], [], '')]
 }
 
-/** The rough memory in bytes of a page, of each of its names without the node, and of a file. */
+/** The rough memory of a page, and of each of its names, without the nodes. */
 const pageBytes = 200
 const entryBytes = 16
-export const fileBytes = 350
 
 function isClosed(page: Page, loader?: NodeLoader): boolean {
   const names = page.names ?? loader!.loadPage(page)
@@ -130,9 +129,7 @@ function writablePage(pages: Page[], index: number, owner: Owner, loader?: NodeL
   const names = page.names ?? loader!.loadPage(page)
   const copy = new Page(owner, names.slice(), page.nodes.slice(), page.last)
   pages[index] = copy
-  // A stored page may be unloaded, or loaded again with new nodes. Then only the copy has these nodes.
-  const nodeBytes = page.address === undefined ? entryBytes : entryBytes + fileBytes
-  owner.bytes += pageBytes + names.length * nodeBytes
+  owner.bytes += pageBytes + names.length * entryBytes
   return copy
 }
 

@@ -16,10 +16,11 @@ import {
   type Node,
 } from './node.js'
 import type { NodeLoader } from './node-loader.js'
-import { emptyPages, fileBytes, findName, removeName, setName } from './page.js'
+import { emptyPages, findName, removeName, setName } from './page.js'
 
-/** The rough memory in bytes of a directory and a pointer. */
+/** The rough memory in bytes of a directory, a file and a pointer. */
 const dirBytes = 200
+const fileBytes = 350
 const pointerBytes = 8
 
 /**
