@@ -55,7 +55,7 @@ test('each step releases what its own faults hold', async () => {
   )
 })
 
-test('a step whose fault cannot be resolved releases what it holds', async () => {
+test('a step releases its data if its fault cannot be resolved', async () => {
   const noted: string[] = []
   const fail = (): never => {
     throw new Fault(

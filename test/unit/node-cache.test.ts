@@ -1,4 +1,4 @@
-/** The memory of loaded tree nodes, on a store whose reads must be awaited. */
+/** The memory of loaded tree nodes, on a store with asynchronous reads. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { dirname } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -12,7 +12,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** A storage whose reads take a turn of the event loop, as those of a database do. It calls `onRead` before each. */
+/** A storage with asynchronous reads, like a database. It calls `onRead` before each read. */
 const slowStorage = (onRead?: () => void): Storage => {
   const storage = memoryStorage({ durable: true, syncReads: false })
   return {
@@ -89,7 +89,7 @@ test.each([
   expect(most).toBeLessThan(mostBytes)
 })
 
-test('keeps the nodes of an operation until its end, beside a later operation', async () => {
+test('keeps the nodes of an operation until it ends, also if a later operation ends first', async () => {
   const cache = new NodeCache(1000)
   const nodes = [1, 2].map(() => new Dir(undefined, noAttributes, []))
   const releases = nodes.map((node) => {

@@ -108,6 +108,15 @@ const pushed = { temporary: 'one', keep: 'one' }
 /** The session has removed a pushed file, and others another one. */
 const expected = { a: 'one', b: 'one', theirs: 'two' }
 
+/** The files after the session pushed and changed, and others changed too. */
+async function rebasedAfterPush(): Promise<Record<string, string>> {
+  await write(session, pushed)
+  await push(session)
+  await write(session, { temporary: null })
+  changeByOthers()
+  return rebased(session)
+}
+
 describe.runIf(hasGit)('a rebase', () => {
   test('of a fork of a state between two commits', async () => {
     await write(session, pushed)
@@ -123,11 +132,7 @@ describe.runIf(hasGit)('a rebase', () => {
 
   test('of a session that pushed with a clock ahead of those of others', async () => {
     now += 10 * 60_000
-    await write(session, pushed)
-    await push(session)
-    await write(session, { temporary: null })
-    changeByOthers()
-    expect(await rebased(session)).toEqual(expected)
+    expect(await rebasedAfterPush()).toEqual(expected)
   })
 
   test('of a session that pushed after another one with a clock far ahead', async () => {
@@ -137,11 +142,7 @@ describe.runIf(hasGit)('a rebase', () => {
     now += 10 * 24 * 60 * 60_000
     await push(other, 'other')
     now = before
-    await write(session, pushed)
-    await push(session)
-    await write(session, { temporary: null })
-    changeByOthers()
-    expect(await rebased(session)).toEqual(expected)
+    expect(await rebasedAfterPush()).toEqual(expected)
   })
 
   test('of a fork of the state that was pushed', async () => {

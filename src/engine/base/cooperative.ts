@@ -48,7 +48,7 @@ export async function runInSlices<T>(work: Steps<T>, clock: Clock, signal?: Abor
       if (slice.over) await slice.next()
     }
   } finally {
-    // If a wait failed, the work stopped halfway, and still holds what it loaded.
+    // If a wait failed, the work stopped halfway. This releases the nodes that it loaded.
     work.return(undefined as T)
   }
 }

@@ -125,7 +125,7 @@ export function isPlain(value: object): boolean {
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null
 }
 
-/** What an object is that should be a plain one, in words. */
+/** The words of an error for an object that is not plain, such as a promise. */
 export function objectKind(value: object): string {
   return isPromise(value) ? unawaited : 'not a plain object'
 }
