@@ -18,7 +18,8 @@ import { Memtable } from '../../src/adapters/level/index/memtable.js'
 import { levelLimits } from '../../src/adapters/level/limits.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
-import { isLong } from '../support/seed.js'
+import { randomWords } from '../../src/adapters/testing/environment.js'
+import { isLong, runs, seed } from '../support/seed.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
 
 const storeId = '00000000-0000-4000-8000-000000000000'
@@ -241,6 +242,42 @@ function applyEvents(index: LiveIndex, offset: number, changed: readonly string[
   const entries = changed.map((key) => ({ kind: entryKind.event, key, at: 0, length: 100 }))
   index.apply(entries, { ...place, offset: offset + 100 }, offset)
 }
+
+test(`many flushes keep the newest place of each key, and count its bytes (FORKSPACE_SEED=${seed})`, async () => {
+  const next = randomWords(seed)
+  const below = (bound: number): number => next() % bound
+  const sessions = ['a', 'b', 'bb', 'c'].map((name) => eventKeys(name, 400))
+  for (let round = 0; round < runs(100); round++) {
+    const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+    const newest = new Map<string, { segment: number; offset: number; length: number }>()
+    let offset = 0
+    for (let flushes = 0; flushes < 12; flushes++) {
+      for (let commits = 1 + below(600); commits > 0; commits--) {
+        const events = sessions[below(sessions.length)]!
+        const [key, kind] = [
+          [keys[below(3000)]!, entryKind.blob] as const,
+          [keys[below(3000)]!, entryKind.deleteBlob] as const,
+          [events[below(events.length)]!, entryKind.event] as const,
+          [events[0]!.slice(0, -8), entryKind.deleteEvents] as const,
+        ][[0, 0, 0, 0, 0, 0, 2, 2, 2, below(40) === 0 ? 3 : 0, below(4) === 0 ? 1 : 0][below(11)]!]!
+        const [at, length, segment] = [below(50), 10 + below(200), 1 + flushes]
+        index.apply([{ kind, key, at, length }], { ...place, segment, offset: offset + 300 }, offset)
+        if (kind === entryKind.deleteBlob) newest.delete(key)
+        else if (kind !== entryKind.deleteEvents) newest.set(key, { segment, offset: offset + at, length })
+        else for (const event of newest.keys()) if (event.slice(0, -8) === key) newest.delete(event)
+        offset += 300
+      }
+      await flush(index)
+      const found = [...index.range('b', 'c', 10_000, false), ...index.range('e', 'f', 10_000, false)]
+      const expected = [...newest].sort(([a], [b]) => (a < b ? -1 : 1))
+      expect(found).toEqual(expected.map(([key, at]) => [key, { ...at, deleted: false }]))
+      const live = new Map<number, number>()
+      for (const { segment, length } of newest.values()) live.set(segment, (live.get(segment) ?? 0) + length)
+      for (const [segment, use] of index.pages.root.uses) expect(use.live).toBe(live.get(segment) ?? 0)
+    }
+    expect(index.pages.root.pages.length).toBeGreaterThan(5)
+  }
+})
 
 test('a flush removes the events of a deleted session from each of its pages', async () => {
   const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)

@@ -7,6 +7,7 @@ import {
   StoredPage,
 } from '../../src/adapters/level/index/index-page.js'
 import type { Place } from '../../src/adapters/level/index/memtable.js'
+import { addToPage } from '../../src/adapters/level/index/page-addition.js'
 import { firstAtLeast } from '../../src/engine/base/ascending.js'
 import { runs, seed } from '../support/seed.js'
 
@@ -48,6 +49,32 @@ test(`a stored page returns its keys and places (FORKSPACE_SEED=${seed})`, () =>
       },
     ),
     { seed, numRuns: runs(200) },
+  )
+})
+
+test(`a page with added entries has the bytes of a new page with all of them (FORKSPACE_SEED=${seed})`, () => {
+  fc.assert(
+    fc.property(keysOf, keysOf, fc.nat(3), (oldKeys, keys, from) => {
+      const old = { keys: oldKeys, places: oldKeys.map((_, i) => placeOf(i)) }
+      const entries = { keys, places: keys.map((_, i) => ({ ...placeOf(i + 1000), deleted: false })) }
+      const all = new Map<string, Place>()
+      for (const { keys: some, places } of [
+        old,
+        { keys: keys.slice(from), places: entries.places.slice(from) },
+      ])
+        for (const [i, one] of some.entries()) all.set(one, places[i]!)
+      const merged = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
+      const [mergedKeys, mergedPlaces] = [merged.map(([one]) => one), merged.map(([, place]) => place)]
+      const expected = encodePage(6, { keys: mergedKeys, places: mergedPlaces }, 0, merged.length)
+
+      const encoded = encodePage(5, old, 0, oldKeys.length)
+      const addition = { entries, from: Math.min(from, keys.length), to: keys.length }
+      const { bytes, replaced } = addToPage(encoded, 6, addition)
+      expect(bytes.equals(expected)).toBe(true)
+      const both = oldKeys.flatMap((one, i) => (keys.indexOf(one) >= from ? [old.places[i]] : []))
+      expect(replaced).toEqual(both)
+    }),
+    { seed, numRuns: runs(2000) },
   )
 })
 

@@ -78,6 +78,8 @@ export const levelLimits = {
   pageBytesMin: 1024,
   /** A larger page is split. */
   pageBytesMax: 8192,
+  /** A page that gets more new entries than this at once is decoded. */
+  addedToPage: 256,
   /** Memory in which a page is encoded. Before it is encoded, only a bound of its size is known. */
   encodedBytes: 64 * 1024,
   /** Pages of the index in memory. */

@@ -1,10 +1,11 @@
 import { firstAtLeast, itemAt } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
-import { encodePage, entrySize, pageChecksum } from './index-page.js'
+import { encodePage, entriesOf, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
 import type { IndexPlace, PageRef, SegmentUse } from './index-root.js'
 import { sessionOf } from './memtable.js'
 import type { Memtable, Place } from './memtable.js'
+import { addToPage } from './page-addition.js'
 import type { PageIndex } from './page-index.js'
 
 /**
@@ -74,6 +75,7 @@ class Merge {
   step(): boolean {
     const { pages } = this.#index.root
     if (this.#page >= pages.length && this.#entry >= this.#newer.keys.length) return false
+    if (this.#addToNext()) return true
     const merged: Page = { keys: [], places: [] }
     let lower: string | undefined
     let size = 0
@@ -92,10 +94,45 @@ class Merge {
     return true
   }
 
+  /**
+   * Adds entries to the next page without decoding it. Returns false, and does nothing, if the page has other changes: a
+   * deletion, more new entries than it has bytes for, or none; or if it is to be merged with the page after it.
+   */
+  #addToNext(): boolean {
+    const { pages } = this.#index.root
+    const ref = pages[this.#page]
+    const from = this.#entry
+    if (ref === undefined) return false
+    const end = pages[this.#page + 1]?.lower
+    if (this.#deletesIn(ref.lower, end)) return false
+    const { keys, places } = this.#newer
+    let to = from
+    for (; to < keys.length && (end === undefined || itemAt(keys, to) < end); to++) {
+      if (itemAt(places, to).deleted || to - from >= levelLimits.addedToPage) return false
+    }
+    const old = to === from ? undefined : this.#index.encoded(ref)
+    if (old === undefined || old.length < levelLimits.pageBytesMin) return false
+    this.#page++
+    this.#entry = to
+    this.replaced.push(ref.id)
+    const id = this.nextPage
+    const { bytes, replaced } = addToPage(old, id, { entries: this.#newer, from, to })
+    for (const place of replaced) this.#use(place).live -= place.length
+    for (let i = from; i < to; i++) this.#use(itemAt(places, i)).live += itemAt(places, i).length
+    const lower = lowest(ref.lower, itemAt(keys, from))
+    if (bytes.length > levelLimits.pageBytesMax) this.#write(entriesOf(bytes), bytes.length, lower)
+    else this.#keep(this.nextPage++, bytes, lower)
+    return true
+  }
+
   /** Whether the memtable changes anything in the page with the keys from `lower` to before `end`. */
   #touches(lower: string, end: string | undefined): boolean {
     const next = this.#newer.keys[this.#entry]
-    if (next !== undefined && (end === undefined || next < end)) return true
+    return (next !== undefined && (end === undefined || next < end)) || this.#deletesIn(lower, end)
+  }
+
+  /** Whether the memtable deletes a session that may have events in this page. */
+  #deletesIn(lower: string, end: string | undefined): boolean {
     const at = firstAtLeast(this.#deleted, lower)
     const [before, after] = [this.#deleted[at - 1], this.#deleted[at]]
     if (after !== undefined && (end === undefined || after < end)) return true
@@ -152,14 +189,17 @@ class Merge {
     for (let part = 1; part <= parts && from < count; part++) {
       const to = part === parts ? count : Math.max(from + 1, Math.floor((count * part) / parts))
       const id = this.nextPage++
-      const bytes = encodePage(id, page, from, to)
-      this.#pages.set(id, bytes)
-      this.waitingBytes += bytes.length
       const first = itemAt(page.keys, from)
       const start = from === 0 ? lowest(lower, first) : separator(itemAt(page.keys, from - 1), first)
-      this.refs.push({ lower: start, id, checksum: pageChecksum(bytes) })
+      this.#keep(id, encodePage(id, page, from, to), start)
       from = to
     }
+  }
+
+  #keep(id: number, bytes: Buffer, lower: string): void {
+    this.#pages.set(id, bytes)
+    this.waitingBytes += bytes.length
+    this.refs.push({ lower, id, checksum: pageChecksum(bytes) })
   }
 
   #use({ segment }: Place): SegmentUse {

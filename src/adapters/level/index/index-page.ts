@@ -11,7 +11,7 @@ export interface Page {
 }
 
 /** The size of a page's head: checksum, id of the page, number of entries. */
-const headBytes = 16
+export const pageHeadBytes = 16
 /** The most bytes that the numbers of an entry take. */
 const numberBytes = 40
 
@@ -26,34 +26,58 @@ export function entrySize(key: string, before: string | undefined): number {
 /** The memory in which pages are encoded, except for large ones. */
 const scratch = Buffer.allocUnsafeSlow(levelLimits.encodedBytes)
 
+/** Memory for the encoded form of these entries and `others` bytes. It is valid until the next call. */
+export function pageMemory(
+  keys: readonly string[],
+  { from, to, others }: { readonly from: number; readonly to: number; readonly others: number },
+): Buffer {
+  let bound = others
+  for (let i = from; i < to; i++) bound += keys[i]!.length + numberBytes
+  return bound <= scratch.length ? scratch : Buffer.allocUnsafe(bound)
+}
+
 /**
  * Encodes the entries from `from` to before `to`. The page contains its id, so that no other page is mistaken
  * for it.
  */
 export function encodePage(id: number, page: Page, from: number, to: number): Buffer {
-  let bound = headBytes
-  for (let i = from; i < to; i++) bound += page.keys[i]!.length + numberBytes
-  const bytes = bound <= scratch.length ? scratch : Buffer.allocUnsafe(bound)
-  bytes.writeDoubleLE(id, 4)
-  bytes.writeUInt32LE(to - from, 12)
-  let at = headBytes
+  const bytes = pageMemory(page.keys, { from, to, others: pageHeadBytes })
+  let at = pageHeadBytes
   let before = ''
   for (let i = from; i < to; i++) {
     const key = page.keys[i]!
-    const place = page.places[i]!
-    const shared = sharedLength(key, before)
-    at = writeNumber(bytes, shared, at)
-    at = writeNumber(bytes, key.length - shared, at)
-    // Most keys are short, so a loop takes less time than a call that writes a text.
-    for (let c = shared; c < key.length; c++) bytes[at++] = key.charCodeAt(c)
-    at = writeNumber(bytes, place.segment, at)
-    at = writeNumber(bytes, place.offset, at)
-    at = writeNumber(bytes, place.length * 2 + (place.deleted ? 1 : 0), at)
+    at = writeKey(bytes, key, sharedLength(key, before), at)
+    at = writePlace(bytes, page.places[i]!, at)
     before = key
   }
-  bytes.writeUInt32LE(crc32(bytes.subarray(4, at)), 0)
-  // A copy, because the bound is up to ten times the size of a page.
-  return Buffer.from(bytes.subarray(0, at))
+  return finishPage(bytes, { id, count: to - from, end: at })
+}
+
+/** Writes the head of a page whose entries are in `bytes` up to `end`. Returns a copy, because the memory is used again. */
+export function finishPage(
+  bytes: Buffer,
+  { id, count, end }: { readonly id: number; readonly count: number; readonly end: number },
+): Buffer {
+  bytes.writeDoubleLE(id, 4)
+  bytes.writeUInt32LE(count, 12)
+  bytes.writeUInt32LE(crc32(bytes.subarray(4, end)), 0)
+  return Buffer.from(bytes.subarray(0, end))
+}
+
+/** Writes a key that shares its first `shared` characters with the key before it. Returns the offset after it. */
+export function writeKey(bytes: Buffer, key: string, shared: number, at: number): number {
+  let end = writeNumber(bytes, shared, at)
+  end = writeNumber(bytes, key.length - shared, end)
+  // Most keys are short, so a loop takes less time than a call that writes a text.
+  for (let c = shared; c < key.length; c++) bytes[end++] = key.charCodeAt(c)
+  return end
+}
+
+/** Returns the offset after the place. */
+export function writePlace(bytes: Buffer, place: Place, at: number): number {
+  let end = writeNumber(bytes, place.segment, at)
+  end = writeNumber(bytes, place.offset, end)
+  return writeNumber(bytes, place.length * 2 + (place.deleted ? 1 : 0), end)
 }
 
 export function pageChecksum(bytes: Buffer): number {
@@ -62,17 +86,22 @@ export function pageChecksum(bytes: Buffer): number {
 
 /** Undefined unless the bytes are the page of this id and checksum. */
 export function decodePage(bytes: Buffer, id: number, checksum: number): Page | undefined {
-  return isPage(bytes, id, checksum)
-    ? decodeEntries(new EntryReader(bytes, headBytes, ''), countOf(bytes))
-    : undefined
+  return isPage(bytes, id, checksum) ? entriesOf(bytes) : undefined
 }
 
-function isPage(bytes: Buffer, id: number, checksum: number): boolean {
-  if (bytes.length < headBytes || pageChecksum(bytes) !== checksum) return false
+/** The entries of a page whose checksum is known to be right. */
+export function entriesOf(bytes: Buffer): Page {
+  return decodeEntries(new EntryReader(bytes, pageHeadBytes, ''), countOf(bytes))
+}
+
+/** Whether the bytes are the page of this id and checksum. */
+export function isPage(bytes: Buffer, id: number, checksum: number): boolean {
+  if (bytes.length < pageHeadBytes || pageChecksum(bytes) !== checksum) return false
   return crc32(bytes.subarray(4)) === checksum && bytes.readDoubleLE(4) === id
 }
 
-function countOf(bytes: Buffer): number {
+/** The number of entries. */
+export function countOf(bytes: Buffer): number {
   return bytes.readUInt32LE(12)
 }
 
@@ -95,16 +124,16 @@ const markInterval = 16
  * places would take ten times as much.
  */
 export class StoredPage {
-  readonly #bytes: Buffer
+  readonly bytes: Buffer
   readonly #count: number
   readonly #marks: string[] = []
   /** The offset of the entry of each mark. */
   readonly #starts: number[] = []
 
   private constructor(bytes: Buffer) {
-    this.#bytes = bytes
+    this.bytes = bytes
     this.#count = countOf(bytes)
-    const reader = new EntryReader(bytes, headBytes, '')
+    const reader = new EntryReader(bytes, pageHeadBytes, '')
     for (let i = 0; i < this.#count; i++) {
       const start = reader.at
       reader.nextKey()
@@ -140,13 +169,13 @@ export class StoredPage {
       reader.at = end
       if (shared < matched) return undefined
       if (shared > matched) continue
-      while (at < end && this.#bytes[at] === key.charCodeAt(matched)) {
+      while (at < end && this.bytes[at] === key.charCodeAt(matched)) {
         at++
         matched++
       }
       const isWhole = matched === key.length
       if (at === end && isWhole) return reader.nextPlace()
-      if (at < end && (isWhole || this.#bytes[at]! > key.charCodeAt(matched))) return undefined
+      if (at < end && (isWhole || this.bytes[at]! > key.charCodeAt(matched))) return undefined
     }
     return undefined
   }
@@ -173,12 +202,8 @@ export class StoredPage {
     }
   }
 
-  decode(): Page {
-    return this.#decodeFrom(0, this.#count)
-  }
-
   #decodeFrom(mark: number, count: number): Page {
-    return count === 0 ? { keys: [], places: [] } : decodeEntries(this.#readerAt(mark), count)
+    return decodeEntries(this.#readerAt(mark), count)
   }
 
   /**
@@ -187,7 +212,7 @@ export class StoredPage {
    */
   #readerAt(mark: number): EntryReader {
     return new EntryReader(
-      this.#bytes,
+      this.bytes,
       present(this.#starts[mark], 'the start of a mark'),
       present(this.#marks[mark], 'a mark'),
     )
@@ -210,7 +235,8 @@ export class StoredPage {
   }
 }
 
-function sharedLength(a: string, b: string): number {
+/** The number of characters at their start that two keys share. */
+export function sharedLength(a: string, b: string): number {
   const most = Math.min(a.length, b.length)
   let length = 0
   while (length < most && a.charCodeAt(length) === b.charCodeAt(length)) length++
@@ -218,7 +244,7 @@ function sharedLength(a: string, b: string): number {
 }
 
 /** Writes a number with seven bits in each byte, the lowest first. Returns the offset after it. */
-function writeNumber(bytes: Buffer, value: number, at: number): number {
+export function writeNumber(bytes: Buffer, value: number, at: number): number {
   let rest = value
   let place = at
   while (rest >= 0x80) {
@@ -230,7 +256,7 @@ function writeNumber(bytes: Buffer, value: number, at: number): number {
 }
 
 /** Reads entries one after the other: the key of each, then its place. */
-class EntryReader {
+export class EntryReader {
   readonly #bytes: Buffer
   at: number
   /** The key that was read last. */

@@ -2,7 +2,7 @@ import { EngineError, itemAt } from '../../../engine/ports.js'
 import { readError } from '../errors.js'
 import { levelLimits } from '../limits.js'
 import type { IndexDatabase, IndexOperation } from './index-database.js'
-import { decodePage, encodePage, pageChecksum, StoredPage } from './index-page.js'
+import { decodePage, encodePage, entriesOf, isPage, pageChecksum, StoredPage } from './index-page.js'
 import type { Page } from './index-page.js'
 import { checksumOf, decodeRoot, decodeTail, encodeRoot, encodeTail } from './index-root.js'
 import type { IndexPlace, IndexRoot, IndexTail, PageRef, SegmentUse } from './index-root.js'
@@ -94,13 +94,18 @@ export class PageIndex {
 
   /** @throws EngineError `DATA_LOSS` when the page is damaged. */
   decoded(ref: PageRef): Page {
+    return entriesOf(this.encoded(ref))
+  }
+
+  /** @throws EngineError `DATA_LOSS` when the page is damaged. */
+  encoded(ref: PageRef): Buffer {
     const known = this.#cache.get(ref.id)
-    if (known !== undefined) return known.decode()
+    if (known !== undefined) return known.bytes
     // The page is about to be replaced, so it is not cached.
-    const bytes = this.#read(pageKey(ref.id))
-    const page = bytes && decodePage(asBuffer(bytes), ref.id, ref.checksum)
-    if (page === undefined) throw damagedIndex()
-    return page
+    const stored = this.#read(pageKey(ref.id))
+    const bytes = stored && asBuffer(stored)
+    if (bytes === undefined || !isPage(bytes, ref.id, ref.checksum)) throw damagedIndex()
+    return bytes
   }
 
   #page(ref: PageRef): StoredPage {
