@@ -29,5 +29,5 @@ export const copyFile: Define<void> = ({ core }, src, dest, mode) => {
     }
     return planCopyFile(core, live, { sourcePath, destinationPath, exclusive })
   })
-  return { ...call, needs: readsAndWrites }
+  return { needs: readsAndWrites, ...call }
 }

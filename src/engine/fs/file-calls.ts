@@ -63,7 +63,7 @@ export const readFile: Define<Buffer | string> = (context, path, options) => {
       return decodeBytes(bytes, encoding)
     },
   )
-  return { ...call, needs: usesOf(flags) }
+  return { needs: usesOf(flags), ...call }
 }
 
 /** Reads the rest of an open file, given its number. */
@@ -75,7 +75,7 @@ export const readOpened: Define<Buffer | string> = (context, number, options) =>
 function readOptions({ form }: Context, options: unknown): ReadOptions {
   const { signal, ...settings } = toOptions<ReadOptions>(options, readNames)
   // As in Node, a signal does not abort a synchronous call.
-  return form === 'sync' || signal === undefined ? settings : { ...settings, signal }
+  return form === 'sync' || signal === undefined ? settings : { signal, ...settings }
 }
 
 /** Node opens a directory, then fails when it reads. So the error has no path. */
@@ -140,7 +140,7 @@ export function toWriteOptions({ form }: Context, options: unknown): WriteFileOp
   const { signal, ...settings } = toOptions<WriteFileOptions>(options, writeNames)
   const { flush } = settings
   if (flush !== undefined && flush !== null) checkBoolean('options.flush', flush)
-  return form === 'sync' || signal === undefined ? settings : { ...settings, signal }
+  return form === 'sync' || signal === undefined ? settings : { signal, ...settings }
 }
 
 function planWhole(

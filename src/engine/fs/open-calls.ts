@@ -32,7 +32,7 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
   if (!settings.create && !settings.truncate) {
     const look = (live: LiveSession): OpenFile =>
       context.files.open(live, openedAt(live, given, settings), settings)
-    return { ...read(names, look), needs }
+    return { needs, ...read(names, look) }
   }
   let at: Location
   const call = changeWith(
@@ -43,7 +43,7 @@ export function openCall(context: Context, path: unknown, flags: unknown, mode: 
     },
     (live) => context.files.open(live, resolve(live.tree, at.path, false), settings),
   )
-  return { ...call, needs }
+  return { needs, ...call }
 }
 
 /** Returns the permissions that the flags need. */

@@ -1,7 +1,7 @@
 import { assert } from '../base/errors.js'
 import { parsePath, type PathNames } from '../base/path.js'
 import { decodeBlob, type BlobRef, type EncodedBlob } from '../cas/blob.js'
-import { layOver, normalize, truncate } from '../cas/body-edit.js'
+import { layOver, normalize, truncate, type Piece } from '../cas/body-edit.js'
 import type { ContentIds } from '../tree/content-id.js'
 import { attributesOf, Dir, FileNode, Symlink, type Attributes } from '../tree/node.js'
 import type { Tree } from '../tree/tree.js'
@@ -76,10 +76,7 @@ export function patched(
 ): FileNode {
   const before = context.contentIds.body(file)
   const cut = size < file.size ? truncate(before, size) : before
-  const body = layOver(
-    cut,
-    pieces.map(([offset, length, blob, casOffset]) => ({ offset, length, blob: blobOf(blob), casOffset })),
-  )
+  const body = layOver(cut, pieces.map(pieceOf))
   return new FileNode(changed(file, at), size, normalize(body, size))
 }
 
@@ -114,6 +111,11 @@ function fileAt(tree: Tree, target: FileTarget): FileNode {
 
 function namesOf(target: FileTarget): PathNames | undefined {
   return typeof target === 'number' ? undefined : parsePath(target)
+}
+
+/** The piece of a file that an effect describes. */
+export function pieceOf([offset, length, blob, casOffset]: RedoPiece): Piece {
+  return { offset, length, blob: blobOf(blob), casOffset }
 }
 
 function blobOf(encoded: BlobRef | EncodedBlob | 0): BlobRef | undefined {

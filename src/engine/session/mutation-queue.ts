@@ -274,7 +274,7 @@ export function commitEvent(
   if (live.followers !== undefined) {
     const committed: CommittedEvent = { seq, at, type, details, principal: core.principal, redo }
     const notify = (): void =>
-      notifyFollowers(live, restored === undefined ? committed : { ...committed, restored })
+      notifyFollowers(live, restored === undefined ? committed : { restored, ...committed })
     // If the commit fails, the session is discarded, and that informs the followers.
     live.acknowledged.then(notify, () => undefined)
   }
@@ -300,8 +300,8 @@ export function commitRecords(
   blobs: readonly BlobRef[] = [],
 ): Promise<void> {
   const stored = blobs.length === 0 ? undefined : core.journal.blobs(core.store, blobs)
-  let commit: StoreCommit = stored === undefined ? records : { ...records, blobs: stored }
-  if (live.shared !== undefined) commit = { ...commit, heads: [live.shared.move()] }
+  let commit: StoreCommit = stored === undefined ? records : { blobs: stored, ...records }
+  if (live.shared !== undefined) commit = { heads: [live.shared.move()], ...commit }
   live.acknowledged = acknowledged(core, live, core.store.commit(commit), blobs)
   return live.acknowledged
 }

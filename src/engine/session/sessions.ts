@@ -330,7 +330,7 @@ export function begin(
     const snapshot: SnapshotRecord = { seq: 0, at: session.createdAt, chain: chainStart, root: snapshotRoot }
     put.push([keys.snapshot(live.id, 0), snapshot])
   }
-  return { live, stored: record(core, live, { ...event, redo: [], put }) }
+  return { live, stored: record(core, live, { redo: [], put, ...event }) }
 }
 
 /** Whether the store has the history, so that it can be read again. */

@@ -178,7 +178,7 @@ export class TreeBuilder {
     attributes: { readonly mode: number; readonly mtime: number } & More,
   ): typeof attributes & { readonly ino: number; readonly ctime: number; readonly birthtime: number } {
     const { mtime } = attributes
-    return { ...attributes, ino: this.#core.ids.newIno(), ctime: mtime, birthtime: mtime }
+    return { ino: this.#core.ids.newIno(), ctime: mtime, birthtime: mtime, ...attributes }
   }
 
   #xattrs({ xattrs }: EntryAttributes): Xattrs | undefined {

@@ -247,12 +247,12 @@ class StoredLedger implements Ledger {
 
   /** Returns the store's own promise, so that commits are acknowledged in order. */
   commit(store: Store, commit: StoreCommit): Promise<boolean> {
-    const { blobs = [], put } = commit
+    const { blobs = [] } = commit
     const at = this.#environment.wallClockMs()
     if (blobs.length >= limits.blobsPerSharedRecord) {
       const written: [number, ...(string | number)[]] = [at]
       for (const { hash, bytes } of blobs) written.push(hash.slice(0, hashDigits), bytes.byteLength)
-      return store.commit(withRecord(commit, put, [this.#newKey(), written satisfies WrittenBlobs]))
+      return store.commit(withRecord(commit, [this.#newKey(), written satisfies WrittenBlobs]))
     }
     const record = this.#recordFor(blobs.length)
     const part = blobs
@@ -260,7 +260,7 @@ class StoredLedger implements Ledger {
       .join()
     record.count += blobs.length
     record.parts.push(part)
-    const stored = store.commit(withRecord(commit, put, [record.key, jsonOf(record)]))
+    const stored = store.commit(withRecord(commit, [record.key, jsonOf(record)]))
     stored.then(
       (isStored) => {
         if (!isStored) this.#withdraw(store, record, part)
@@ -361,12 +361,10 @@ class StoredLedger implements Ledger {
   }
 }
 
-function withRecord(
-  commit: StoreCommit,
-  put: StoreCommit['put'],
-  record: readonly [string, string | object],
-): StoreCommit {
-  return { ...commit, put: put === undefined ? [record] : [...put, record] }
+/** The commit with one more record. */
+function withRecord({ put, ...parts }: StoreCommit, record: readonly [string, string | object]): StoreCommit {
+  // In Node 20, the other order takes a sixth of the time of a write: V8 then makes a hidden class for each commit.
+  return { put: put === undefined ? [record] : [...put, record], ...parts }
 }
 
 const isCompacted = isWith<CompactedBlobs>({

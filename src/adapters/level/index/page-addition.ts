@@ -74,25 +74,23 @@ export function addToPage(old: Buffer, id: number, { entries, from, to }: Additi
     let sharedWithAdded = shared
     let isReplaced = false
     while (next < to) {
-      // An entry that shares more with the one before it than the key does is below the key too.
+      // An entry that shares more with the one before it than the key does is below the key too. One that shares less is above.
       if (shared > matched) break
       const key = itemAt(keys, next)
       let same = shared
-      if (shared === matched)
-        while (rest + same - shared < end && old[rest + same - shared] === key.charCodeAt(same)) same++
-      const isWhole = rest + same - shared === end
-      // An entry that shares less is above the key.
-      if (shared === matched && isWhole && same === key.length) {
-        isReplaced = true
-        break
-      }
-      const isBelow =
-        shared === matched &&
-        same < key.length &&
-        (isWhole || old[rest + same - shared]! < key.charCodeAt(same))
-      if (isBelow) {
-        matched = same
-        break
+      if (shared === matched) {
+        let byte = rest
+        while (byte < end && old[byte] === key.charCodeAt(same)) {
+          byte++
+          same++
+        }
+        isReplaced = byte === end && same === key.length
+        if (isReplaced) break
+        const isBelow = byte === end || (same < key.length && (old[byte] ?? 0) < key.charCodeAt(same))
+        if (isBelow) {
+          matched = same
+          break
+        }
       }
       copyUpTo(start)
       addNext()

@@ -136,7 +136,7 @@ export function applyPlansNow(
       for (const blob of plan?.blobs ?? []) blobs.add(blob)
     }
     if (redo.length === 0) return live.acknowledged
-    const event = { ...describe(), redo, blobs: [...blobs] }
+    const event = { redo, blobs: [...blobs], ...describe() }
     if (core.store.admit !== undefined) admitChange(core, live, event)
     return commitEvent(core, live, event, at)
   })

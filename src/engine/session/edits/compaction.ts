@@ -5,6 +5,7 @@ import { forEachBlock, isInOneBlock, layOver, truncate } from '../../cas/body-ed
 import { blockAt, ExtentBlock, type Block, type LoadedBody } from '../../cas/body.js'
 import type { StagedBlobs } from '../../cas/staging.js'
 import type { FileNode } from '../../tree/node.js'
+import { pieceOf } from '../apply.js'
 import type { Core } from '../core.js'
 import type { RedoPiece } from '../../records/event.js'
 
@@ -23,7 +24,7 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
   const body = core.contentIds.body(file)
   const dense = denseBlocks(body, patch.pieces)
   if (dense.length === 0) return patch
-  const next = layOver(patch.size < file.size ? truncate(body, patch.size) : body, patch.pieces.map(toPiece))
+  const next = layOver(patch.size < file.size ? truncate(body, patch.size) : body, patch.pieces.map(pieceOf))
   const rewritten = new Set<number>()
   const pieces: RedoPiece[] = []
   const blobs: BlobRef[] = []
@@ -53,14 +54,14 @@ export function compact(core: Core, file: FileNode, patch: Patch, staged: Staged
 /** Blocks that may end up with more extents than a block may have. Each piece adds at most two. */
 function denseBlocks(body: LoadedBody, pieces: readonly RedoPiece[]): number[] {
   const only = onlyItem(pieces)
-  if (only !== undefined && isInOneBlock(toPiece(only))) {
+  if (only !== undefined && isInOneBlock(pieceOf(only))) {
     const blockNumber = Math.floor(only[0] / limits.blockBytes)
     return extentsOf(blockAt(body, blockNumber)) + 2 > limits.extentsPerBlock ? [blockNumber] : []
   }
   const counts = new Map<number, number>()
   for (const piece of pieces) {
     if (piece[2] === 0 && piece[1] > limits.blockBytes) continue
-    forEachBlock(toPiece(piece), (blockNumber) => {
+    forEachBlock(pieceOf(piece), (blockNumber) => {
       let count = counts.get(blockNumber)
       if (count === undefined) {
         count = extentsOf(blockAt(body, blockNumber))
@@ -73,13 +74,4 @@ function denseBlocks(body: LoadedBody, pieces: readonly RedoPiece[]): number[] {
 
 function extentsOf(block: Block): number {
   return block instanceof ExtentBlock ? block.count : 1
-}
-
-function toPiece([offset, length, blob, casOffset]: RedoPiece): {
-  offset: number
-  length: number
-  blob: BlobRef | undefined
-  casOffset: number
-} {
-  return { offset, length, blob: blob === 0 ? undefined : (blob as BlobRef), casOffset }
 }

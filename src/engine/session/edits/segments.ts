@@ -232,7 +232,7 @@ class ChunkParser {
   }
 
   #hole(hole: NonNullable<SegmentChunk['hole']>, field: string): void {
-    this.#chunks.push({ ...parseRange(holeShape.readPart(hole, field), field), casOffset: 0 })
+    this.#chunks.push({ casOffset: 0, ...parseRange(holeShape.readPart(hole, field), field) })
   }
 
   #borrowed(borrowed: NonNullable<SegmentChunk['borrowed']>, field: string): void {

@@ -76,7 +76,7 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
     }
     if (last) {
       const found = resolveEntry(node, tree.root, tree.loader)
-      return { ...checked([...resolved, name]), node: found, parents: resolved.length }
+      return { node: found, parents: resolved.length, ...checked([...resolved, name]) }
     }
     if (node instanceof Dir) {
       resolved.push(name)
@@ -88,10 +88,10 @@ function followLinks(tree: Pick<Tree, 'root' | 'loader'>, names: PathNames, foll
       const slashed = pending[0] === '' || pending[0] === '.'
       const rest = pending.reverse().filter((part) => part !== '' && part !== '.')
       if (slashed || rest.includes('..')) throw notFound(joinPath([...resolved, name]))
-      return { ...checked([...resolved, name, ...rest]), node: undefined, parents: resolved.length }
+      return { node: undefined, parents: resolved.length, ...checked([...resolved, name, ...rest]) }
     }
   }
-  return { ...checked(resolved), node: itemAt(dirs, -1), parents: resolved.length - 1 }
+  return { node: itemAt(dirs, -1), parents: resolved.length - 1, ...checked(resolved) }
 }
 
 /** Checks names from symlink targets like those of any other path. */

@@ -49,5 +49,5 @@ export function statPath(
   const at = resolve(live.tree, path, followSymlinks)
   const { node } = at
   if (node === undefined) throw notFound(path)
-  return { node, stat: { ...describeNode(node), path: at.path, contentHash: '' } }
+  return { node, stat: { path: at.path, contentHash: '', ...describeNode(node) } }
 }
