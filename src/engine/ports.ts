@@ -19,7 +19,7 @@ export type {
 } from './storage/store.js'
 export { currentFormat, formats } from './storage/format.js'
 export { keys, prefixEnd, encodeSeq, decodeSeq } from './storage/keys.js'
-export { parseEventText } from './storage/event-text.js'
+export { parseEventHead, parseEventText } from './storage/event-text.js'
 export { firstAtLeast, firstWhere } from './base/ascending.js'
 export { abortable, onAbort as onAborted, untilAborted, withSignals } from './base/abort.js'
 export { EngineError, invalid } from './base/errors.js'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { parseEventText } from '../../src/engine/storage/event-text.js'
+import { parseEventHead, parseEventText } from '../../src/engine/storage/event-text.js'
 import type { Store } from '../../src/engine/ports.js'
 import { Tree } from '../../src/engine/tree/tree.js'
 import { wrapped } from '../../src/engine/storage/wrapped-store.js'
@@ -223,6 +223,10 @@ test('the text of a large event is parsed in many turns, to the same value', asy
     const turns = await turnsOf(async () => (parsed = await parseEventText(text)))
     expect(JSON.stringify(parsed)).toBe(text)
     expect(turns).toBeGreaterThanOrEqual(Math.floor(text.length / (2 * limits.parsedPerTurn)))
+    expect(parseEventHead(text)).toEqual(event.slice(0, -1))
+    const small = [...event.slice(0, -1), effects.slice(0, 3)]
+    expect(parseEventHead(JSON.stringify(small))).toEqual(small)
+    expect(() => parseEventHead(`${text.slice(0, -1)}x`)).toThrow(SyntaxError)
     for (const damaged of [
       text.slice(0, -1),
       `${text}]`,
@@ -243,4 +247,5 @@ test('another text than that of an event is parsed as a whole', async () => {
     [1, [['],['], [long]], [['c']]],
   ])
     expect(await parseEventText(JSON.stringify(value))).toEqual(value)
+  expect(parseEventHead(JSON.stringify([long]))).toEqual([long])
 })

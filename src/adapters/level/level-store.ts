@@ -3,7 +3,7 @@ import type { Store, StoreCommit, StoreFinding, StoredEvent } from '../../engine
 import { levelLimits } from './limits.js'
 import { eventKey } from './log/commit-frame.js'
 import type { Appended, CommitLog } from './log/commit-log.js'
-import { lostEvent, parseBody } from './log/event-body.js'
+import { lostEvent, parseBody, parseHead } from './log/event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './log/group-commit.js'
 import { indexFinding } from './index/index-check.js'
@@ -108,7 +108,7 @@ export class LevelStore extends IndexedReads implements Store {
 
   async lastEvent(sessionId: string): Promise<StoredEvent | undefined> {
     const last = await this.newestEvent(sessionId)
-    return last && { sessionId, seq: last.seq, body: await parseBody(sessionId, last.seq, last.text) }
+    return last && { sessionId, seq: last.seq, body: await parseHead(sessionId, last.seq, last.text) }
   }
 
   async size(): Promise<number> {

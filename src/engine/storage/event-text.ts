@@ -13,12 +13,28 @@ export async function parseEventText(text: string): Promise<unknown> {
 }
 
 /**
+ * Parses the stored text of an event. That of a large one is parsed up to its effects, which the result then lacks.
+ *
+ * @throws {SyntaxError} when the text is not JSON.
+ */
+export function parseEventHead(text: string): unknown {
+  const head = text.length <= limits.parsedPerTurn ? undefined : headOf(text)
+  return head === undefined ? JSON.parse(text) : head.list
+}
+
+/** The parts of an event before its effects, and where they end. */
+function headOf(text: string): { readonly end: number; readonly list: readonly unknown[] } | undefined {
+  const head = cutAt(text, 0, { mark: ',[["', parse: (end) => `${text.slice(0, end)}]` })
+  return head !== undefined && text.endsWith(']]') ? head : undefined
+}
+
+/**
  * The event, if its text ends with a list of effects, as every large one does. Each cut is tried where an effect seems
  * to end. A cut inside a string or a deeper list leaves a text that is not JSON, so a part that can be parsed is right.
  */
 async function parseParts(text: string): Promise<unknown> {
-  const head = cutAt(text, 0, { mark: ',[["', parse: (end) => `${text.slice(0, end)},[]]` })
-  if (head === undefined || !text.endsWith(']]')) return undefined
+  const head = headOf(text)
+  if (head === undefined) return undefined
   const effects: unknown[] = []
   for (let from = head.end + ',['.length; ;) {
     const [start, least] = [from, from + limits.parsedPerTurn]
@@ -26,7 +42,7 @@ async function parseParts(text: string): Promise<unknown> {
     await nextTurn()
     if (part === undefined) {
       const last = parsedList(`[${text.slice(start, -1)}`)
-      return last && [...head.list.slice(0, -1), effects.concat(last)]
+      return last && [...head.list, effects.concat(last)]
     }
     for (const effect of part.list) effects.push(effect)
     from = part.end + '],'.length

@@ -72,7 +72,10 @@ export interface Store {
    */
   getNodes?(key: string): Promise<ReadonlyMap<string, string>>
 
-  /** The newest event of the session; undefined when it has none. */
+  /**
+   * The newest event of the session; undefined when it has none. The body of a large event may lack its effects, the last
+   * part.
+   */
   lastEvent(sessionId: string): Promise<StoredEvent | undefined>
 
   /** The records with gte ≤ key < lt, in key order or in reverse, at most `limit` of them. */

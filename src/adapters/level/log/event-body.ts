@@ -1,4 +1,4 @@
-import { EngineError, parseEventText } from '../../../engine/ports.js'
+import { EngineError, parseEventHead, parseEventText } from '../../../engine/ports.js'
 import type { StoredEvent } from '../../../engine/ports.js'
 import { restoreOrRepair } from '../errors.js'
 
@@ -7,9 +7,18 @@ import { restoreOrRepair } from '../errors.js'
  *
  * @throws EngineError `DATA_LOSS` when the text is not a JSON array.
  */
-export async function parseBody(sessionId: string, seq: number, text: string): Promise<StoredEvent['body']> {
+export function parseBody(sessionId: string, seq: number, text: string): Promise<StoredEvent['body']> {
+  return asBody(sessionId, seq, () => parseEventText(text))
+}
+
+/** Like {@link parseBody}, without the effects of a large event. */
+export function parseHead(sessionId: string, seq: number, text: string): Promise<StoredEvent['body']> {
+  return asBody(sessionId, seq, () => parseEventHead(text))
+}
+
+async function asBody(sessionId: string, seq: number, parse: () => unknown): Promise<StoredEvent['body']> {
   try {
-    const body = await parseEventText(text)
+    const body = await parse()
     if (Array.isArray(body)) return body
   } catch (error) {
     throw damagedEvent(sessionId, seq, { cause: error })
