@@ -168,6 +168,20 @@ const gitShape = new Shape<NonNullable<EngineOptions['git']>>({
 
 const hostPathsShape = new Shape<NonNullable<EngineOptions['hostPaths']>>({ roots: true })
 
+/** The options, which a caller may have mistaken for the storage. */
+function optionsOf(options: EngineOptions): EngineOptions {
+  if (
+    typeof options === 'object' &&
+    options !== null &&
+    typeof (options as Partial<Storage>).open === 'function'
+  )
+    throw invalid(
+      'options',
+      'must be an object of options; it is a storage. Call openEngine({ storage }) with it',
+    )
+  return options
+}
+
 /**
  * Opens an engine. Close it when done, or declare it with `await using`.
  *
@@ -204,7 +218,7 @@ export async function openEngine(options: EngineOptions = {}): Promise<Engine> {
     log,
     secrets,
     ...rest
-  } = optionsShape.read(options, 'options')
+  } = optionsShape.read(optionsOf(options), 'options')
   const git = parseGit(rest.git)
   const roots = parseRoots(rest.hostPaths)
   const adapter = once(async () => {

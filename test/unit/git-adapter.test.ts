@@ -1081,5 +1081,6 @@ describe('validation', () => {
 
   test('removes control characters from remote text', () => {
     expect(cleanRemoteText('\x1b[1;31mno\x1b[0m\r\nway\x07\x9b\0 ')).toBe('no\nway')
+    expect(cleanRemoteText('run \u202egnp.sh\u202c \u2066now\u2069')).toBe('run gnp.sh now')
   })
 })

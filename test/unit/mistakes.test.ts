@@ -1,5 +1,5 @@
 /** Typical mistakes and their error messages, which state the problem, the value and the remedy. */
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -42,6 +42,11 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'a misspelt storage',
     () => openEngine({ stroage: memoryStorage() } as never),
     'INVALID_ARGUMENT stroage: unknown key; did you mean "storage"?',
+  ],
+  [
+    'a storage in place of options',
+    () => openEngine(memoryStorage() as never),
+    'INVALID_ARGUMENT options: must be an object of options; it is a storage. Call openEngine({ storage }) with it',
   ],
   [
     'a storage that is a path',
@@ -358,6 +363,21 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'STORE_LOCKED the store <path> is already open in this process. Use that engine, or close it first',
   ],
   [
+    'a directory with other files',
+    async () => {
+      const directory = mkdtempSync(join(tmpdir(), 'mistakes-'))
+      writeFileSync(join(directory, 'package.json'), '{}')
+      try {
+        return await openEngine({ storage: levelStorage(directory) }).catch((error: EngineError) => {
+          throw Object.assign(error, { message: error.message.replace(realpathSync(directory), '<path>') })
+        })
+      } finally {
+        rmSync(directory, { recursive: true })
+      }
+    },
+    'STORE_FORMAT <path> has files but no store. Choose an empty directory, or the directory of a store',
+  ],
+  [
     'a check of a directory without a store',
     () => checkStore(import.meta.dirname),
     `STORE_FORMAT there is no store in ${import.meta.dirname}. Pass the directory that has the file forkspace.json`,
@@ -371,6 +391,11 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'no tokens',
     async () => staticTokens(undefined as never),
     'INVALID_ARGUMENT tokens: must be an object of callers by their tokens; it is undefined',
+  ],
+  [
+    'callers that are texts',
+    async () => staticTokens({ token: 'acme/ann' as never }),
+    "INVALID_ARGUMENT tokens: must have callers such as { tenant: 'acme', principal: 'ann' }; one is a string",
   ],
   [
     'a tenant that is a number',

@@ -68,6 +68,25 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     expect(await a.diff(b).paths()).toEqual({ added: [], removed: [], modified: [] })
   })
 
+  test('an undo beside a write of another engine undoes only the newest event', async () => {
+    const { a, b } = await both()
+    for (let round = 0; round < 20; round++) {
+      await write(a, '/a', `old ${round}`)
+      await write(a, '/a', `new ${round}`)
+      await expect.poll(() => read(b, '/a').catch(() => '')).toBe(`new ${round}`)
+      const [undone] = await Promise.all([a.undo(), write(b, `/b-${round}`, 'b')])
+      expect(undone.count).toBe(1)
+      await expect
+        .poll(async () => (await a.events.verify({})).headHash)
+        .toBe((await b.events.verify({})).headHash)
+      const found = [await read(a, '/a'), await read(a, `/b-${round}`).catch(() => 'missing')]
+      expect([
+        [`old ${round}`, 'b'],
+        [`new ${round}`, 'missing'],
+      ]).toContainEqual(found)
+    }
+  })
+
   test('a guard that no longer holds fails with its own error', async () => {
     const { a, b } = await both()
     await write(a, '/a', 'one')

@@ -116,7 +116,7 @@ async function open(
   const before = await readMarker(disk, path)
   const { unmarkedId } = options
   if (unmarkedId !== undefined) await requireUnused(disk, path)
-  else if (before === undefined) await claimDirectory(disk, path, indexName)
+  else if (before === undefined) await claimDirectory(disk, { directory: path, realPath, indexName })
   else if (before.format === formats.orderedKeys) await migrate(disk, path, indexPath, before.storeId)
 
   let lock: StoreLock | undefined

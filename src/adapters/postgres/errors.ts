@@ -1,4 +1,6 @@
 /** Turns errors of PostgreSQL and of connections into errors of the engine. None contains a connection string. */
+import { hostname } from 'node:os'
+import { pid as ownPid } from 'node:process'
 import { EngineError, invalid } from '../../engine/ports.js'
 
 /** Whether a failed commit may have been stored after all. */
@@ -10,10 +12,13 @@ export function closedError(): EngineError {
 
 export function lockedError(details: Readonly<Record<string, string>>): EngineError {
   const { host = 'unknown', pid = 'unknown', since = 'unknown', expiresInSeconds = '0' } = details
+  const isHere = host === hostname() && pid === String(ownPid)
   return new EngineError(
     'STORE_LOCKED',
-    `the store is open in process ${pid} on ${host}, since ${since}. Close it there. ` +
-      `If that process has ended, its lease expires in ${expiresInSeconds} seconds: try again then`,
+    isHere
+      ? `the store is open in this process already, since ${since}. Use that engine, or close it first`
+      : `the store is open in process ${pid} on ${host}, since ${since}. Close it there. ` +
+          `If that process has ended, its lease expires in ${expiresInSeconds} seconds: try again then`,
     details,
   )
 }

@@ -2,7 +2,8 @@ import { EngineError } from '../../../engine/ports.js'
 import { gitLimits } from '../limits.js'
 
 /**
- * Prepares a remote's text for display: removes control characters except line feeds, and shortens long text.
+ * Prepares a remote's text for display: removes control characters except line feeds, and those that change the direction of
+ * text, and shortens long text.
  */
 export function cleanRemoteText(text: string): string {
   return (
@@ -11,9 +12,10 @@ export function cleanRemoteText(text: string): string {
       // eslint-disable-next-line no-control-regex
       .replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, '')
       // eslint-disable-next-line no-control-regex
-      .replace(/[\0-\x09\x0b-\x1f\x7f-\x9f]/g, '')
+      .replace(/[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '')
       .trim()
       .slice(0, gitLimits.remoteMessageChars)
+      .toWellFormed()
   )
 }
 

@@ -93,8 +93,13 @@ export function staticTokens(tokens: Readonly<Record<string, Caller>>): Authenti
   }
   const entries = readEntries('tokens', tokens, 'must be an object of callers by their tokens').map(
     ([token, caller]) => {
+      // A token is a secret, so no error shows it.
+      if (typeof caller === 'string')
+        throw invalid(
+          'tokens',
+          `must have callers such as { tenant: 'acme', principal: 'ann' }; one is a string`,
+        )
       const { tenant, principal } = callerShape.readPart(caller as Caller, 'tokens')
-      // A token is a secret, so the error does not show it.
       if (!bearer.test(`Bearer ${token}`))
         throw invalid('tokens', 'a token may contain only letters, digits and -._~+/, and = at its end')
       if (typeof tenant !== 'string')

@@ -31,12 +31,20 @@ export async function readMarker(disk: Disk, directory: string): Promise<Marker 
   return bytes && parseMarker(bytes.toString())
 }
 
+interface Unmarked {
+  readonly directory: string
+  /** The path of the directory, for errors. */
+  readonly realPath: string
+  readonly indexName: string
+}
+
 /** Marks the directory as an unfinished store. Rejects a directory with other contents. */
-export async function claimDirectory(disk: Disk, directory: string, indexName: string): Promise<void> {
+export async function claimDirectory(disk: Disk, unmarked: Unmarked): Promise<void> {
+  const { directory, indexName } = unmarked
   const names = await disk.list(directory)
-  if (!names.includes(claimName) && names.length > 0) throw await foreign(disk, directory, names, indexName)
+  if (!names.includes(claimName) && names.length > 0) throw await foreign(disk, unmarked, names)
   const other = names.find((name) => name !== claimName && name !== indexName && name !== segmentsName)
-  if (other !== undefined) throw await foreign(disk, directory, names, indexName)
+  if (other !== undefined) throw await foreign(disk, unmarked, names)
   if (!names.includes(claimName)) {
     const file = await disk.open(join(directory, claimName), 'create').catch(exists)
     await file?.close()
@@ -143,9 +151,8 @@ function damaged(what: string, options?: ErrorOptions, format = 'unreadable'): E
 
 async function foreign(
   disk: Disk,
-  directory: string,
+  { directory, realPath, indexName }: Unmarked,
   names: readonly string[],
-  indexName: string,
 ): Promise<EngineError> {
   const inSegments = names.includes(segmentsName) ? await disk.list(join(directory, segmentsName)) : []
   const isStore =
@@ -154,10 +161,8 @@ async function foreign(
   if (isStore) return missingFiles([markerName])
   return new EngineError(
     'STORE_FORMAT',
-    'the directory has files but no store. Choose an empty directory, or the directory of a store',
-    {
-      supported: String(currentFormat),
-    },
+    `${realPath} has files but no store. Choose an empty directory, or the directory of a store`,
+    { supported: String(currentFormat) },
   )
 }
 
