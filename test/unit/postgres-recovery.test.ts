@@ -234,7 +234,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
       details: { pid: String(process.pid), expiresInSeconds: expect.stringMatching(/^\d+$/) as string },
     })
     expect(String(refused)).toMatch(
-      /Close it there\. If that process has ended, its lease expires in \d+ seconds/,
+      /This process has that number: .* If the process that opened it has ended, its lease expires in \d+ seconds/,
     )
   })
 

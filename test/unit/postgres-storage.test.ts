@@ -197,7 +197,6 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     const outcomes = await Promise.all([1, 2, 3].map(() => open().catch((error: unknown) => error)))
     const refused = outcomes.filter((outcome) => outcome instanceof EngineError)
     expect(refused.map(({ reason }) => reason)).toEqual(['STORE_LOCKED', 'STORE_LOCKED'])
-    expect(refused[0]?.message).toContain('the store is open in this process already')
     expect(await server.sql(`SELECT version FROM ${schema}.migrations`)).toEqual([
       { version: 1 },
       { version: 2 },

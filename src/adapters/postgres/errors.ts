@@ -12,13 +12,15 @@ export function closedError(): EngineError {
 
 export function lockedError(details: Readonly<Record<string, string>>): EngineError {
   const { host = 'unknown', pid = 'unknown', since = 'unknown', expiresInSeconds = '0' } = details
-  const isHere = host === hostname() && pid === String(ownPid)
+  // A new process can have the number of an earlier one, for example in a container.
+  const isOwn = host === hostname() && pid === String(ownPid)
+  const advice = isOwn
+    ? 'This process has that number: use the engine that it has open, or close it'
+    : 'Close it there'
   return new EngineError(
     'STORE_LOCKED',
-    isHere
-      ? `the store is open in this process already, since ${since}. Use that engine, or close it first`
-      : `the store is open in process ${pid} on ${host}, since ${since}. Close it there. ` +
-          `If that process has ended, its lease expires in ${expiresInSeconds} seconds: try again then`,
+    `the store is open in process ${pid} on ${host}, since ${since}. ${advice}. ` +
+      `If the process that opened it has ended, its lease expires in ${expiresInSeconds} seconds: try again then`,
     details,
   )
 }

@@ -29,9 +29,9 @@ export interface EnlargedPage {
 /**
  * Adds entries to an encoded page. A key that the page has already gets the new place.
  *
- * Most entries of a page stay as they are, so their bytes are copied without decoding. Keys are in order and each one
- * lacks the prefix that it shares with the key before it. So an added key changes only the entry after it, which then may share
- * more. For the same reason, the lengths of shared prefixes tell for most entries whether they are below an added key,
+ * Most entries of a page stay as they are, so their bytes are copied without decoding. Keys are in order, and each lacks
+ * the prefix that it shares with the key before it. So an added key changes only the entry after it, which may then share
+ * more. The lengths of shared prefixes also show whether an entry is below an added key. So most entries need no comparison,
  * as in `StoredPage.get`.
  */
 export function addToPage(old: Buffer, id: number, { entries, from, to }: Addition): EnlargedPage {
@@ -61,7 +61,7 @@ export function addToPage(old: Buffer, id: number, { entries, from, to }: Additi
     at = writePlace(bytes, itemAt(places, next), at)
     added = key
     next++
-    // A key between two others shares with the lower one what it shares with both.
+    // Of three keys in order, the first and the last share the shorter of the prefixes that the middle one shares with them.
     if (next < to) matched = Math.min(matched, sharedLength(key, itemAt(keys, next)))
   }
 
