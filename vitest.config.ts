@@ -91,8 +91,8 @@ export default defineConfig(({ mode }) => ({
     globalSetup: ['test/support/run-directory.ts'],
     setupFiles: ['test/support/byte-equality.ts'],
     pool: 'forks',
-    // Two more than the number of cores, because many tests wait for a disk, a child process or a clock.
-    maxWorkers: availableParallelism() + 2,
+    // Four more than the number of cores, because many tests wait for a disk, a child process or a clock.
+    maxWorkers: availableParallelism() + 4,
     // Caches transformed sources in node_modules for the next run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: LongestFirst },
