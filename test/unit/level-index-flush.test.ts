@@ -18,6 +18,7 @@ import { Memtable } from '../../src/adapters/level/index/memtable.js'
 import { levelLimits } from '../../src/adapters/level/limits.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 import { openLevelStore } from '../../src/adapters/level/open-level-store.js'
+import { itemAt, present } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/adapters/testing/environment.js'
 import { isLong, runs, seed } from '../support/seed.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
@@ -82,7 +83,11 @@ function flush(index: LiveIndex): Promise<void> {
 /** The keys of the pages that the root references. */
 function expectedKeys({ root }: PageIndex): string[] {
   const ids = [...root.pages.map(({ id }) => id), ...root.replaced]
-  return ['root', ...ids.map((id) => `p${id.toString(36).padStart(10, '0')}`)].sort()
+  return ['root', ...ids.map(pageKey)].sort()
+}
+
+function pageKey(id: number): string {
+  return `p${id.toString(36).padStart(10, '0')}`
 }
 
 function offsets(index: LiveIndex): Set<number | undefined> {
@@ -248,7 +253,8 @@ test(`many flushes keep the newest place of each key, and count its bytes (FORKS
   const below = (bound: number): number => next() % bound
   const sessions = ['a', 'b', 'bb', 'c'].map((name) => eventKeys(name, 400))
   for (let round = 0; round < runs(100); round++) {
-    const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+    const db = new CountedDatabase()
+    const index = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
     const newest = new Map<string, { segment: number; offset: number; length: number }>()
     let offset = 0
     for (let flushes = 0; flushes < 12; flushes++) {
@@ -274,8 +280,60 @@ test(`many flushes keep the newest place of each key, and count its bytes (FORKS
       const live = new Map<number, number>()
       for (const { segment, length } of newest.values()) live.set(segment, (live.get(segment) ?? 0) + length)
       for (const [segment, use] of index.pages.root.uses) expect(use.live).toBe(live.get(segment) ?? 0)
+      expect([...db.keys].sort()).toEqual(expectedKeys(index.pages))
     }
     expect(index.pages.root.pages.length).toBeGreaterThan(5)
+  }
+})
+
+test('a page that new entries make too large is split', async () => {
+  const db = memoryIndex()
+  const index = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+  for (let from = 0; from < 4000; from += 200) {
+    apply(index, 1000 + from, keys.slice(from, from + 200))
+    await flush(index)
+    const sizes = index.pages.root.pages.map(({ id }) => db.getSync(pageKey(id))?.length ?? 0)
+    expect(Math.max(...sizes)).toBeLessThan(1.1 * levelLimits.pageBytesMax)
+  }
+  const offsetOf = (_: string, i: number): number => 1000 + i - (i % 200)
+  expect(keys.slice(0, 4000).map((key) => index.get(key)?.offset)).toEqual(keys.slice(0, 4000).map(offsetOf))
+})
+
+test('a flush replaces an entry whose key is the lower bound of its page', async () => {
+  const index = new LiveIndex(PageIndex.empty(memoryIndex(), { storeId, ...place }), place)
+  const events = eventKeys('a', 4000)
+  applyEvents(index, 1000, events)
+  await flush(index)
+  const bounds = index.pages.root.pages.map(({ lower }) => lower).filter((lower) => events.includes(lower))
+  expect(bounds.length).toBeGreaterThan(3)
+  for (const [i, bound] of bounds.entries()) {
+    applyEvents(index, 2000 + 1000 * i, [bound])
+    await flush(index)
+  }
+  const places = new Map(bounds.map((bound, i) => [bound, 2000 + 1000 * i]))
+  const found = index.range('e', 'f', 10_000, false)
+  expect(found.map(([key, { offset }]) => [key, offset])).toEqual(
+    events.map((key) => [key, places.get(key) ?? 1000]),
+  )
+  expect(index.pages.root.uses).toEqual(new Map([[1, { live: 4000 * 100, deletions: 0 }]]))
+})
+
+test('a flush fails at a damaged page that it would change, and the old root stays', async () => {
+  for (const kind of [entryKind.blob, entryKind.deleteBlob]) {
+    const db = memoryIndex()
+    const stored = new LiveIndex(PageIndex.empty(db, { storeId, ...place }), place)
+    apply(stored, 100, keys.slice(0, 1000))
+    await flush(stored)
+    const index = new LiveIndex(present(PageIndex.load(db), 'an index'), place)
+    const { root } = index.pages
+    const key = itemAt(keys, 0)
+    const { id } = itemAt(root.pages, index.pages.find(key))
+    const damaged = Buffer.from(present(db.getSync(pageKey(id)), 'a page'))
+    damaged.writeUInt8(damaged.readUInt8(30) ^ 1, 30)
+    await db.batch([{ type: 'put', key: pageKey(id), value: damaged }], { sync: true })
+    index.apply([{ kind, key, at: 0, length: 100 }], { ...place, offset: 1100 }, 1000)
+    await expect(flush(index)).rejects.toMatchObject({ reason: 'DATA_LOSS', details: { damaged: 'index' } })
+    expect(PageIndex.load(db)?.root).toEqual(root)
   }
 })
 

@@ -11,12 +11,19 @@ import { addToPage } from '../../src/adapters/level/index/page-addition.js'
 import { firstAtLeast } from '../../src/engine/base/ascending.js'
 import { runs, seed } from '../support/seed.js'
 
-/** Few different characters, so that keys share prefixes and are prefixes of each other. */
-const key = fc.string({ unit: fc.constantFrom('a', 'b', '\u007f', '\u00ff'), minLength: 1, maxLength: 12 })
+/**
+ * Few different characters, so that keys share prefixes and are prefixes of each other. The first byte of a place, its
+ * segment, can be above or below each of them.
+ */
+const key = fc.string({
+  unit: fc.constantFrom('\u0001', 'a', '\u007f', '\u00ff'),
+  minLength: 1,
+  maxLength: 12,
+})
 const keysOf = fc.uniqueArray(key, { maxLength: 200, size: 'max' }).map((keys) => keys.sort())
 
 function placeOf(i: number): Place {
-  return { segment: i % 7, offset: i * 2 ** 33, length: i, deleted: i % 3 === 0 }
+  return { segment: (i * 37) % 257, offset: i * 2 ** 33, length: i, deleted: i % 3 === 0 }
 }
 
 test(`a stored page returns its keys and places (FORKSPACE_SEED=${seed})`, () => {
@@ -76,6 +83,16 @@ test(`a page with added entries has the bytes of a new page with all of them (FO
     }),
     { seed, numRuns: runs(2000) },
   )
+})
+
+test('entries can be added to a page of any size', () => {
+  for (const length of [100, 1000, 10_000]) {
+    const keys = Array.from({ length: 100 }, (_, i) => `${String(i).padStart(3, '0')}${'x'.repeat(length)}`)
+    const page = { keys, places: keys.map((_, i) => placeOf(i)) }
+    const old = { keys: keys.slice(1), places: page.places.slice(1) }
+    const { bytes } = addToPage(encodePage(5, old, 0, 99), 6, { entries: page, from: 0, to: 1 })
+    expect(bytes.equals(encodePage(6, page, 0, 100))).toBe(true)
+  }
 })
 
 test('rejects bytes with another page number or checksum', () => {
