@@ -6,6 +6,8 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { cliLimits } from '../../src/adapters/cli/limits.js'
+import { limits } from '../../src/index.js'
 import {
   runCommand,
   serveCommand,
@@ -187,6 +189,10 @@ describe('tokens', () => {
 })
 
 describe('a signal', () => {
+  test('leaves the engine its time for commits that wait for a remote', () => {
+    expect(cliLimits.closeMs).toBeGreaterThan(cliLimits.drainMs + limits.commitGraceMs)
+  })
+
   test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s ends streams and waits, and keeps completed changes',
     async (signal) => {

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import type { Session } from '../../src/index.js'
+import type { EngineError, ImportJob, Session } from '../../src/index.js'
 import { caller, openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
+import { tarOf } from '../support/raw-archives.js'
 import { isLong } from '../support/seed.js'
 
 const MiB = 2 ** 20
@@ -330,6 +331,55 @@ describe('an import', () => {
     await vi.waitFor(async () => expect(await busy()).toBe(false))
     first.destroy()
     await vi.waitFor(async () => expect((await sources.get(sourceId)).status).toMatch(/FAILED$/))
+  })
+
+  test.each([
+    ['uploadedSnapshot', { uploadedSnapshot: {} }],
+    ['uploadedGitBundle', { uploadedGitBundle: {} }],
+  ])('whose client leaves or stops during the upload has the code of the cause: %s', async (route, kind) => {
+    await using server = await openServer({ handler: { limits: { stalledUploadMs: 300 } } })
+    const made = await server.call('POST', '/v1/sources', { displayName: 'a', ...kind })
+    const { sourceId } = made.body as { sourceId: string }
+    const { sources } = server.engine.as(caller)
+    const head = server.head(
+      'POST',
+      `/v1/sources/${sourceId}/${route}`,
+      'content-type: application/octet-stream',
+      'content-length: 1000000',
+    )
+    const header = `# v2 git bundle\n${'a'.repeat(40)} refs/heads/main\n\nPACK`
+    const start =
+      route === 'uploadedGitBundle'
+        ? Buffer.from(header.padEnd(500_000, '\0'))
+        : tarOf({ name: 'a', content: Buffer.alloc(900_000) }).subarray(0, 500_000)
+    const ends: unknown[] = []
+    for (const leaves of [true, false]) {
+      const socket = await server.open()
+      socket.on('error', () => undefined)
+      socket.write(head)
+      socket.write(start)
+      const started = async (): Promise<ImportJob> => {
+        const [job] = (await sources.listJobs({ sourceId })).jobs
+        expect(job).toMatchObject({ state: 'UNDERLAY_IMPORT_JOB_STATE_RUNNING' })
+        return job as ImportJob
+      }
+      const job = await vi.waitFor(started)
+      if (leaves) socket.destroy()
+      const failure: unknown = await sources.waitForJob(job).catch((error: unknown) => error)
+      ends.push((failure as EngineError).details['errorCode'], (failure as EngineError).message)
+      const { bytesTransferred } = await sources.getJob(job)
+      // A client that leaves may lose what it has sent last.
+      ends.push(leaves || bytesTransferred)
+      socket.destroy()
+    }
+    expect(ends).toEqual([
+      'INTERRUPTED',
+      'the client closed the connection',
+      true,
+      'DEADLINE_EXCEEDED',
+      'the client took over 300 ms to send 524288 bytes',
+      start.length,
+    ])
   })
 
   test.each([

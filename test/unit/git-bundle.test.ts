@@ -42,10 +42,11 @@ describe.runIf(hasGit)('a bundle', () => {
     const first = await importFrom({ bundle })
     expect(first).toMatchObject({ commitId: repository.first, lines: sampleLines })
     expect(first.treeId).toBe(repository.git(['rev-parse', 'main^{tree}']))
-    expect(first.progress.bytesTransferred).toBeGreaterThan(0)
+    expect(first.progress.bytesTransferred).toBe(bundle.length)
     for (const ref of ['main', 'v1', 'HEAD', 'refs/heads/main', 'refs/pull/1/head', repository.first]) {
       const got = await importFrom({ bundle: chunksOf(bundle, randomNumbers(seed), 100) }, ref)
       expect([ref, got.commitId]).toEqual([ref, repository.first])
+      expect(got.progress.bytesTransferred).toBe(bundle.length)
     }
     expect((await importFrom({ bundle }, 'topic')).commitId).toBe(second)
     expect((await failure(importFrom({ bundle }, 'none'))).reason).toBe('GIT_REF_NOT_FOUND')

@@ -1001,6 +1001,14 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
     test('makes all later calls fail with STORE_CLOSED', async () => {
       const session = await engine.sessions.create({ files: { '/a': 'a' } })
       await session.checkpoint({ checkpointLabel: 'one' })
+      const diff = session.diff()
+      await diff.paths()
+      const view = await session.at({ checkpointLabel: 'one' })
+      const deleted = await session.fork()
+      await deleted.checkpoint({ checkpointLabel: 'one' })
+      const viewOfDeleted = await deleted.at({ checkpointLabel: 'one' })
+      await deleted.delete()
+      expect(await viewOfDeleted.files.read({ path: '/a' })).toEqual(Buffer.from('a'))
       await engine.close()
       const calls: (() => Promise<unknown>)[] = [
         () => engine.sessions.create(),
@@ -1021,6 +1029,12 @@ describe.each(storages)('sessions on %s', (_name, makeStorage, lasting) => {
         () => session.restore({ checkpointLabel: 'one' }),
         () => session.fork(),
         () => session.diff().paths(),
+        () => diff.paths(),
+        () => diff.files().next(),
+        () => view.files.read({ path: '/a' }),
+        () => viewOfDeleted.files.read({ path: '/a' }),
+        () => viewOfDeleted.manifest(),
+        () => viewOfDeleted.diff().paths(),
         () => session.commit({ message: 'x' }),
         () => session.delete(),
       ]

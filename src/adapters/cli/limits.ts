@@ -6,8 +6,11 @@ export const cliLimits = {
   lockRetryMs: 50,
   /** How long running requests may take when the server closes. */
   drainMs: 3000,
-  /** How long closing the server may take in total. */
-  closeMs: 4800,
+  /**
+   * How long closing the server may take in total. After the running requests, the engine gives commits that wait for a
+   * remote ten seconds, so that it records each successful push.
+   */
+  closeMs: 15_000,
   /** Attributes of the entries of a directory that are requested at once. */
   statsAtOnce: 32,
   /** Characters of output that are written at once. */

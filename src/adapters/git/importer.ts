@@ -23,6 +23,11 @@ export function createImporter(options: RepositoryOptions): Importer {
   return { import: (request, sink, context) => importRevision(options, request, sink, context) }
 }
 
+interface ReadingContext extends ImportContext {
+  /** What the import has read so far. */
+  readonly progress: { bytesTransferred: number; filesProcessed: number }
+}
+
 async function importRevision(
   options: RepositoryOptions,
   request: ImportRequest,
@@ -31,7 +36,15 @@ async function importRevision(
 ): Promise<ImportResult> {
   const { objects, signal, transfer } = context
   signal.throwIfAborted()
-  const repository = await openRepository(request.remote, { ...options, ...(transfer && { transfer }) })
+  const progress = { bytesTransferred: 0, filesProcessed: 0 }
+  const repository = await openRepository(request.remote, {
+    ...options,
+    ...(transfer && { transfer }),
+    onBundleBytes: (count) => {
+      progress.bytesTransferred += count
+      context.onProgress({ ...progress })
+    },
+  })
   try {
     await repository.authenticate?.(signal)
     const ref = await resolveRef(repository, request.gitRef, signal)
@@ -42,7 +55,7 @@ async function importRevision(
       const isImported = context.knownCommits.includes(known.commitId)
       return resultOf(known, isImported ? [] : await containedInKnown(repository, known.commitId, context))
     }
-    const { root, contains } = await readRevision(repository, ref.oid, sink, context)
+    const { root, contains } = await readRevision(repository, ref.oid, sink, { ...context, progress })
     await objects.flush()
     return resultOf(root, contains)
   } finally {
@@ -82,10 +95,9 @@ async function readRevision(
   repository: Repository,
   want: string,
   sink: GitTreeSink,
-  context: ImportContext,
+  context: ReadingContext,
 ): Promise<{ readonly root: Root; readonly contains: readonly string[] }> {
-  const { objects, signal } = context
-  const progress = { bytesTransferred: 0, filesProcessed: 0 }
+  const { objects, signal, progress } = context
   const report = (): void => context.onProgress({ ...progress })
   const bases = await knownCommits(objects, context.knownCommits, formatOf(want))
   const source = await repository.openObjects({

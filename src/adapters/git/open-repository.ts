@@ -13,6 +13,8 @@ export interface RepositoryOptions {
   readonly hostPathRoots: readonly string[]
   /** Measures the transfer of the job that reads the repository. */
   readonly transfer?: ReadContext['transfer']
+  /** Called with the number of bytes of each piece of a bundle. */
+  readonly onBundleBytes?: (count: number) => void
 }
 
 /** Opens the repository of a remote, without network access. */
@@ -23,7 +25,7 @@ export async function openRepository(remote: GitRemote, options: RepositoryOptio
     throw invalid('remoteUrl', 'give exactly one of remoteUrl, repositoryPath and bundle')
   }
   if (repositoryPath !== undefined) return openLocalRepository(repositoryPath, options.hostPathRoots)
-  if (bundle !== undefined) return openBundle(bundle)
+  if (bundle !== undefined) return openBundle(bundle, options.onBundleBytes)
   const url = checkRemoteUrl(present(remoteUrl, 'the place of a repository'))
   return new HttpRepository({ ...options, url, credentialsSecretId: remote.credentialsSecretId ?? '' })
 }

@@ -17,6 +17,7 @@ type Receive<Name extends ReceivingRoute> = (
   scope: EngineScope,
   parameters: ContentParameters<Name>,
   content: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
 ) => Promise<Received[Name]>
 
 const receives: { readonly [Name in ReceivingRoute]: Receive<Name> } = {
@@ -25,20 +26,27 @@ const receives: { readonly [Name in ReceivingRoute]: Receive<Name> } = {
     await session.files.write({ ...request, content })
     return {}
   },
-  uploadSnapshot: ({ sources }, { sourceId }, content) =>
-    sources.startImport(sourceId, { uploadedSnapshot: { content } }),
-  uploadGitBundle: ({ sources }, { sourceId, ...request }, content) =>
-    sources.startImport(sourceId, { uploadedGitBundle: { ...request, content } }),
+  uploadSnapshot: ({ sources }, { sourceId }, content, signal) =>
+    sources.startImport(sourceId, { uploadedSnapshot: { content }, ...(signal && { signal }) }),
+  uploadGitBundle: ({ sources }, { sourceId, ...request }, content, signal) =>
+    sources.startImport(sourceId, {
+      uploadedGitBundle: { ...request, content },
+      ...(signal && { signal }),
+    }),
 }
 
-/** Carries out the operation of a content route whose request has the content. An import may still read it afterwards. */
+/**
+ * Carries out the operation of a content route whose request has the content. An import may still read it afterwards,
+ * and ends when the signal aborts.
+ */
 export function receiveContent<Name extends ReceivingRoute>(
   scope: EngineScope,
   name: Name,
   parameters: ContentParameters<Name>,
   content: AsyncIterable<Uint8Array>,
+  signal?: AbortSignal,
 ): Promise<Received[Name]> {
-  return receives[name](scope, parameters, content)
+  return receives[name](scope, parameters, content, signal)
 }
 
 /** Carries out the operation of the content route whose response is the content. */

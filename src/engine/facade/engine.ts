@@ -556,6 +556,7 @@ export class Engine extends EngineScope {
         })
       }
     } finally {
+      core.table.isClosed = true
       for (const live of core.table.live.values()) {
         live.discarded = 'closed'
         endFollowers(live)

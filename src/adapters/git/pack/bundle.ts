@@ -21,18 +21,20 @@ import type { RemoteRefs, Repository, RevisionRequest } from '../repository.js'
 /**
  * Opens a bundle file as a read-only repository. The content is one buffer or arrives in pieces, and has at
  * most `gitLimits.bundleBytes`. The engine's objects must contain the prerequisites of the bundle. If a
- * bundle has one branch and no HEAD, the branch is its HEAD.
+ * bundle has one branch and no HEAD, the branch is its HEAD. `onBytes` is called as the content arrives.
  */
-export function openBundle(content: ContentIn): Repository {
-  return new BundleRepository(content)
+export function openBundle(content: ContentIn, onBytes?: (count: number) => void): Repository {
+  return new BundleRepository(content, onBytes)
 }
 
 class BundleRepository implements Repository {
   readonly #content: ContentIn
+  readonly #onBytes: ((count: number) => void) | undefined
   #opened: Promise<OpenedBundle> | undefined
 
-  constructor(content: ContentIn) {
+  constructor(content: ContentIn, onBytes: ((count: number) => void) | undefined) {
     this.#content = content
+    this.#onBytes = onBytes
   }
 
   async format(signal: AbortSignal): Promise<ObjectFormat> {
@@ -59,7 +61,6 @@ class BundleRepository implements Repository {
     const { want, objects, signal } = request
     const { header, pack } = await this.#open(signal)
     await checkPrerequisites(header, objects)
-    request.onBytes(pack.size)
     const packed = await openPackInMemory(pack, header.format, {
       signal,
       getBase: (oid) => objects.get(oid, gitLimits.deltaBytes),
@@ -86,7 +87,7 @@ class BundleRepository implements Repository {
   }
 
   #open(signal: AbortSignal): Promise<OpenedBundle> {
-    this.#opened ??= open(this.#content, signal)
+    this.#opened ??= open(this.#content, signal, this.#onBytes)
     return this.#opened
   }
 }
@@ -96,8 +97,12 @@ interface OpenedBundle {
   readonly pack: RandomBytes
 }
 
-async function open(content: ContentIn, signal: AbortSignal): Promise<OpenedBundle> {
-  const bytes = await collect(content, signal)
+async function open(
+  content: ContentIn,
+  signal: AbortSignal,
+  onBytes: ((count: number) => void) | undefined,
+): Promise<OpenedBundle> {
+  const bytes = await collect(content, signal, onBytes)
   const header = await readBundleHeader(
     await bytes.at(0, gitLimits.bundleHeaderBytes),
     new TimeSlice(performance, signal),
@@ -116,11 +121,16 @@ async function checkPrerequisites(header: BundleHeader, objects: GitObjects): Pr
   )
 }
 
-async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomBytes> {
+async function collect(
+  content: ContentIn,
+  signal: AbortSignal,
+  onBytes: ((count: number) => void) | undefined,
+): Promise<RandomBytes> {
   signal.throwIfAborted()
   if (isBytes(content)) {
     const bytes = readBytes('content', content)
     checkLength(bytes.length)
+    onBytes?.(bytes.length)
     return memoryBytes(bytes)
   }
   const collected = new CollectedBytes()
@@ -128,6 +138,7 @@ async function collect(content: ContentIn, signal: AbortSignal): Promise<RandomB
     const chunk = readBytes('content', piece, notInPieces(piece))
     checkLength(collected.size + chunk.length)
     collected.append(chunk)
+    onBytes?.(chunk.length)
   }
   return collected
 }

@@ -4,7 +4,8 @@ import {
   type ContentParameters,
   type ReceivingRoute,
 } from '../../../engine/contract.js'
-import type { EngineScope, ImportJob } from '../../../engine/index.js'
+import { EngineError, type EngineScope, type ImportJob } from '../../../engine/index.js'
+import { HttpError } from '../http-error.js'
 import { contentResponse } from '../server/responses.js'
 import { clientGone, type HttpResponse, type HttpRequest } from '../server/http-messages.js'
 import type { Slot } from '../server/slot.js'
@@ -27,12 +28,39 @@ export async function receive<Name extends ReceivingRoute>(
     return receiveContent(scope, name, parameters, new Upload(httpRequest, { stalledMs, enter }))
   const held = slot.holdUpload(kind)
   const upload = new Upload(httpRequest, { stalledMs, enter, hold: (piece) => held.add(piece) })
-  const job = (await receiveContent(scope, name, parameters, upload)) as ImportJob
+  const interrupted = new AbortController()
+  const content = importedFrom(upload, httpRequest, interrupted)
+  const job = (await receiveContent(scope, name, parameters, content, interrupted.signal)) as ImportJob
   const release = (): void => held.release()
   scope.sources.waitForJob(job).then(release, release)
   await untilRead(httpRequest, scope, job, upload)
   if (held.refusal !== undefined) throw held.refusal
   return job
+}
+
+/**
+ * The upload as an import reads it. An upload that ends early gives the job the code of the cause: the job counts as
+ * interrupted if the client has disconnected. The errors of this adapter have no code of a job.
+ */
+async function* importedFrom(
+  upload: Upload,
+  httpRequest: HttpRequest,
+  interrupted: AbortController,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    yield* upload
+  } catch (error) {
+    const reason = error instanceof HttpError ? error.reason : undefined
+    if (reason === 'REQUEST_TIMEOUT') throw asEngineError('DEADLINE_EXCEEDED', error)
+    if (reason === 'QUOTA') throw asEngineError('LIMIT_EXCEEDED', error)
+    if (reason === 'UNAVAILABLE' || httpRequest.isGone()) interrupted.abort(clientGone())
+    throw error
+  }
+}
+
+function asEngineError(reason: 'DEADLINE_EXCEEDED' | 'LIMIT_EXCEEDED', error: unknown): EngineError {
+  const { message, metadata } = error as HttpError
+  return new EngineError(reason, message, metadata, { cause: error })
 }
 
 /** The kind of import that a route starts. Undefined for a route without an import. */

@@ -13,7 +13,6 @@ import { SessionAccess } from './session-access.js'
  */
 export class ViewAccess extends SessionAccess {
   readonly #frozen: LiveSession
-  readonly #of: LiveSession
   #isDisposed = false
 
   constructor(core: Core, live: LiveSession, root: Dir, permissions: Permissions | undefined) {
@@ -25,7 +24,6 @@ export class ViewAccess extends SessionAccess {
     })
     super(core, frozen.slot, permissions)
     this.#frozen = frozen
-    this.#of = live
   }
 
   /** The root of the state. */
@@ -51,7 +49,7 @@ export class ViewAccess extends SessionAccess {
   override permit(action: Action): void {
     super.permit(action)
     if (this.#isDisposed) throw invalid('view', 'was disposed: call session.at() again')
-    if (this.#of.discarded === 'closed') throw engineClosed()
+    if (this.core.table.isClosed) throw engineClosed()
     if (capabilitiesOf(action).includes('files.write'))
       throw new EngineError(
         'READ_ONLY',

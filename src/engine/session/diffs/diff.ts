@@ -1,4 +1,4 @@
-import { invalid } from '../../base/errors.js'
+import { engineClosed, invalid } from '../../base/errors.js'
 import { parseFlag } from '../../base/input.js'
 import { limits } from '../../base/limits.js'
 import {
@@ -175,6 +175,7 @@ export class Diff implements AsyncIterable<Change>, Disposable {
     read: (core: Core, roots: ComparedRoots) => AsyncGenerator<T, void, undefined>,
   ): AsyncGenerator<T, void, undefined> {
     if (this.#isDisposed) throw invalid('diff', 'was disposed: create another diff')
+    if (this.#core.table.isClosed) throw engineClosed()
     const [before, after] = await this.#states
     yield* read(this.#core, { before: before.root, after: after.root })
   }

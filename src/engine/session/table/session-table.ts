@@ -28,6 +28,8 @@ export class SessionTable {
    * Whether a collection is running. Each session that is created then waits for a turn of the event loop.
    */
   isCollecting = false
+  /** Whether the engine is closed. Handles of states whose session left the table earlier learn of it only here. */
+  isClosed = false
   readonly unsureUses = new UnsureUses()
 
   constructor(budgetBytes: number) {
