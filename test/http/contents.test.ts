@@ -368,7 +368,7 @@ describe('an import', () => {
       const failure: unknown = await sources.waitForJob(job).catch((error: unknown) => error)
       ends.push((failure as EngineError).details['errorCode'], (failure as EngineError).message)
       const { bytesTransferred } = await sources.getJob(job)
-      // A client that leaves may lose what it has sent last.
+      // The last bytes of a client that leaves may not arrive.
       ends.push(leaves || bytesTransferred)
       socket.destroy()
     }

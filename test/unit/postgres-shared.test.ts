@@ -68,7 +68,7 @@ describe.skipIf(!hasPostgres)('several engines on one schema', () => {
     expect(await a.diff(b).paths()).toEqual({ added: [], removed: [], modified: [] })
   })
 
-  test('an undo beside a write of another engine undoes only the newest event', async () => {
+  test('an undo concurrent with a write of another engine undoes only the newest event', async () => {
     const { a, b } = await both()
     for (let round = 0; round < 20; round++) {
       await write(a, '/a', `old ${round}`)

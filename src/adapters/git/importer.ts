@@ -24,7 +24,7 @@ export function createImporter(options: RepositoryOptions): Importer {
 }
 
 interface ReadingContext extends ImportContext {
-  /** What the import has read so far. */
+  /** The amounts that the import has read so far. */
   readonly progress: { bytesTransferred: number; filesProcessed: number }
 }
 

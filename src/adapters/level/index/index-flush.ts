@@ -95,8 +95,8 @@ class Merge {
   }
 
   /**
-   * Adds entries to the next page without decoding it. Returns false, and does nothing, if the page has other changes: a
-   * deletion, more new entries than it has bytes for, or none; or if it is to be merged with the page after it.
+   * Adds entries to the next page without decoding it. Returns false and changes nothing if the page gets no entries, more
+   * than `addedToPage`, or a deletion, or if it is so small that it is merged with the page after it.
    */
   #addToNext(): boolean {
     const { pages } = this.#index.root
