@@ -342,6 +342,8 @@ export const limits = {
   sortedAtOnce: 1024,
   /** Steps of `fs.cp` in one event. */
   copyStepsPerEvent: 1000,
+  /** Steps of a batch or patch that are planned in one turn of the event loop. More are planned in several turns. */
+  stepsPerTurn: 1000,
   /** Effects of events that are replayed or hashed in one turn of the event loop. */
   effectsPerTurn: 1000,
   /** Characters of the stored text of an event that are parsed in one turn of the event loop. */

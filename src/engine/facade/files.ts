@@ -470,6 +470,9 @@ export class SessionFiles {
    * Carries out writes, deletions and segment writes in order, as one atomic step: all of them, or with an error
    * none. Later operations see earlier ones. Other errors are those of `write`, `delete` and `patchSegments`.
    *
+   * More than 1,000 operations take several turns of the event loop. Later changes of the session take effect after
+   * them. Until then, reads see the state before, and synchronous changes fail with WOULD_BLOCK.
+   *
    * @throws {EngineError} TOO_LARGE when there are over 10,000 operations, or over 100,000 chunks in segment writes.
    * @throws {EngineError} INVALID_ARGUMENT when an operation has none or several of its fields.
    *

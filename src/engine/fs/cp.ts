@@ -116,7 +116,7 @@ function* batches(steps: readonly CopyStep[]): Generator<readonly CopyStep[]> {
 }
 
 function apply(context: Context, live: LiveSession, steps: readonly CopyStep[]): Promise<void> {
-  const plans = steps.map((step) => (now: LiveSession) => planStep(now, callOf(context, step)))
+  const plans = steps.map((step) => () => planStep(live, callOf(context, step)))
   return applyPlansNow(context.core, live, plans, () => ({
     type: eventTypes.applyBatch,
     details: {

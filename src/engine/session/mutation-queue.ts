@@ -115,14 +115,25 @@ function enqueue<T>(live: LiveSession, run: () => Promise<T>, fault?: Fault): Pr
 }
 
 function attempt<T>(core: Core, live: LiveSession, operation: () => Promise<T>): Promise<T> {
-  if (live.discarded === 'deleted') throw sessionNotFound(live.id)
-  if (live.discarded === 'closed') throw engineClosed()
-  if (live.discarded !== undefined) throw readAgain()
+  checkKept(live)
   live.revive?.()
   core.fence.check()
   if (live.shared !== undefined) return changeShared(live, () => withRollback(live, operation))
   if (core.store.capabilities.syncReads) return operation()
   return withRollback(live, operation)
+}
+
+/**
+ * Refuses an operation on a session in memory that is no longer valid.
+ *
+ * @throws {EngineError} SESSION_NOT_FOUND when the session was deleted.
+ * @throws {EngineError} ENGINE_CLOSED when the engine was closed.
+ * @throws {EngineError} STORE_FAILED when an earlier write failed.
+ */
+export function checkKept({ id, discarded }: LiveSession): void {
+  if (discarded === 'deleted') throw sessionNotFound(id)
+  if (discarded === 'closed') throw engineClosed()
+  if (discarded !== undefined) throw readAgain()
 }
 
 /** The error STORE_FAILED for an operation whose session was dropped from memory before its turn. */
@@ -146,7 +157,7 @@ export function withRollback<T>(live: LiveSession, change: () => T): T {
 }
 
 /** The time of the next event: see {@link nextEventTime}. */
-export function eventTime(core: Core, live: LiveSession): number {
+export function eventTime(core: Core, live: Pick<LiveSession, 'lastEventAt'>): number {
   return nextEventTime(core.environment.wallClockMs(), live.lastEventAt)
 }
 

@@ -217,7 +217,7 @@ async function carryOver(
   signal: AbortSignal,
 ): Promise<void> {
   for (;;) {
-    const { seq, redo, paths } = await plan(core, live, reader, base)
+    const { version, redo, paths } = await plan(core, live, reader, base)
     signal.throwIfAborted()
     const details = { operationCount: paths.length, paths: paths.slice(0, limits.pathsInDetails) }
     const event = { type: eventTypes.applyBatch, details }
@@ -225,12 +225,10 @@ async function carryOver(
       return await applyPlans(
         core,
         live,
-        [
-          ({ seq: now }) => {
-            if (now !== seq) throw new Moved('the session changed during the sync')
-            return { ...event, redo }
-          },
-        ],
+        redo.map((effect) => () => {
+          if (live.version !== version) throw new Moved('the session changed during the sync')
+          return { ...event, redo: [effect] }
+        }),
         () => event,
       )
     } catch (error) {
@@ -239,16 +237,16 @@ async function carryOver(
   }
 }
 
-/** The changes to the current state of the session, and the number of its last event. */
+/** The changes to the current state of the session, and its version. */
 async function plan(
   core: Core,
   live: LiveSession,
   reader: DiskReader,
   base: Dir,
-): Promise<Merge & { readonly seq: number }> {
+): Promise<Merge & Pick<LiveSession, 'version'>> {
   if (live.tail !== undefined) await live.tail
-  const { seq } = live
+  const { version } = live
   const current = live.tree.freeze()
   const merge = await reading(core, [current], () => mergeChanges(core, reader.changes, base, current))
-  return { seq, ...merge }
+  return { version, ...merge }
 }

@@ -12,7 +12,8 @@ import type { Core } from '../core.js'
 import { eventTypes, type Redo } from '../../records/event.js'
 import { deleteShape, planDelete, type DeleteRequest } from './delete.js'
 import type { LiveSession } from '../table/live.js'
-import type { Plan } from './plan.js'
+import type { PlanStep } from './plan.js'
+import { areMany, PlannedSteps } from './planned-steps.js'
 import {
   isConflict,
   planSegments,
@@ -27,6 +28,7 @@ import {
   eventTime,
   lookInOrder,
   mutate,
+  record,
   withRollback,
   type NewEvent,
 } from '../mutation-queue.js'
@@ -66,23 +68,26 @@ const operationShape = new Shape<BatchOperation>({ write: true, delete: true, se
 
 const patchShape = new Shape<PatchSegmentsRequest>({ mutations: true, conflictPolicy: true })
 
-/** One step of a batch, planned on the result of the steps before it. */
-export type PlanStep = (live: LiveSession) => Plan
-
 /**
  * Carries out all steps in order, as one event. Later steps see the results of earlier ones. Readers see all
  * steps or none, and so does the store after a crash. If a step fails, nothing changes. `describe` is called
- * when all steps are planned. A function that returns the steps may throw a Fault.
+ * when all steps are planned. A function that returns the steps may throw a Fault. Many steps take several turns of the
+ * event loop.
  */
-export function applyPlans(
+export async function applyPlans(
   core: Core,
   live: LiveSession,
   given: readonly PlanStep[] | (() => readonly PlanStep[]),
   describe: () => Pick<NewEvent, 'type' | 'details'>,
 ): Promise<void> {
   let lookedAhead = false
-  return mutate(core, live, () => {
+  using planned = new PlannedSteps(core, live)
+  await mutate(core, live, () => {
     const steps = typeof given === 'function' ? given() : given
+    if (areMany(steps)) {
+      const effects = planned.effectsOf(steps)
+      return record(core, live, effects.redo.length === 0 ? undefined : { ...effects, ...describe() })
+    }
     try {
       return applyPlansNow(core, live, steps, describe)
     } catch (thrown) {
@@ -143,9 +148,18 @@ export function applyPlansNow(
 }
 
 /** Plans all steps, like {@link applyPlans}, and changes nothing. */
-export function tryPlans(core: Core, live: LiveSession, given: () => readonly PlanStep[]): Promise<void> {
-  return lookInOrder(live, () => {
+export async function tryPlans(
+  core: Core,
+  live: LiveSession,
+  given: () => readonly PlanStep[],
+): Promise<void> {
+  using planned = new PlannedSteps(core, live)
+  await lookInOrder(live, () => {
     const steps = given()
+    if (areMany(steps)) {
+      planned.effectsOf(steps)
+      return
+    }
     const before = live.tree.freeze()
     try {
       const at = eventTime(core, live)
@@ -176,10 +190,10 @@ export class Batch {
         const staged = new StagedContent(copy.content, core, `${field}.write.content`)
         segments.staged.push(staged)
         copy.content = ''
-        this.#add(copy.path, (live) => planWrite(core, live, copy, staged, stepOptions))
+        this.#add(copy.path, (state) => planWrite(core, state, copy, staged, stepOptions))
       } else if (deletion !== undefined) {
         const copy = deleteShape.readPart(deletion, `${field}.delete`)
-        this.#add(copy.path, (live) => planDelete(core, live, copy))
+        this.#add(copy.path, (state) => planDelete(core, state, copy))
       } else if (segmentWrite !== undefined) {
         const { path, step } = segments.step(segmentWrite, `${field}.segmentWrite`)
         this.#add(path, step)
@@ -248,10 +262,10 @@ export class SegmentPatch {
   }
 
   #skipping(index: number, step: PlanStep): PlanStep {
-    return (live) => {
+    return (state) => {
       this.#skipped.delete(index)
       try {
-        return step(live)
+        return step(state)
       } catch (thrown) {
         if (!isConflict(thrown)) throw thrown
         this.#skipped.add(index)
@@ -285,10 +299,10 @@ class SegmentSteps {
     this.staged.push(staged)
     for (const hash of staged.borrowed) this.#wanted.push(hash)
     copy.segments = []
-    const step: PlanStep = (live) => {
+    const step: PlanStep = (state) => {
       // All steps are known when the first one is planned.
       this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged)
-      return planSegments(this.#core, live, copy, staged, this.#borrowed)
+      return planSegments(this.#core, state, copy, staged, this.#borrowed)
     }
     return { path: copy.path, step }
   }

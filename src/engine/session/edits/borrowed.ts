@@ -8,7 +8,7 @@ import type { StagedBlobs } from '../../cas/staging.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { FileNode, type Dir } from '../../tree/node.js'
 import { reading, type Core } from '../core.js'
-import type { LiveSession } from '../table/live.js'
+import type { PlanState } from './plan.js'
 import { treeChanges } from '../tree-changes.js'
 
 /**
@@ -42,7 +42,7 @@ export class BorrowedBlobs {
    *
    * @throws {EngineError} BLOB_NOT_FOUND when there is none.
    */
-  get(core: Core, live: LiveSession, file: FileNode, hash: string): BlobRef {
+  get(core: Core, state: PlanState, file: FileNode, hash: string): BlobRef {
     for (const staged of this.#unlooked) this.#take(staged.blobs())
     this.#unlooked = []
     if (this.#missing.has(hash) && this.#looked !== file) {
@@ -52,9 +52,9 @@ export class BorrowedBlobs {
     const blob = this.#found.get(hash)
     if (blob !== undefined) return blob
     if (!this.#searched) {
-      const root = live.tree.freeze()
+      const root = state.tree.freeze()
       throw new Fault(() =>
-        reading(core, [root, live.baseline], () => this.#search(core, root, live.baseline)),
+        reading(core, [root, state.baseline], () => this.#search(core, root, state.baseline)),
       )
     }
     throw new EngineError(

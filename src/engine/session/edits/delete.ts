@@ -3,8 +3,7 @@ import { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { eventTypes, type EventType } from '../../records/event.js'
 import { checkDeleteGuard } from './guards.js'
-import type { LiveSession } from '../table/live.js'
-import type { Plan } from './plan.js'
+import type { Plan, PlanState } from './plan.js'
 import { isADirectory, notFound, resolve } from '../reads/resolve.js'
 
 /** The request of `session.files.delete` and `session.files.unlink`. */
@@ -20,11 +19,11 @@ export const deleteShape = new Shape<DeleteRequest>({ path: true, expectedHash: 
 /** Deletes a file or symlink. A symlink at the end of the path is not followed. */
 export function planDelete(
   core: Core,
-  live: LiveSession,
+  state: PlanState,
   request: DeleteRequest,
   type: EventType = eventTypes.deleteFile,
 ): Plan {
-  const { path, node } = resolve(live.tree, request.path, false)
+  const { path, node } = resolve(state.tree, request.path, false)
   if (node === undefined) throw notFound(request.path)
   if (node instanceof Dir) throw isADirectory(request.path)
   checkDeleteGuard(core, request.path, node, request.expectedHash)

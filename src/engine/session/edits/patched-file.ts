@@ -17,13 +17,12 @@ import type { PatchWork } from '../../text/patch-work.js'
 import { Dir, FileNode, Symlink } from '../../tree/node.js'
 import type { Core } from '../core.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
-import type { LiveSession } from '../table/live.js'
 import { ComputedText } from './computed-text.js'
 import { emptiedPath, entryCount } from './emptied-parents.js'
 import { parseTarget } from './links.js'
 import { makeParents } from './parents.js'
 import type { PatchPaths } from './patch-paths.js'
-import type { Plan } from './plan.js'
+import type { Plan, PlanState } from './plan.js'
 import { planWrite } from './writes.js'
 
 /** A file or symlink that a patch changes. */
@@ -93,11 +92,11 @@ export class FileChange {
   }
 
   /** Reads the file, and computes its new content. Changes nothing. */
-  prepare(live: LiveSession): Plan {
+  prepare(state: PlanState): Plan {
     const patch = this.#patch
     if (patch.kind === 'create') return undefined
     const { path } = patch
-    const { node } = this.#resolve(live, path)
+    const { node } = this.#resolve(state, path)
     if (node === undefined) throw notFound(path)
     if (node instanceof Dir) throw isADirectory(path)
     this.#checkLeaf(node)
@@ -108,37 +107,37 @@ export class FileChange {
   }
 
   /** Removes a deleted file, and a renamed one whose place another part of the patch uses. */
-  remove(live: LiveSession): Plan {
+  remove(state: PlanState): Plan {
     const { kind, path } = this.#patch
     if (kind !== 'delete' && !this.#leavesFirst) return undefined
-    const at = this.#resolve(live, path)
-    return planOf([['u', this.#emptied(live, at.path)]])
+    const at = this.#resolve(state, path)
+    return planOf([['u', this.#emptied(state, at.path)]])
   }
 
   /** Removes an empty directory in the place of a new file. */
-  makeRoom(live: LiveSession): Plan {
+  makeRoom(state: PlanState): Plan {
     const path = this.#newPath
     if (path === undefined || !this.#context.isUnified) return undefined
-    const at = this.#resolve(live, path)
-    if (!(at.node instanceof Dir) || entryCount(live.tree, at.node) > 0) return undefined
+    const at = this.#resolve(state, path)
+    if (!(at.node instanceof Dir) || entryCount(state.tree, at.node) > 0) return undefined
     return planOf([['u', at.path]])
   }
 
-  write(live: LiveSession): Plan {
+  write(state: PlanState): Plan {
     const patch = this.#patch
     if (patch.kind === 'delete') return undefined
     const { path } = patch
     const leaf = present(this.#new, 'the patched content')
-    if (patch.kind === 'create') return this.#put(live, path, leaf, patch.mode)
-    if (patch.newPath === undefined) return this.#change(live, leaf, patch.mode)
+    if (patch.kind === 'create') return this.#put(state, path, leaf, patch.mode)
+    if (patch.newPath === undefined) return this.#change(state, leaf, patch.mode)
     if (patch.isCopy === true || this.#leavesFirst) {
       const before = present(this.#before, 'the file before')
       const mode = before instanceof FileNode ? (patch.mode ?? before.mode) : undefined
-      return this.#put(live, patch.newPath, leaf, mode)
+      return this.#put(state, patch.newPath, leaf, mode)
     }
     // The file changes at its old path, and moves with its new content.
-    const changed = this.#change(live, leaf, patch.mode)
-    const moved = this.#move(live, path, patch.newPath)
+    const changed = this.#change(state, leaf, patch.mode)
+    const moved = this.#move(state, path, patch.newPath)
     return planOf([...(changed?.redo ?? []), ...moved], changed?.blobs)
   }
 
@@ -164,8 +163,8 @@ export class FileChange {
     return patch.kind === 'update' ? patch.newPath : undefined
   }
 
-  #resolve(live: LiveSession, path: string): Location {
-    const at = resolve(live.tree, path, false)
+  #resolve(state: PlanState, path: string): Location {
+    const at = resolve(state.tree, path, false)
     if (!this.#context.isUnified || at.path === path) return at
     throw invalidPatch(`${path} is beyond a symlink; it leads to ${at.path}, which the patch must name`, {
       file: path,
@@ -230,9 +229,9 @@ export class FileChange {
   }
 
   /** Changes the file at its old path. */
-  #change(live: LiveSession, { staged, target, isChanged }: NewLeaf, mode: number | undefined): Plan {
+  #change(state: PlanState, { staged, target, isChanged }: NewLeaf, mode: number | undefined): Plan {
     const { path } = this.#patch
-    const at = this.#resolve(live, path)
+    const at = this.#resolve(state, path)
     if (target !== undefined)
       return isChanged
         ? planOf([
@@ -242,30 +241,30 @@ export class FileChange {
         : undefined
     if (isChanged && staged !== undefined) {
       const bits = mode === undefined ? {} : { mode }
-      return planWrite(this.#core, live, { path, ...bits }, staged)
+      return planWrite(this.#core, state, { path, ...bits }, staged)
     }
     const isNewMode = mode !== undefined && at.node instanceof FileNode && at.node.mode !== mode
     return isNewMode ? planOf([['c', at.path, mode]]) : undefined
   }
 
   /** Writes a new file or symlink. */
-  #put(live: LiveSession, path: string, { staged, target }: NewLeaf, mode: number | undefined): Plan {
-    const at = this.#resolve(live, path)
+  #put(state: PlanState, path: string, { staged, target }: NewLeaf, mode: number | undefined): Plan {
+    const at = this.#resolve(state, path)
     if (at.node !== undefined) throw alreadyExists(path)
     if (target === undefined) {
       const bits = mode === undefined ? {} : { mode }
       const content = present(staged, 'the new content')
-      return planWrite(this.#core, live, { path, ...bits }, content, { parents: 'create', exclusive: true })
+      return planWrite(this.#core, state, { path, ...bits }, content, { parents: 'create', exclusive: true })
     }
     const link: Redo = ['s', at.path, target, this.#core.ids.newIno()]
     return planOf([...makeParents(this.#core, at, path), link])
   }
 
-  #move(live: LiveSession, from: string, to: string): Redo[] {
-    const source = this.#resolve(live, from)
-    const target = this.#resolve(live, to)
+  #move(state: PlanState, from: string, to: string): Redo[] {
+    const source = this.#resolve(state, from)
+    const target = this.#resolve(state, to)
     if (target.node !== undefined) throw alreadyExists(to)
-    const emptied = this.#emptied(live, source.path)
+    const emptied = this.#emptied(state, source.path)
     return [
       ...makeParents(this.#core, target, to),
       ['m', source.path, target.path],
@@ -274,9 +273,9 @@ export class FileChange {
   }
 
   /** The path, or the highest directory that has nothing but the path, as `git apply` removes it. */
-  #emptied(live: LiveSession, path: string): string {
+  #emptied(state: PlanState, path: string): string {
     const { isUnified, paths } = this.#context
-    return isUnified ? emptiedPath(live.tree, path, (directory) => paths.hasTargetBelow(directory)) : path
+    return isUnified ? emptiedPath(state.tree, path, (directory) => paths.hasTargetBelow(directory)) : path
   }
 }
 

@@ -14,9 +14,8 @@ import { compact } from './compaction.js'
 import type { Core } from '../core.js'
 import { eventTypes, type Redo, type RedoPiece } from '../../records/event.js'
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
-import type { LiveSession } from '../table/live.js'
 import { makeParents } from './parents.js'
-import type { Plan } from './plan.js'
+import type { Plan, PlanState } from './plan.js'
 import { resolve } from '../reads/resolve.js'
 import { fileOrMissing, type FileContent } from './writes.js'
 
@@ -120,12 +119,12 @@ export class StagedSegments extends StagedBlobs {
 
 export function planSegments(
   core: Core,
-  live: LiveSession,
+  state: PlanState,
   request: SegmentWriteRequest,
   staged: StagedSegments,
   borrowed: BorrowedBlobs,
 ): Plan {
-  const at = resolve(live.tree, request.path, true)
+  const at = resolve(state.tree, request.path, true)
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
   const mode = request.mode === undefined ? undefined : parseMode(request.mode)
@@ -136,7 +135,7 @@ export function planSegments(
   const brought = new Set<BlobRef>()
   const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {
     if (hash === undefined) return [offset, length, blob ?? 0, casOffset]
-    const found = borrowed.get(core, live, before, hash)
+    const found = borrowed.get(core, state, before, hash)
     if (casOffset + length > found.length)
       throw invalid(
         'segments',

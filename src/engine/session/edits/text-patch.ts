@@ -15,10 +15,11 @@ import { isV4a, parseV4a } from '../../text/v4a-patch.js'
 import type { Core } from '../core.js'
 import { resolve } from '../reads/resolve.js'
 import type { LiveSession } from '../table/live.js'
-import { applyPlans, tryPlans, type PlanStep } from './batch.js'
+import { applyPlans, tryPlans } from './batch.js'
 import { checkGuard } from './guards.js'
 import { FileChange, type PatchedFile } from './patched-file.js'
 import { PatchPaths } from './patch-paths.js'
+import type { PlanStep } from './plan.js'
 
 /** The request of `session.text.applyPatch`. */
 export interface PatchRequest {
@@ -103,16 +104,16 @@ export class TextPatch {
   /** Reads all files, then removes files, then makes room for new ones, then writes. */
   #steps(): readonly PlanStep[] {
     const files = this.#changed()
-    const check: PlanStep = (live) => {
+    const check: PlanStep = (state) => {
       for (const [path, hash] of this.#guards)
-        checkGuard(this.#core, path, resolve(live.tree, path, true).node, hash)
+        checkGuard(this.#core, path, resolve(state.tree, path, true).node, hash)
       return undefined
     }
     const phase = (name: 'prepare' | 'remove' | 'makeRoom' | 'write'): PlanStep[] =>
       files.map(
         (file): PlanStep =>
-          (live) =>
-            file[name](live),
+          (state) =>
+            file[name](state),
       )
     return [check, ...phase('prepare'), ...phase('remove'), ...phase('makeRoom'), ...phase('write')]
   }

@@ -14,7 +14,7 @@ import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
 import { makeParents, type Parents } from './parents.js'
 import { sharedParts } from './shared-parts.js'
-import type { Plan } from './plan.js'
+import type { Plan, PlanState } from './plan.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
 
@@ -94,12 +94,12 @@ export function parseWriteOptions(
 
 export function planWrite(
   core: Core,
-  live: LiveSession,
+  state: PlanState,
   request: Omit<WriteRequest, 'content'>,
   staged: ContentToWrite,
   options: WriteOptions = usualOptions,
 ): Plan {
-  const at = resolve(live.tree, request.path, options.exclusive !== true)
+  const at = resolve(state.tree, request.path, options.exclusive !== true)
   if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
@@ -117,7 +117,7 @@ export function planWrite(
     else {
       const effect = ['p', path, shared.size, shared.pieces] as const
       if (options.isStep === true)
-        core.contentIds.remember(patched(file, effect, eventTime(core, live), core), hashOf(blobs))
+        core.contentIds.remember(patched(file, effect, eventTime(core, state), core), hashOf(blobs))
       redo = [effect]
     }
     if (request.mode !== undefined && parseMode(request.mode) !== file.mode)
