@@ -84,10 +84,9 @@ export async function applyPlans(
   using planned = new PlannedSteps(core, live)
   await mutate(core, live, () => {
     const steps = typeof given === 'function' ? given() : given
-    if (areMany(steps)) {
-      const effects = planned.effectsOf(steps)
+    const effects = areMany(steps) ? planned.effectsOf(steps) : undefined
+    if (effects !== undefined)
       return record(core, live, effects.redo.length === 0 ? undefined : { ...effects, ...describe() })
-    }
     try {
       return applyPlansNow(core, live, steps, describe)
     } catch (thrown) {
@@ -156,10 +155,7 @@ export async function tryPlans(
   using planned = new PlannedSteps(core, live)
   await lookInOrder(live, () => {
     const steps = given()
-    if (areMany(steps)) {
-      planned.effectsOf(steps)
-      return
-    }
+    if (areMany(steps) && planned.effectsOf(steps) !== undefined) return
     const before = live.tree.freeze()
     try {
       const at = eventTime(core, live)

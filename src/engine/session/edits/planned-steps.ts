@@ -26,7 +26,7 @@ export function areMany(steps: readonly PlanStep[]): boolean {
 
 /**
  * Many steps, planned on a copy of a session's state in many turns of the event loop. Later changes of the session wait
- * meanwhile. If another engine changes the session first, all steps are planned again.
+ * meanwhile.
  *
  * Dispose of it once the event is stored: it protects the data of the steps from collection.
  */
@@ -42,14 +42,16 @@ export class PlannedSteps implements Disposable {
     this.#live = live
   }
 
-  /** The effects on the newest state. Throws a Fault until they are known. */
-  effectsOf(steps: readonly PlanStep[]): StepEffects {
-    if (this.#planned?.version === this.#live.version) return this.#planned
-    throw new Fault(() => this.#plan(steps))
+  /**
+   * The effects on the newest state. Throws a Fault until they are known. Undefined if another engine changed the session
+   * after they were planned: then the steps are to be planned in one turn, because a fast writer would overtake them again.
+   */
+  effectsOf(steps: readonly PlanStep[]): StepEffects | undefined {
+    if (this.#planned === undefined) throw new Fault(() => this.#plan(steps))
+    return this.#planned.version === this.#live.version ? this.#planned : undefined
   }
 
   async #plan(steps: readonly PlanStep[]): Promise<void> {
-    this.#release()
     const [core, live] = [this.#core, this.#live]
     const { version, baseline, lastEventAt } = live
     const root = live.tree.freeze()
@@ -87,10 +89,6 @@ export class PlannedSteps implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#release()
-  }
-
-  #release(): void {
     releaseAll(this.#held)
     for (const pin of this.#pins.splice(0)) pin[Symbol.dispose]()
   }
