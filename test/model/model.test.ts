@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { memoryStorage, openEngine, Session, type Storage } from '../../src/index.js'
+import { limits, memoryStorage, openEngine, Session, type Storage } from '../../src/index.js'
 import { operations } from './operations.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { freshPostgres, hasPostgres } from '../support/postgres.js'
 import { seed, size } from '../support/seed.js'
 import { World } from './world.js'
@@ -59,11 +60,12 @@ const calls: Record<string, (session: Session) => Promise<unknown>> = {
 }
 
 describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
-  test(
-    `random operations agree with the model (FORKSPACE_SEED=${seed})`,
+  test.each(['at once', 'in turns'])(
+    `random operations agree with the model, batches planned %s (FORKSPACE_SEED=${seed})`,
     { timeout: 60_000 + size * 60_000 },
-    async () => {
+    async (planned) => {
       expect.hasAssertions()
+      if (planned === 'in turns') lowerBound(limits, 'stepsPerTurn', 1)
       const property = fc.asyncProperty(operations({ reopening: durable }), async (list) => {
         const { storage, remove } = await make()
         const world = await World.open(storage, { durable })
@@ -77,7 +79,7 @@ describe.each(Object.entries(kinds))('%s', (_, { durable, runs, make }) => {
       })
       await fc.assert(property, {
         seed,
-        numRuns: Math.ceil(runs * size),
+        numRuns: Math.ceil((runs * size) / 2),
         interruptAfterTimeLimit: 25_000 + size * 30_000,
         markInterruptAsFailure: true,
       })

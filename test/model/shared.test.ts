@@ -1,8 +1,9 @@
 /** Two engines that share a store on PostgreSQL make random changes to one session, against one model. */
 import { describe, expect, test } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
-import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
+import { EngineError, limits, openEngine, type Engine, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { runs, seed } from '../support/seed.js'
 
@@ -20,25 +21,29 @@ interface Call {
 }
 
 describe.skipIf(!hasPostgres)('two engines', () => {
-  test(`apply each acknowledged change once, in one order (FORKSPACE_SEED=${seed})`, async () => {
-    const random = randomWords(seed)
-    const { connectionString } = await sharedPostgres()
-    for (let run = 0; run < runs(20); run++) {
-      const schema = freshSchema()
-      const open = (): Promise<Engine> =>
-        openEngine({
-          storage: postgresStorage({ connectionString, schema, shared: true, freshnessMillis: 5 }),
+  test.each(['at once', 'in turns'])(
+    `apply each acknowledged change once, in one order, batches planned %s (FORKSPACE_SEED=${seed})`,
+    async (planned) => {
+      if (planned === 'in turns') lowerBound(limits, 'stepsPerTurn', 1)
+      const random = randomWords(seed)
+      const { connectionString } = await sharedPostgres()
+      for (let run = 0; run < runs(10); run++) {
+        const schema = freshSchema()
+        const open = (): Promise<Engine> =>
+          openEngine({
+            storage: postgresStorage({ connectionString, schema, shared: true, freshnessMillis: 5 }),
+          })
+        const engines = [await open(), await open()]
+        const { id } = await engines[0]!.sessions.create({
+          files: Object.fromEntries(paths.map((path) => [path, ''])),
         })
-      const engines = [await open(), await open()]
-      const { id } = await engines[0]!.sessions.create({
-        files: Object.fromEntries(paths.map((path) => [path, ''])),
-      })
-      const applied = await changeBoth(engines, id, random)
-      expect(applied.size).toBeGreaterThan(0)
-      await agree(applied, engines, id)
-      for (const engine of engines) await engine.close()
-    }
-  })
+        const applied = await changeBoth(engines, id, random)
+        expect(applied.size).toBeGreaterThan(0)
+        await agree(applied, engines, id)
+        for (const engine of engines) await engine.close()
+      }
+    },
+  )
 })
 
 /** Makes random calls in both engines. Returns those that were acknowledged, by their principals. */
