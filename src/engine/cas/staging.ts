@@ -189,6 +189,25 @@ export class StagedContent extends StagedBlobs {
   }
 }
 
+/**
+ * The content of a call of `session.fs`. Unlike {@link StagedContent}, it has no bound of its own: the plan checks the
+ * size of the file, so that the error is that of the call.
+ */
+export class StagedCall extends StagedBlobs {
+  readonly #mayWait: boolean
+
+  constructor(input: unknown, context: StagingContext, { mayWait }: { readonly mayWait: boolean }) {
+    super(toBytes(input), context)
+    this.#mayWait = mayWait
+  }
+
+  /** Without waiting, large bytes are copied and queued here, once the plan needs them. */
+  override blobs(): readonly BlobRef[] {
+    if (!this.#mayWait) this.storeNow()
+    return super.blobs()
+  }
+}
+
 /** A copy of a caller's bytes as blobs of one block each, the last one shorter. */
 export function cutIntoBlobs(bytes: Uint8Array): BlobRef[] {
   // An array that grows takes 130 bytes more than one made whole.

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { StagedContent } from '../cas/staging.js'
+import { StagedCall } from '../cas/staging.js'
 import { planSetAttributes, type AttributeChange } from '../session/edits/attributes.js'
 import type { LiveSession } from '../session/table/live.js'
 import { planResize, planWriteAt } from '../session/edits/writes.js'
@@ -205,8 +205,7 @@ function writing<T>(
   { position, result }: { position: number | undefined; result: (count: number) => T },
 ): ChangeCall<T> {
   const { core, files, form } = context
-  const staged = new StagedContent(bytes, core)
-  if (form === 'sync') staged.storeNow()
+  const staged = new StagedCall(bytes, core, { mayWait: form !== 'sync' })
   let open: OpenFile
   return changeWith(
     { syscall: 'write' },

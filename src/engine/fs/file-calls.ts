@@ -1,4 +1,4 @@
-import { StagedContent } from '../cas/staging.js'
+import { StagedCall, type StagedBlobs } from '../cas/staging.js'
 import type { LiveSession } from '../session/table/live.js'
 import type { Plan } from '../session/edits/plan.js'
 import { resolve } from '../session/reads/resolve.js'
@@ -115,8 +115,7 @@ function writeWhole(
   const given = givenPath(path)
   const flags = toFlags(flag || defaultFlag)
   const mode = givenMode === undefined ? undefined : toMode(givenMode, 0o644)
-  const staged = new StagedContent(bytes, context.core)
-  if (context.form === 'sync') staged.storeNow()
+  const staged = new StagedCall(bytes, context.core, { mayWait: context.form !== 'sync' })
   return changeWith(
     { syscall: 'open', path: given },
     (live) => {
@@ -147,7 +146,7 @@ function planWhole(
   context: Context,
   live: LiveSession,
   given: string,
-  { flags, mode, staged }: { flags: Flags; mode: number | undefined; staged: StagedContent },
+  { flags, mode, staged }: { flags: Flags; mode: number | undefined; staged: StagedBlobs },
 ): Plan {
   if (
     !flags.write ||
@@ -179,7 +178,7 @@ function planOver(
   context: Context,
   live: LiveSession,
   given: string,
-  { flags, mode = 0o644, staged }: { flags: Flags; mode: number | undefined; staged: StagedContent },
+  { flags, mode = 0o644, staged }: { flags: Flags; mode: number | undefined; staged: StagedBlobs },
 ): Plan {
   const at = openedAt(live, given, flags)
   if (!flags.write) return planOpen(context, live, at.path, { at, flags, mode })

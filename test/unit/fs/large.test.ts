@@ -6,7 +6,16 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
+import {
+  EngineError,
+  memoryStorage,
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type SessionFs,
+  type Storage,
+} from '../../../src/index.js'
 import { fewStorages } from '../../support/storages.js'
 import { seed } from '../../support/seed.js'
 import { randomBytes } from '../../support/random-bytes.js'
@@ -153,5 +162,200 @@ describe.each(fewStorages)(`large contents on %s (FORKSPACE_SEED=${seed})`, (nam
     abort.abort()
     await expect(aborted).rejects.toMatchObject({ name: 'AbortError' })
     await session.flush()
+  })
+})
+
+type Callback = (error: unknown) => void
+type Files = { readonly fs: SessionFs; readonly fd: number; readonly content: Buffer }
+
+/** Rejects with the error that the callback gets. A callback function that throws fails the test. */
+async function calledBack(call: (done: Callback) => void): Promise<void> {
+  let done: Callback = () => undefined
+  const answer = new Promise<unknown>((resolve) => (done = resolve))
+  try {
+    call(done)
+  } catch (cause) {
+    throw new Error('the function threw instead of calling back', { cause })
+  }
+  const error = await answer
+  if (error) throw error
+}
+
+async function withHandle({ fs }: Files, call: (file: Handle) => Promise<unknown>): Promise<void> {
+  const file = await fs.promises.open('/file', 'r+')
+  try {
+    await call(file)
+  } finally {
+    await file.close()
+  }
+}
+
+type Handle = Awaited<ReturnType<SessionFs['promises']['open']>>
+
+/** Each way to write contents, with the system call that fails. */
+const writes: Readonly<Record<string, readonly [syscall: string, (files: Files) => unknown]>> = {
+  'promises.writeFile': ['open', ({ fs, content }) => fs.promises.writeFile('/new', content)],
+  'promises.writeFile of pieces': ['write', ({ fs, content }) => fs.promises.writeFile('/pieces', [content])],
+  'promises.appendFile': ['open', ({ fs, content }) => fs.promises.appendFile('/file', content)],
+  writeFile: ['open', ({ fs, content }) => calledBack((done) => fs.writeFile('/new', content, done))],
+  'writeFile of a number': [
+    'write',
+    ({ fs, fd, content }) => calledBack((done) => fs.writeFile(fd, content, done)),
+  ],
+  appendFile: ['open', ({ fs, content }) => calledBack((done) => fs.appendFile('/file', content, done))],
+  write: ['write', ({ fs, fd, content }) => calledBack((done) => fs.write(fd, content, done))],
+  'write of text': [
+    'write',
+    ({ fs, fd, content }) => calledBack((done) => fs.write(fd, content.toString('latin1'), done)),
+  ],
+  writev: ['write', ({ fs, fd, content }) => calledBack((done) => fs.writev(fd, [content], done))],
+  writeFileSync: ['open', ({ fs, content }) => fs.writeFileSync('/new', content)],
+  'writeFileSync over a file': [
+    'open',
+    ({ fs, content }) => fs.writeFileSync('/file', content, { flag: 'r+' }),
+  ],
+  'writeFileSync of a number': ['write', ({ fs, fd, content }) => fs.writeFileSync(fd, content)],
+  appendFileSync: ['open', ({ fs, content }) => fs.appendFileSync('/file', content)],
+  writeSync: ['write', ({ fs, fd, content }) => fs.writeSync(fd, content)],
+  writevSync: ['write', ({ fs, fd, content }) => fs.writevSync(fd, [content])],
+  'FileHandle.write': [
+    'write',
+    (files) => withHandle(files, (file) => file.write(files.content, 0, files.content.length, 0)),
+  ],
+  'FileHandle.writev': ['write', (files) => withHandle(files, (file) => file.writev([files.content]))],
+  'FileHandle.writeFile': ['write', (files) => withHandle(files, (file) => file.writeFile(files.content))],
+  'FileHandle.appendFile': ['write', (files) => withHandle(files, (file) => file.appendFile(files.content))],
+  createWriteStream: [
+    'write',
+    ({ fs, content }) => pipeline(Readable.from([content]), fs.createWriteStream('/stream')),
+  ],
+}
+
+/** Each way to change the size of a file, which stores no contents. */
+const resizes: typeof writes = {
+  'promises.truncate': ['ftruncate', ({ fs }) => fs.promises.truncate('/file', 101)],
+  truncate: ['ftruncate', ({ fs }) => calledBack((done) => fs.truncate('/file', 101, done))],
+  truncateSync: ['ftruncate', ({ fs }) => fs.truncateSync('/file', 101)],
+  ftruncate: ['ftruncate', ({ fs, fd }) => calledBack((done) => fs.ftruncate(fd, 101, done))],
+  ftruncateSync: ['ftruncate', ({ fs, fd }) => fs.ftruncateSync(fd, 101)],
+  'FileHandle.truncate': ['ftruncate', (files) => withHandle(files, (file) => file.truncate(101))],
+}
+
+interface Bound {
+  readonly options: EngineOptions
+  readonly code: string
+  readonly reason: string
+  readonly calls: typeof writes
+}
+
+const bounds: Readonly<Record<string, Bound>> = {
+  maxFileBytes: {
+    options: { maxFileBytes: 100 },
+    code: 'EFBIG',
+    reason: 'FILE_TOO_LARGE',
+    calls: { ...writes, ...resizes },
+  },
+  'the budget of a session': {
+    options: { budgets: { sessionBytes: 100 } },
+    code: 'EDQUOT',
+    reason: 'BUDGET',
+    calls: writes,
+  },
+  'the budget of a tenant': {
+    options: { budgets: { tenantBytes: 100 } },
+    code: 'EDQUOT',
+    reason: 'BUDGET',
+    calls: writes,
+  },
+}
+
+describe.each(Object.entries(bounds))('contents above %s', (_name, { options, code, reason, calls }) => {
+  // Contents from 4 MiB on are stored before their event, and those above 8 MiB are copied late.
+  test.each([101, 5 * mebibyte, 9 * mebibyte])('of %s bytes fail with an error of Node', async (size) => {
+    await using engine = await openEngine(options)
+    const { fs } = await engine.sessions.create({ files: { '/file': 'abc' } })
+    const files = { fs, fd: fs.openSync('/file', 'r+'), content: randomBytes(size, seed) }
+    for (const [name, [syscall, call]] of Object.entries(calls)) {
+      const error: unknown = await Promise.resolve(files)
+        .then(call)
+        .catch((thrown: unknown) => thrown)
+      expect(error, name).toMatchObject({ code, syscall, cause: { reason } })
+      expect((error as Error).cause, name).toBeInstanceOf(EngineError)
+    }
+    expect(fs.readFileSync('/file', 'utf8')).toBe('abc')
+    expect(fs.existsSync('/new')).toBe(false)
+  })
+})
+
+describe('a refused synchronous write above 4 MiB', () => {
+  const content = randomBytes(5 * mebibyte, seed)
+  const refused: Readonly<Record<string, readonly [code: string, (fs: SessionFs, fd: number) => unknown]>> = {
+    'writeFileSync without files.write': ['EACCES', (fs) => fs.writeFileSync('/file', content)],
+    'appendFileSync without files.write': ['EACCES', (fs) => fs.appendFileSync('/file', content)],
+    'writeSync without files.write': ['EACCES', (fs, fd) => fs.writeSync(fd, content)],
+    'writevSync without files.write': ['EACCES', (fs, fd) => fs.writevSync(fd, [content])],
+  }
+
+  /** Opens a durable engine, and notes the sizes of the blobs that are stored. */
+  async function open(): Promise<{ engine: Engine; session: Session; stored: number[] }> {
+    const stored: number[] = []
+    const inner = memoryStorage({ durable: true })
+    const storage: Storage = {
+      open: async () => {
+        const store = await inner.open()
+        const commit = store.commit.bind(store)
+        return Object.assign(store, {
+          commit: (given: Parameters<typeof commit>[0]) => {
+            for (const { bytes } of given.blobs ?? []) stored.push(bytes.byteLength)
+            return commit(given)
+          },
+        })
+      },
+    }
+    const engine = await openEngine({ storage })
+    const session = await engine.sessions.create({ files: { '/file': 'abc' } })
+    stored.length = 0
+    return { engine, session, stored }
+  }
+
+  test.each(Object.entries(refused))('%s stores nothing', async (_name, [code, call]) => {
+    const { engine, session, stored } = await open()
+    await using _ = engine
+    const { fs } = session.narrow({ without: ['files.write'] })
+    const fd = fs.openSync('/file', 'r')
+    expect(() => call(fs, fd)).toThrow(expect.objectContaining({ code }))
+    await session.flush()
+    expect(stored).toEqual([])
+  })
+
+  test.each([
+    ['ENOENT', '/missing/file'],
+    ['EISDIR', '/directory'],
+    ['ENOTDIR', '/file/below'],
+  ])('with %s stores nothing', async (code, path) => {
+    const { engine, session, stored } = await open()
+    await using _ = engine
+    const { fs } = session
+    fs.mkdirSync('/directory')
+    expect(() => fs.writeFileSync(path, content)).toThrow(expect.objectContaining({ code }))
+    expect(() => fs.appendFileSync(path, content)).toThrow(expect.objectContaining({ code }))
+    const exclusive = { flag: 'wx' }
+    expect(() => fs.writeFileSync('/file', content, exclusive)).toThrow(
+      expect.objectContaining({ code: 'EEXIST' }),
+    )
+    await session.flush()
+    expect(stored).toEqual([])
+  })
+
+  test('to a number that is not open for writing stores nothing', async () => {
+    const { engine, session, stored } = await open()
+    await using _ = engine
+    const { fs } = session
+    const fd = fs.openSync('/file', 'r')
+    const bad = expect.objectContaining({ code: 'EBADF' })
+    expect(() => fs.writeSync(fd, content)).toThrow(bad)
+    expect(() => fs.writeSync(1, content)).toThrow(bad)
+    await session.flush()
+    expect(stored).toEqual([])
   })
 })

@@ -3,7 +3,7 @@ import { parseFlag, parseMode } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { sha256Stream } from '../../base/hash.js'
 import type { BlobRef } from '../../cas/blob.js'
-import { checkFileSize, type StagedContent } from '../../cas/staging.js'
+import { checkFileSize, type StagedBlobs } from '../../cas/staging.js'
 import { Dir, FileNode } from '../../tree/node.js'
 import { patched } from '../apply.js'
 import { compact, type Patch } from './compaction.js'
@@ -12,7 +12,7 @@ import { eventTypes, piecesFrom, type FileTarget, type Redo } from '../../record
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
 import { currentFile, FileReference, targetOf } from '../file-references.js'
 import type { LiveSession } from '../table/live.js'
-import { makeParents, type Parents } from './parents.js'
+import { makeParents, requireParents, type Parents } from './parents.js'
 import { sharedParts } from './shared-parts.js'
 import type { Plan, PlanState } from './plan.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
@@ -25,7 +25,7 @@ import { eventTime } from '../mutation-queue.js'
 export type FileContent = string | Uint8Array
 
 /** Content for a plan: its size, its blobs, and the blobs that the commit of the change must contain. */
-export type ContentToWrite = Pick<StagedContent, 'size' | 'blobs' | 'toCommit'>
+export type ContentToWrite = Pick<StagedBlobs, 'size' | 'blobs' | 'toCommit'>
 
 /** A whole write of one file in a batch. */
 export interface WriteRequest extends HashGuard {
@@ -103,7 +103,10 @@ export function planWrite(
   if (options.exclusive === true && at.node !== undefined) throw alreadyExists(request.path)
   checkGuard(core, request.path, at.node, request.expectedHash)
   const file = fileOrMissing(at, request.path)
+  if (options.parents === 'require') requireParents(at, request.path)
+  checkFileSize(staged.size, core.maxFileBytes)
   const { path } = at
+  // Large contents are stored here, so all errors of the request come before.
   const blobs = staged.blobs()
   const single = onlyItem(blobs) ?? 0
   const shared = file === undefined ? undefined : sharedParts(core, file, staged)
@@ -138,7 +141,7 @@ export function planAppend(
   core: Core,
   live: LiveSession,
   request: WriteRequest,
-  staged: StagedContent,
+  staged: StagedBlobs,
   options: WriteOptions = usualOptions,
 ): Plan {
   const at = resolve(live.tree, request.path, true)
@@ -158,7 +161,7 @@ export type WriteTarget = { readonly path: string } | FileReference
 
 interface BytesToWrite {
   readonly position: number | 'end'
-  readonly staged: StagedContent
+  readonly staged: StagedBlobs
 }
 
 /** Writes bytes from a position on. The range between the end of the file and the position becomes a hole. */
