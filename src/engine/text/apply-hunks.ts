@@ -9,12 +9,6 @@ import { describeNearest, nearestLines } from './nearest-lines.js'
 import type { PatchWork } from './patch-work.js'
 import { LineNumbers } from './tolerant-match.js'
 
-export interface PatchedText {
-  readonly text: ByteText
-  /** For each hunk, the line of the old text, from 1, minus the line that the patch states. */
-  readonly offsets: readonly number[]
-}
-
 export interface HunkOptions {
   /** Lines of context at each end of a hunk that may differ. */
   readonly fuzz: number
@@ -33,7 +27,7 @@ export function* applyHunks(
   text: ByteText,
   hunks: readonly Hunk[],
   { fuzz, path, work }: HunkOptions,
-): Steps<PatchedText, undefined> {
+): Steps<ByteText, undefined> {
   const convert = (yield* usualLineEnd(text)) === '\r\n' && !hunks.some(hasCarriageReturns)
   const numbers = new LineNumbers((line) => (convert ? line.replace(/\r\n$/, '\n') : line))
   /** The lines of the text with their line ends: where they begin, and their numbers. */
@@ -49,7 +43,6 @@ export function* applyHunks(
   }
   const startOf = (line: number): number => starts[line] ?? text.length
   const parts: ByteText[] = []
-  const offsets: number[] = []
   /** Lines of the old text that are in `parts`, and the lines in `parts` minus that number. */
   let done = 0
   let added = 0
@@ -67,7 +60,6 @@ export function* applyHunks(
       work,
     })
     if (place === undefined) throw yield* mismatch(text, hunk, { index, path })
-    offsets.push(place.line + 1 - Math.max(1, hunk.oldStart) - place.skipped)
     copyTo(place.line)
     for (const { kind, text: line } of place.lines) {
       if (kind === '+') {
@@ -84,7 +76,7 @@ export function* applyHunks(
     }
   }
   copyTo(list.length)
-  return { text: parts.join(''), offsets }
+  return parts.join('')
 }
 
 function hasCarriageReturns({ lines }: Hunk): boolean {

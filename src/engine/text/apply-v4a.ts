@@ -1,7 +1,7 @@
 import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
-import { noMatch, type PatchedText } from './apply-hunks.js'
+import { noMatch } from './apply-hunks.js'
 import { byteOrderMark, usualLineEnd, withoutMark, type ByteText } from './byte-text.js'
 import type { V4aSection } from './file-patch.js'
 import { findRuns } from './find-all.js'
@@ -26,10 +26,9 @@ export function* applyV4a(
   file: ByteText,
   sections: readonly V4aSection[],
   options: SectionOptions,
-): Steps<PatchedText, undefined> {
+): Steps<ByteText, undefined> {
   if (!file.startsWith(byteOrderMark)) return yield* applySections(file, sections, options)
-  const { text, offsets } = yield* applySections(withoutMark(file), sections.map(withoutMarks), options)
-  return { text: byteOrderMark + text, offsets }
+  return byteOrderMark + (yield* applySections(withoutMark(file), sections.map(withoutMarks), options))
 }
 
 /** The lines of a patch may have the mark of the file, or not. */
@@ -45,7 +44,7 @@ function* applySections(
   text: ByteText,
   sections: readonly V4aSection[],
   { path, work }: SectionOptions,
-): Steps<PatchedText, undefined> {
+): Steps<ByteText, undefined> {
   const isCrlf = (yield* usualLineEnd(text)) === '\r\n'
   const lineEnd = isCrlf ? '\r\n' : '\n'
   /** Where the lines of the text begin. The last one has no line end. */
@@ -94,7 +93,7 @@ function* applySections(
   copyTo(starts.length)
   const joined = parts.join('')
   const open = joined.endsWith('\n') ? joined.slice(0, -1) : joined
-  return { text: isCrlf && open.endsWith('\r') ? open.slice(0, -1) : open, offsets: [] }
+  return isCrlf && open.endsWith('\r') ? open.slice(0, -1) : open
 }
 
 /** The lines of a file as numbers, equal for lines that are equal in one comparison. */

@@ -7,7 +7,7 @@ import { limits } from '../../base/limits.js'
 import { present } from '../../base/present.js'
 import { StagedContent } from '../../cas/staging.js'
 import { eventTypes, type Redo } from '../../records/event.js'
-import { applyHunks, type PatchedText } from '../../text/apply-hunks.js'
+import { applyHunks } from '../../text/apply-hunks.js'
 import { applyV4a } from '../../text/apply-v4a.js'
 import { applyBinary } from '../../text/binary-change.js'
 import { bytesOf, decodeText, encodeText, type ByteText } from '../../text/byte-text.js'
@@ -75,7 +75,7 @@ export class FileChange {
   readonly #core: Core
   readonly #patch: FilePatch
   readonly #context: PatchContext
-  readonly #computed: ComputedText<PatchedText>
+  readonly #computed: ComputedText<{ readonly text: ByteText }>
   #new: NewLeaf | undefined
   #before: FileNode | Symlink | undefined
   #leavesFirst = false
@@ -219,13 +219,13 @@ export class FileChange {
     }
   }
 
-  *#compute(text: ByteText): Steps<PatchedText, undefined> {
+  *#compute(before: ByteText): Steps<{ readonly text: ByteText }, undefined> {
     const { budget, fuzz, work } = this.#context
     if (budget.bytesLeft < 0) throw overBudget()
-    const patched = yield* patchedText(this.#patch, text, { fuzz, work })
-    budget.bytesLeft -= patched.text.length
+    const text = yield* patchedText(this.#patch, before, { fuzz, work })
+    budget.bytesLeft -= text.length
     if (budget.bytesLeft < 0) throw overBudget()
-    return patched
+    return { text }
   }
 
   /** Changes the file at its old path. */
@@ -300,17 +300,17 @@ function* patchedText(
   patch: FilePatch,
   text: ByteText,
   { fuzz, work }: Pick<PatchContext, 'fuzz' | 'work'>,
-): Steps<PatchedText, undefined> {
+): Steps<ByteText, undefined> {
   const { path } = patch
   const change = patch.kind === 'create' ? undefined : patch.change
-  if (change === undefined) return { text, offsets: [] }
+  if (change === undefined) return text
   const patched =
     change.format === 'v4a'
       ? yield* applyV4a(text, change.sections, { path, work })
       : change.format === 'binary'
-        ? { text: yield* applyBinary(text, change, path), offsets: [] }
+        ? yield* applyBinary(text, change, path)
         : yield* applyHunks(text, change.hunks, { fuzz, path, work })
-  if (patch.kind !== 'delete' || patched.text === '') return patched
+  if (patch.kind !== 'delete' || patched === '') return patched
   throw new EngineError(
     'NO_MATCH',
     `the patch deletes ${path}, but the file has content that the patch lacks; make a new patch`,
