@@ -10,6 +10,7 @@ export { operations, type Operation, type OperationMethods, type OperationName }
 export { contentRoutes, type ContentRouteName } from './operations/content-routes.js'
 export { contentSchemas, type ContentParameters } from './operations/schemas/content.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
+export { issueText } from './operations/schemas/issue-text.js'
 export { nothing } from './operations/schemas/wire-types.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { Secret } from './services/secrets/secret.js'

@@ -17,5 +17,6 @@ export {
   type StreamOperation,
 } from './facade/call.js'
 export { schemas, type OperationRequest, type OperationResponse } from './operations/schemas/index.js'
+export { issueText } from './operations/schemas/issue-text.js'
 export { statusSchema } from './operations/schemas/status.js'
 export { inBytes, wireJsonSchema, wireJsonSchemaByNames } from './operations/schemas/wire-types.js'

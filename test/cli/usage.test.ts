@@ -93,7 +93,11 @@ describe('help', () => {
 describe('invalid usage', () => {
   const id = 'x'.repeat(36)
   test.each<readonly [string, readonly string[], RegExp]>([
-    ['an unknown verb', ['frobnicate'], /unknown command 'frobnicate'; "forkspace --help" lists the verbs/],
+    [
+      'an unknown verb',
+      ['frobnicate'],
+      /unknown command 'frobnicate'; "forkspace --help" lists the commands/,
+    ],
     ['a mistyped verb', ['sessoin'], /Did you mean session/],
     [
       'the second word of a verb',
@@ -106,8 +110,26 @@ describe('invalid usage', () => {
       /unknown command 'import'; did you mean "forkspace source import" or "forkspace session import"\?/,
     ],
     ['an unknown option', ['session', 'ls', '--frobnicate'], /unknown option '--frobnicate'/],
-    ['a missing argument', ['cat'], /missing required argument/],
-    ['an extra argument', ['cat', 'a:/b', 'c'], /too many arguments/],
+    [
+      'an option before the command',
+      ['--store', './store', 'session', 'ls'],
+      /unknown option '--store'; put it after the command, as in "forkspace session list --store \.\/store"/,
+    ],
+    [
+      'an option in place of an argument',
+      ['check', '--store', './store'],
+      /unknown option '--store'; the form is: forkspace check <directory>/,
+    ],
+    [
+      'a missing argument',
+      ['cat'],
+      /missing required argument 'session:path'; the form is: forkspace cat <session:path>/,
+    ],
+    [
+      'an extra argument',
+      ['sessions', 'list', './store'],
+      /too many arguments .* got 1; the form is: forkspace session ls$/m,
+    ],
     ['a missing value', ['session', 'ls', '--store'], /argument missing/],
     ['no store or server', ['session', 'ls'], /pass --store <directory> or --server/],
     [

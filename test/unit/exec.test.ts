@@ -310,3 +310,26 @@ describe.each(fewStorages)('session.exec on %s', (_name, makeStorage, lasting) =
     expect(await reasonOf(shell('true'))).toBe('HOST_PATH_NOT_ALLOWED')
   })
 })
+
+test.each([
+  [
+    'ls -la',
+    ' Pass the arguments separately: command "ls" with args ["-la"]; or run a shell: command "sh" with args ["-c","ls -la"]',
+  ],
+  ['no-such-program', ' Check its name and the option exec.path'],
+])('the command %j fails with advice', async (command, advice) => {
+  const running = runProcess({
+    command,
+    args: [],
+    directory: tmpdir(),
+    env: { PATH: '/usr/bin:/bin' },
+    stdin: Buffer.alloc(0),
+    timeoutMs: 60_000,
+    maxOutputBytes: 100,
+    signal: new AbortController().signal,
+  })
+  await expect(running).rejects.toMatchObject({
+    reason: 'HOST_FAILED',
+    message: `the host could not start the command ${JSON.stringify(command)}: ENOENT.${advice}`,
+  })
+})

@@ -81,7 +81,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a log that is an object',
     () => openEngine({ log: console as never }),
-    'INVALID_ARGUMENT log: must be a function; it is an object',
+    'INVALID_ARGUMENT log: must be a function; it is an instance of Console',
   ],
   [
     'an environment without a clock',
@@ -199,7 +199,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'content that is an object',
     () => session.files.write({ path: '/a', content: { a: 1 } as never }),
-    'INVALID_ARGUMENT content: must be a string or a Uint8Array; it is an object',
+    'INVALID_ARGUMENT content: must be a string or a Uint8Array; it is an object. For JSON, pass JSON.stringify(value)',
   ],
   [
     'a path of the wrong type',
@@ -294,7 +294,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'a session instead of its id',
     () => engine.sessions.open(session as never),
-    'INVALID_ARGUMENT sessionId: must be a string; it is an object',
+    'INVALID_ARGUMENT sessionId: must be a string; it is an instance of Session',
   ],
   [
     'a missing session id',
@@ -410,7 +410,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'an engine in place of a handler of git repositories',
     async () => createHttpHandler(engine, { authenticate: () => undefined, git: engine as never }),
-    'INVALID_ARGUMENT git: must be a handler that gitHandler returned; it is an object',
+    'INVALID_ARGUMENT git: must be a handler that gitHandler returned; it is an instance of Engine',
   ],
   [
     'a handler of the API in place of one of git repositories',
@@ -428,7 +428,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'an engine in place of a handler',
     () => serve(engine as never, { port: 0 }),
-    'INVALID_ARGUMENT handler: must be a handler that createHttpHandler returned; it is an object',
+    'INVALID_ARGUMENT handler: must be a handler, such as createHttpHandler(engine, options); it is an instance of Engine',
   ],
   [
     'a server without its protocol',
@@ -562,6 +562,59 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
       })
     },
     'APPROVAL_NOT_PENDING the approval "<id>" was already denied',
+  ],
+  [
+    'a path that is a number',
+    () => session.files.read({ path: 5 as never }),
+    'INVALID_ARGUMENT path: must be a string, such as "/src/a.ts"; it is 5',
+  ],
+  [
+    'a path that is a URL',
+    () => session.files.read({ path: new URL('file:///a') as never }),
+    'INVALID_ARGUMENT path: must be a string, such as "/src/a.ts"; it is an instance of URL',
+  ],
+  [
+    'a path with a slash at its end',
+    () => session.files.list({ path: '/d/' }),
+    'INVALID_ARGUMENT path: must not end with "/"; it is "/d/"',
+  ],
+  [
+    'a time that is a Date',
+    () => session.at({ time: new Date() as never }),
+    'INVALID_ARGUMENT time: must be a time like 2026-01-31T08:00:00.000Z; it is an instance of Date: pass its toISOString()',
+  ],
+  [
+    'a file in a missing directory',
+    () => session.files.write({ path: '/no/such/file', content: '', createParents: false }),
+    'PATH_NOT_FOUND /no/such/file cannot be created: the directory /no does not exist. Create it first, with createDirectory or mkdir and recursive: true',
+  ],
+  [
+    'a directory in a missing directory',
+    () => session.files.createDirectory({ path: '/d/no/such' }),
+    'PATH_NOT_FOUND /d/no/such cannot be created: the directory /d/no does not exist. Create it first, with createDirectory or mkdir and recursive: true',
+  ],
+  [
+    'a file of session.fs in a missing directory',
+    () =>
+      session.fs.promises.writeFile('/no/file', '').catch((error: Error) => {
+        throw error.cause
+      }),
+    'PATH_NOT_FOUND /no/file cannot be created: the directory /no does not exist. Create it first, with createDirectory or mkdir and recursive: true',
+  ],
+  [
+    'delete of a directory',
+    () => session.files.delete({ path: '/d' }),
+    'IS_A_DIRECTORY /d is a directory: remove it with removeDirectory or rm, and recursive: true',
+  ],
+  [
+    'read of a directory',
+    () => session.files.read({ path: '/d' }),
+    'IS_A_DIRECTORY /d is a directory: list its entries instead',
+  ],
+  [
+    'an id that is a number, with a server',
+    () => connect({ baseUrl: 'http://localhost', token: 't' }).sessions.open(5 as never),
+    'INVALID_ARGUMENT sessionId: must be a string; it is a number',
   ],
   [
     'an array instead of a request',

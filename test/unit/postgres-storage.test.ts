@@ -29,6 +29,7 @@ describe('options of a store on PostgreSQL', () => {
     ['a schema of the system', { connectionString, schema: 'pg_catalog' }, /PostgreSQL itself/],
     ['another durability', { connectionString, durability: 'none' }, /'full' or 'relaxed'/],
     ['no connections', { connectionString, readConnections: 0 }, /from 1 to 100/],
+    ['a freshness without shared', { connectionString, freshnessMillis: 5 }, /needs shared: true/],
     ['a short lease', { connectionString, leaseSeconds: 0.5 }, /from 1 to 3600/],
   ])('refuse %s', (_, options, message) => {
     const error = failureAt(() => postgresStorage(options))

@@ -18,7 +18,7 @@ interface VerbOptions extends TargetOptions {
 export async function run(args: readonly string[], world: World = process): Promise<number> {
   // It is not a failure if the reader closed the pipe. The verbs handle all other errors of the streams.
   for (const stream of [world.stdout, world.stderr]) stream.on('error', () => undefined)
-  const program = new Program(world, { json: wantsJson(args) })
+  const program = new Program(world, args)
   try {
     await program.command.parseAsync(args, { from: 'user' })
     return program.exitCode
@@ -46,10 +46,13 @@ class Program {
   readonly command: Command
   exitCode: number = ExitCode.ok
   readonly #world: World
+  readonly #args: readonly string[]
   readonly #serve: Command
 
-  constructor(world: World, { json }: { readonly json: boolean }) {
+  constructor(world: World, args: readonly string[]) {
     this.#world = world
+    this.#args = args
+    const json = wantsJson(args)
     this.command = new Command('forkspace')
       .description('Versioned, isolated workspaces: serve a store over HTTP, or work on one.')
       .version(version, '-V, --version', 'print the version')
@@ -155,8 +158,11 @@ class Program {
     return command
   }
 
-  /** Says what to do about a verb that does not exist. Some verbs exist only after another word, as in `session fork`. */
+  /** Says what to do about a usage error. Some verbs exist only after another word, as in `session fork`. */
   #withAdvice(said: string): string {
+    if (/^(too many|missing required) argument/.test(said))
+      return `${said.replace(/\.$/, '')}; ${this.#form()}`
+    if (/^unknown option '--(store|server|token|as|json)'$/.test(said)) return said + this.#placeOfOption()
     const name = /^unknown command '([^']*)'/.exec(said)?.[1]
     if (name === undefined) return said
     const isVerb = (command: Command): boolean => [command.name(), ...command.aliases()].includes(name)
@@ -164,7 +170,32 @@ class Program {
       .filter(({ commands }) => commands.some(isVerb))
       .map((group) => `"forkspace ${group.name()} ${name}"`)
     if (full.length > 0) return `unknown command '${name}'; did you mean ${full.join(' or ')}?`
-    return said.includes('Did you mean') ? said : `${said}; "forkspace --help" lists the verbs`
+    return said.includes('Did you mean') ? said : `${said}; "forkspace --help" lists the commands`
+  }
+
+  /** The form of the command that the arguments name. */
+  #form(): string {
+    let command = this.command
+    for (const word of this.#args) {
+      const next = command.commands.find((one) => one.name() === word || one.aliases().includes(word))
+      if (next === undefined) break
+      command = next
+    }
+    const words: string[] = []
+    for (let one: Command | null = command; one !== null; one = one.parent) words.unshift(one.name())
+    const takes = command.registeredArguments.map((argument) => {
+      const name = `${argument.name()}${argument.variadic ? '...' : ''}`
+      return argument.required ? `<${name}>` : `[${name}]`
+    })
+    return `the form is: ${[...words, ...takes].join(' ')}`
+  }
+
+  /** Where an option of most verbs belongs. */
+  #placeOfOption(): string {
+    if (this.#args[0]?.startsWith('-') === true)
+      return '; put it after the command, as in "forkspace session list --store ./store"'
+    const verb = filesVerbs.find(({ name }) => name === this.#args[0])
+    return verb === undefined ? '' : `; ${this.#form()}`
   }
 
   #group(name: string): Command {

@@ -9,9 +9,15 @@ const utf8 = new TextEncoder()
  */
 export function toBytes(content: Uint8Array | string, field: string): Uint8Array {
   if (content instanceof Uint8Array) return content
-  if (typeof content !== 'string') throw invalid(field, 'must be a string or a Uint8Array')
+  if (typeof content !== 'string') throw invalid(field, notContent(content))
   if (!content.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
   return utf8.encode(content)
+}
+
+function notContent(content: unknown): string {
+  const advice =
+    typeof content === 'object' && content !== null ? '. For JSON, pass JSON.stringify(value)' : ''
+  return `must be a string or a Uint8Array; its type is ${typeof content}${advice}`
 }
 
 /**

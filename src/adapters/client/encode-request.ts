@@ -4,6 +4,7 @@ import {
   contentSchemas,
   EngineError,
   invalid,
+  issueText,
   itemAt,
   operations,
   schemas,
@@ -62,7 +63,7 @@ function encodeRoute(
   const encoded = z.safeEncode(schema as z.ZodType<object, object>, copy)
   if (!encoded.success) {
     const { path: at, message } = itemAt(encoded.error.issues, 0)
-    throw invalid(fieldOf(at) || 'request', message)
+    throw invalid(fieldOf(at) || 'request', issueText(message))
   }
   const rest: Record<string, unknown> = { ...encoded.data }
   const { sourceId, jobId } = rest as Record<string, string>

@@ -59,7 +59,9 @@ export function unreachable(cause: unknown, baseUrl?: string): EngineError {
   const message =
     baseUrl === undefined
       ? 'the response of the server is incomplete'
-      : `the server at ${baseUrl} does not respond or returned an incomplete response`
+      : code === 'ECONNREFUSED'
+        ? `no server listens at ${baseUrl}: start it, or correct the baseUrl`
+        : `the server at ${baseUrl} does not respond or returned an incomplete response`
   return new EngineError('REMOTE_FAILED', message, code === undefined ? {} : { errno: code }, { cause })
 }
 

@@ -61,9 +61,18 @@ function ended(
     child.once('error', (error) => {
       const errno = errnoOf(error) ?? 'UNKNOWN'
       const message = `the host could not start the command ${JSON.stringify(command)}: ${errno}`
-      reject(new EngineError('HOST_FAILED', message, { errno }))
+      reject(new EngineError('HOST_FAILED', message + adviceFor(command, errno), { errno }))
     })
   })
+}
+
+/** What to do about a program that does not exist. A newcomer may pass a whole command line, as to a shell. */
+function adviceFor(command: string, errno: string): string {
+  if (errno !== 'ENOENT') return ''
+  const [program = '', ...args] = command.trim().split(/\s+/)
+  if (args.length === 0) return '. Check its name and the option exec.path'
+  const [separate, line] = [JSON.stringify(args), JSON.stringify(['-c', command])]
+  return `. Pass the arguments separately: command ${JSON.stringify(program)} with args ${separate}; or run a shell: command "sh" with args ${line}`
 }
 
 /** Kills all processes of the group. Returns false if there are none. */

@@ -59,7 +59,7 @@ export interface PostgresStorageOptions {
    */
   readonly shared?: boolean
   /**
-   * With `shared`, the longest time after which a call sees what another engine has stored, in milliseconds. 100 by
+   * Only with `shared`, the longest time after which a call sees what another engine has stored, in milliseconds. 100 by
    * default, from 1 to 60000.
    */
   readonly freshnessMillis?: number
@@ -136,7 +136,7 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
     readConnections = postgresLimits.readConnections,
     leaseSeconds = postgresLimits.leaseSeconds,
     shared: isShared,
-    freshnessMillis = postgresLimits.freshnessMs,
+    freshnessMillis: givenFreshness,
     blobs,
   } = optionsShape.read(options, 'options')
   const sources = [connectionString, client, pool].filter((source) => source !== undefined)
@@ -155,6 +155,9 @@ export function postgresStorage(options: PostgresStorageOptions): Storage {
   checkCount('readConnections', readConnections, 1, postgresLimits.readConnectionsMax)
   checkCount('leaseSeconds', leaseSeconds, postgresLimits.leaseSecondsMin, postgresLimits.leaseSecondsMax)
   const shared = parseFlag('shared', isShared, false)
+  if (givenFreshness !== undefined && isShared === undefined)
+    throw invalid('freshnessMillis', 'needs shared: true: without it, the engine has the store alone')
+  const freshnessMillis = givenFreshness ?? postgresLimits.freshnessMs
   checkCount('freshnessMillis', freshnessMillis, postgresLimits.freshnessMsMin, postgresLimits.freshnessMsMax)
   if (blobs !== undefined) checkBlobs(blobs)
   const settings = { schema, durability, leaseSeconds, shared, freshnessMillis, blobs }

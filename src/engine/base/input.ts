@@ -98,8 +98,21 @@ export function given(value: unknown): string {
 /** The kind of a caller's value, in words. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  if (typeof value === 'object') return isPromise(value) ? unawaited : 'an object'
-  return `a ${typeof value}`
+  return typeof value === 'object' ? kindOfObject(value) : `a ${typeof value}`
+}
+
+/** The class of an object, such as `a Date`, because its owner knows that name. */
+function kindOfObject(value: object): string {
+  if (isPromise(value)) return unawaited
+  try {
+    if (Array.isArray(value)) return 'an array'
+    const name: unknown = (value as { readonly constructor?: { readonly name?: unknown } }).constructor?.name
+    if (typeof name !== 'string' || name === 'Object' || !/^[A-Z]\w*$/.test(name)) return 'an object'
+    return `an instance of ${name.slice(0, limits.shownLength)}`
+  } catch {
+    // A caller's proxies and getters may throw anything.
+    return 'an object'
+  }
 }
 
 /** Whether a value is a real Uint8Array. An object that only has its prototype is not one. */

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { EngineError, invalid } from './errors.js'
-import { given, kindOf } from './input.js'
+import { given } from './input.js'
 import { limits } from './limits.js'
 
 /** The names in an absolute path, from the root down. The root itself has none. */
@@ -46,7 +46,8 @@ let lastPath = '/'
 let lastNames: PathNames = []
 
 function parse(path: unknown, field: string): PathNames {
-  if (typeof path !== 'string') throw invalid(field, `must be a string; it is ${kindOf(path)}`)
+  if (typeof path !== 'string')
+    throw invalid(field, `must be a string, such as "/src/a.ts"; it is ${given(path)}`)
   if (path.charCodeAt(0) !== 47)
     throw invalid(field, `must be absolute, such as "/src/a.ts"; it is ${given(path)}`)
   if (!path.isWellFormed()) throw invalid(field, 'contains a lone surrogate')
@@ -56,6 +57,7 @@ function parse(path: unknown, field: string): PathNames {
   }
   const names: string[] = []
   if (path.length === 1) return names
+  if (path.endsWith('/')) throw invalid(field, `must not end with "/"; it is ${given(path)}`)
   for (let start = 1; start <= path.length;) {
     let end = path.indexOf('/', start)
     if (end < 0) end = path.length
@@ -64,7 +66,6 @@ function parse(path: unknown, field: string): PathNames {
     names.push(flatten(name))
     start = end + 1
   }
-  if (path.endsWith('/')) checkName('', field)
   if (names.length > limits.pathDepth) {
     const message = `the path has ${names.length} levels; at most ${limits.pathDepth} are allowed`
     throw new EngineError('NAME_TOO_LONG', `${field}: ${message}`, { field })

@@ -236,7 +236,17 @@ export function toBytes(input: unknown, field = 'content'): Uint8Array {
   if (typeof input === 'string') return Buffer.from(input)
   if (isBytes(input)) return readBytes(field, input)
   if (ArrayBuffer.isView(input)) return viewOf(field, input)
-  throw invalid(field, `must be a string or a Uint8Array; it is ${kindOf(input)}`)
+  throw invalid(field, notContent(input))
+}
+
+/** The words of an error for a value that is neither text nor bytes. */
+export function notContent(input: unknown): string {
+  const advice = isData(input) ? '. For JSON, pass JSON.stringify(value)' : ''
+  return `must be a string or a Uint8Array; it is ${kindOf(input)}${advice}`
+}
+
+function isData(input: unknown): boolean {
+  return ['an object', 'an array'].includes(kindOf(input))
 }
 
 /** The bytes of any other view, such as a DataView or an Int32Array. */

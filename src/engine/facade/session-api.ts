@@ -94,7 +94,7 @@ export interface SessionApi {
   readonly conflicts: PublicOf<SessionConflicts>
   /** Keys and values separate from the files. */
   readonly cache: PublicOf<SessionCache>
-  /** Locks on paths with a time to live. The store holds them. */
+  /** Locks on paths with a time to live, so that workers change a file in turn. The store holds them. */
   readonly fileLocks: PublicOf<SessionFileLocks>
   /** Locks on ranges and files in the manner of fcntl and flock. Memory holds them. */
   readonly posixLocks: PublicOf<SessionPosixLocks>

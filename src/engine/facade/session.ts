@@ -327,7 +327,7 @@ export class Session implements SessionApi {
     return (this.#posixLocks ??= new SessionPosixLocks(this.#access, this.#services.posixLocks))
   }
 
-  /** Locks on paths with a time to live. The store holds them. */
+  /** Locks on paths with a time to live, so that workers change a file in turn. The store holds them. */
   get fileLocks(): SessionFileLocks {
     return (this.#fileLocks ??= new SessionFileLocks(this.#access, this.#services.fileLocks))
   }

@@ -20,7 +20,7 @@ export interface StateName extends CheckpointReference {
   readonly eventId?: string
   /** RFC 3339: the state at this time. */
   readonly time?: string
-  /** true: the base that the session and all its relatives by fork started from. false by default. */
+  /** true: the base that the session and all its relatives by fork started from. false, the default, has no effect. */
   readonly base?: boolean
 }
 

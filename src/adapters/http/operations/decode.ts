@@ -1,5 +1,6 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
+import { issueText } from '../../../engine/contract.js'
 import { itemAt, runInSlices, type Steps } from '../../../engine/ports.js'
 import { invalidField, type HttpError } from '../http-error.js'
 import { jsonLimits } from '../limits.js'
@@ -125,7 +126,10 @@ function decodeValue<T>(schema: z.ZodType<T>, wire: unknown, path: Path = []): T
 }
 
 function refusal({ path, message }: z.core.$ZodIssue, within: Path): HttpError {
-  return invalidField(fieldOf([...within, ...path]) || 'body', message.slice(0, jsonLimits.shownLength))
+  return invalidField(
+    fieldOf([...within, ...path]) || 'body',
+    issueText(message).slice(0, jsonLimits.shownLength),
+  )
 }
 
 /** Returns the name of a field in the engine's notation, such as `operations[0].write.path`. */

@@ -34,7 +34,10 @@ export function register<Public extends FetchHandler>(handler: Public, inner: Re
 export function innerOf(handler: FetchHandler): RequestHandler {
   const inner = handlers.get(handler)
   if (inner !== undefined) return inner
-  throw invalid('handler', `must be a handler that createHttpHandler returned; it is ${given(handler)}`)
+  throw invalid(
+    'handler',
+    `must be a handler, such as createHttpHandler(engine, options); it is ${given(handler)}`,
+  )
 }
 
 /** @throws EngineError `INVALID_ARGUMENT` if `gitHandler` did not create the handler. */

@@ -9,7 +9,10 @@ import type { ProcessRequest } from './process-ports.js'
 
 /** The request of `session.exec`. */
 export interface ExecRequest {
-  /** The program: a name in the option `exec.path`, or an absolute path on the host. No shell reads it. */
+  /**
+   * The program: a name in the option `exec.path`, or an absolute path on the host. No shell reads it: `ls -la` is the
+   * command `ls` with the argument `-la`.
+   */
   readonly command: string
   /** The arguments, each as it is. None by default. */
   readonly args?: readonly string[]

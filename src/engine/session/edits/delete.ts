@@ -25,7 +25,8 @@ export function planDelete(
 ): Plan {
   const { path, node } = resolve(state.tree, request.path, false)
   if (node === undefined) throw notFound(request.path)
-  if (node instanceof Dir) throw isADirectory(request.path)
+  if (node instanceof Dir)
+    throw isADirectory(request.path, 'remove it with removeDirectory or rm, and recursive: true')
   checkDeleteGuard(core, request.path, node, request.expectedHash)
   return { type, details: { path }, redo: [['u', path]] }
 }

@@ -1,7 +1,7 @@
 import { joinPath } from '../../base/path.js'
 import type { Core } from '../core.js'
 import type { Redo } from '../../records/event.js'
-import { notFound, type Location } from '../reads/resolve.js'
+import { parentNotFound, type Location } from '../reads/resolve.js'
 
 /**
  * 'create': missing parents are created, with mode 0o755 by default. 'require': a missing parent is
@@ -28,5 +28,6 @@ export function makeParents(
 }
 
 export function requireParents(at: Location, path: string): void {
-  if (at.parents < at.names.length - 1) throw notFound(path)
+  if (at.parents < at.names.length - 1)
+    throw parentNotFound(path, joinPath(at.names.slice(0, at.parents + 1)))
 }

@@ -108,8 +108,15 @@ export function notADirectory(path: string): EngineError {
   return new EngineError('NOT_A_DIRECTORY', `${path} is not a directory`, { path })
 }
 
-export function isADirectory(path: string): EngineError {
-  return new EngineError('IS_A_DIRECTORY', `${path} is a directory`, { path })
+/** The error PATH_NOT_FOUND for a path that cannot be made, because a directory above it is missing. */
+export function parentNotFound(path: string, missing: string): EngineError {
+  const message = `${path} cannot be created: the directory ${missing} does not exist. Create it first, with createDirectory or mkdir and recursive: true`
+  return new EngineError('PATH_NOT_FOUND', message, { path })
+}
+
+export function isADirectory(path: string, instead?: string): EngineError {
+  const message = `${path} is a directory${instead === undefined ? '' : `: ${instead}`}`
+  return new EngineError('IS_A_DIRECTORY', message, { path })
 }
 
 export function alreadyExists(path: string): EngineError {
