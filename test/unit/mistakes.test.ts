@@ -607,11 +607,6 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'IS_A_DIRECTORY /d is a directory: remove it with removeDirectory or rm, and recursive: true',
   ],
   [
-    'read of a directory',
-    () => session.files.read({ path: '/d' }),
-    'IS_A_DIRECTORY /d is a directory: list its entries instead',
-  ],
-  [
     'an id that is a number, with a server',
     () => connect({ baseUrl: 'http://localhost', token: 't' }).sessions.open(5 as never),
     'INVALID_ARGUMENT sessionId: must be a string; it is a number',

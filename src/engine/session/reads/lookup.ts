@@ -8,7 +8,7 @@ import { isADirectory, notADirectory, notFound, resolve } from './resolve.js'
 export function findFile({ tree }: { readonly tree: Pick<Tree, 'root' | 'loader'> }, path: string): FileNode {
   const { node } = resolve(tree, path, true)
   if (node === undefined) throw notFound(path)
-  if (!(node instanceof FileNode)) throw isADirectory(path, 'list its entries instead')
+  if (!(node instanceof FileNode)) throw isADirectory(path)
   return node
 }
 
