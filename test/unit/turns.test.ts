@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { levelLimits } from '../../src/adapters/level/limits.js'
-import { TimeSlice } from '../../src/engine/base/cooperative.js'
+import { runInSlices, TimeSlice, type Steps } from '../../src/engine/base/cooperative.js'
 import { sortedInSlices } from '../../src/engine/base/sorted.js'
 import {
   limits,
@@ -345,3 +345,67 @@ test('a repair yields to the event loop while it looks for sessions without a re
   }
   expect(await turnsOf(repair)).toBeGreaterThanOrEqual(480)
 })
+
+test('works in slices that run at the same time share the turns of the event loop', async () => {
+  const environment = slowEnvironment()
+  let turn = 0
+  const turns: number[] = []
+  function* steps(): Steps<void, undefined> {
+    for (let step = 0; step < 10; step++) {
+      yield
+      turns.push(turn)
+    }
+  }
+  const works = Promise.all(Array.from({ length: 8 }, () => runInSlices(steps(), environment)))
+  let isDone = false
+  void works.finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    await new Promise(setImmediate)
+    turn++
+  }
+  await works
+  // Eight works in one turn would keep a small request waiting for eight slices.
+  expect(turns).toHaveLength(80)
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(79)
+})
+
+test('a search for the lines of a file yields to the event loop within a block of short lines', async () => {
+  const session = await slowSession()
+  await session.files.write({ path: '/a', content: '\n'.repeat(mebibyte) })
+  const lines = mebibyte / limits.linesPerLook
+  const read = async (): Promise<void> => {
+    const { totalLines } = await session.text.readLines({ path: '/a', startLine: mebibyte })
+    expect(totalLines).toBe(mebibyte)
+  }
+  expect(await turnsOf(read)).toBeGreaterThanOrEqual(2 * lines - 2)
+})
+
+describe('comparisons of long texts yield to the event loop', () => {
+  const lines = 10 * limits.linesPerLook
+  const text = (kinds: number): string =>
+    Array.from({ length: lines }, (_, line) => `${(line * 7919) % kinds}\n`).join('')
+
+  async function changed(): Promise<Session> {
+    const session = await slowSession()
+    await session.files.write({ path: '/a', content: text(1009) })
+    await session.files.write({ path: '/a', content: text(1013) })
+    return session
+  }
+
+  test.each<[string, number, (session: Session) => Promise<unknown>]>([
+    // The lines of both texts are cut, numbered, compared and written.
+    ['a diff with hunks', 40, (session) => readAll(session.diff('base').files({ hunks: true }))],
+    ['a blame', 60, (session) => session.blame({ path: '/a' })],
+  ])('%s', async (_case, turns, compare) => {
+    const session = await changed()
+    const before = await session.fork()
+    await before.files.write({ path: '/a', content: text(997) })
+    expect(await turnsOf(() => compare(before))).toBeGreaterThanOrEqual(turns)
+  })
+})
+
+async function readAll(items: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of items);
+}

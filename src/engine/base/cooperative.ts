@@ -31,7 +31,7 @@ export class TimeSlice {
 
   /** Gives the event loop a turn, and begins the next slice. Throws the signal's reason if it was aborted. */
   async next(): Promise<void> {
-    await nextTurn()
+    await ownTurn()
     this.#signal?.throwIfAborted()
     this.#end = this.#now() + limits.sliceMs
   }
@@ -135,6 +135,25 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
     if (test(item)) return true
   }
   return false
+}
+
+const waiting: (() => void)[] = []
+
+/**
+ * Lets timers and sockets run, and then the works that waited longer. One work runs per turn of the event loop. If all
+ * of them ran in the same turn, it would take as long as all their slices together, and a small request would wait for
+ * it several times.
+ */
+function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (waiting.push(resolve) === 1) setImmediate(runNext)
+  })
+}
+
+function runNext(): void {
+  const resolve = waiting.shift()
+  if (waiting.length > 0) setImmediate(runNext)
+  resolve?.()
 }
 
 /** Lets timers and sockets run. */

@@ -110,6 +110,8 @@ export const limits = {
   indexOfComparisons: 2 ** 28,
   /** Steps of a search in a text between two looks at the clock. */
   charactersPerLook: 65_536,
+  /** Lines that are cut, numbered or written between two looks at the clock. */
+  linesPerLook: 16_384,
   /** A patch. */
   patchBytes: 4 * 2 ** 20,
   /** A line of a patch that has names of files. */

@@ -2,16 +2,19 @@
  * Moves changes to their canonical place. A run of changed lines can move by a line if the line that it leaves
  * equals the one that it takes in: of two equal lines in a row, either may be the added one.
  */
+import type { Steps } from '../base/cooperative.js'
+import { limits } from '../base/limits.js'
 import type { Side } from './compared-lines.js'
 
 /**
  * Moves each run of changed lines as far down as possible, or next to the last change of the other side that it
  * can be next to. Runs that meet become one.
  */
-export function compactChanges(side: Side, otherChanged: Uint8Array): void {
+export function* compactChanges(side: Side, otherChanged: Uint8Array): Steps<void, undefined> {
   const run = new Run(side.changed, side.ids)
   const other = new Run(otherChanged)
-  for (;;) {
+  for (let runs = 1; ; runs++) {
+    if (runs % limits.linesPerLook === 0) yield
     if (!run.isEmpty) compactRun(run, other)
     if (!run.next()) return
     other.next()

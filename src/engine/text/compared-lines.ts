@@ -1,4 +1,5 @@
 /** Chooses the lines that are worth comparing. */
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import type { LineIds } from './lines.js'
@@ -31,17 +32,17 @@ const frequentShare = 4
  * Leaves out equal lines at both ends. Also leaves out, and marks as changed, the lines that the other side
  * does not have, and frequent lines among many of those. They would only prolong the search.
  */
-export function comparedLines(a: Side, b: Side): ComparedSides {
+export function* comparedLines(a: Side, b: Side): Steps<ComparedSides, undefined> {
   const shorter = Math.min(a.ids.length, b.ids.length)
   let start = 0
   while (start < shorter && a.ids[start] === b.ids[start]) start++
   let tail = 0
   while (tail < shorter - start && a.ids[a.ids.length - 1 - tail] === b.ids[b.ids.length - 1 - tail]) tail++
   const [countsA, countsB] = [countLines(a.ids), countLines(b.ids)]
-  return {
-    a: select(a, occurrences(a, { start, tail, counts: countsB }), start),
-    b: select(b, occurrences(b, { start, tail, counts: countsA }), start),
-  }
+  yield
+  const comparedA = select(a, occurrences(a, { start, tail, counts: countsB }), start)
+  yield
+  return { a: comparedA, b: select(b, occurrences(b, { start, tail, counts: countsA }), start) }
 }
 
 function countLines(ids: LineIds): Int32Array {

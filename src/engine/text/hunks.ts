@@ -1,3 +1,5 @@
+import type { Steps } from '../base/cooperative.js'
+import { limits } from '../base/limits.js'
 import type { LineChange } from './line-diff.js'
 
 /** Some changed lines with unchanged lines around them. */
@@ -18,34 +20,37 @@ export interface Hunk {
 }
 
 /** Groups changes into hunks with up to `context` unchanged lines around each change. */
-export function hunksOf(
+export function* hunksOf(
   before: readonly string[],
   after: readonly string[],
   changes: readonly LineChange[],
   context: number,
-): Hunk[] {
-  return groups(changes, context).map(({ first, last, changes }) => {
+): Steps<Hunk[], undefined> {
+  const hunks: Hunk[] = []
+  for (const { first, last, changes: grouped } of groups(changes, context)) {
     const oldStart = Math.max(first.aStart - context, 0)
     const oldEnd = Math.min(last.aEnd + context, before.length)
     const newStart = first.bStart - (first.aStart - oldStart)
     const newEnd = last.bEnd + (oldEnd - last.aEnd)
     const lines: string[] = []
     let at = oldStart
-    for (const { aStart, aEnd, bStart, bEnd } of changes) {
-      addLines(lines, ' ', before.slice(at, aStart))
-      addLines(lines, '-', before.slice(aStart, aEnd))
-      addLines(lines, '+', after.slice(bStart, bEnd))
+    for (const { aStart, aEnd, bStart, bEnd } of grouped) {
+      yield* addLines(lines, ' ', before.slice(at, aStart))
+      yield* addLines(lines, '-', before.slice(aStart, aEnd))
+      yield* addLines(lines, '+', after.slice(bStart, bEnd))
       at = aEnd
     }
-    addLines(lines, ' ', before.slice(at, oldEnd))
-    return {
+    yield* addLines(lines, ' ', before.slice(at, oldEnd))
+    hunks.push({
       oldStart: oldStart + 1,
       oldLines: oldEnd - oldStart,
       newStart: newStart + 1,
       newLines: newEnd - newStart,
       lines,
-    }
-  })
+    })
+    yield
+  }
+  return hunks
 }
 
 interface Group {
@@ -69,8 +74,9 @@ function groups(changes: readonly LineChange[], context: number): Group[] {
   return found
 }
 
-function addLines(to: string[], sign: ' ' | '-' | '+', lines: readonly string[]): void {
+function* addLines(to: string[], sign: ' ' | '-' | '+', lines: readonly string[]): Steps<void, undefined> {
   for (const line of lines) {
+    if (to.length % limits.linesPerLook === limits.linesPerLook - 1) yield
     if (line.endsWith('\n')) to.push(sign + line.slice(0, -1))
     else to.push(sign + line, '\\ No newline at end of file')
   }

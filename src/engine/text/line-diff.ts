@@ -1,3 +1,4 @@
+import type { Steps } from '../base/cooperative.js'
 import { compactChanges } from './compact-changes.js'
 import { comparedLines } from './compared-lines.js'
 import type { LineIds } from './lines.js'
@@ -19,13 +20,15 @@ export interface LineChange {
  * git, its cost has a bound, so the changes of very different texts are not always the fewest possible. The
  * choice among equally good changes follows git too, so that a merge gives the same conflicts.
  */
-export function diffLines(a: LineIds, b: LineIds): LineChange[] {
+export function* diffLines(a: LineIds, b: LineIds): Steps<LineChange[], undefined> {
   // One further entry, which stays 0, ends the last run.
   const changedA = new Uint8Array(a.length + 1)
   const changedB = new Uint8Array(b.length + 1)
-  findChanges(comparedLines({ ids: a, changed: changedA }, { ids: b, changed: changedB }))
-  compactChanges({ ids: a, changed: changedA }, changedB)
-  compactChanges({ ids: b, changed: changedB }, changedA)
+  const sides = yield* comparedLines({ ids: a, changed: changedA }, { ids: b, changed: changedB })
+  yield
+  yield* findChanges(sides)
+  yield* compactChanges({ ids: a, changed: changedA }, changedB)
+  yield* compactChanges({ ids: b, changed: changedB }, changedA)
   return changesOf(changedA, changedB)
 }
 

@@ -6,11 +6,11 @@ import { limits } from '../base/limits.js'
  * Cuts a text after each LF. A CR before the LF belongs to the ending. The last line has no ending if the
  * text has no LF at its end. An empty text has no lines.
  */
-export function splitLines(text: string): string[] {
+export function* splitLines(text: string): Steps<string[], undefined> {
   const lines: string[] = []
   let start = 0
   for (let end = text.indexOf('\n') + 1; end > 0; end = text.indexOf('\n', start) + 1) {
-    lines.push(text.slice(start, end))
+    if (lines.push(text.slice(start, end)) % limits.linesPerLook === 0) yield
     start = end
   }
   if (start < text.length) lines.push(text.slice(start))
@@ -34,11 +34,12 @@ export type LineIds = Int32Array
 
 /** Numbers lines. Lines of all texts of one comparison go through the same table. */
 export class LineTable {
-  readonly #ids = new Map<string, number>()
+  readonly #ids = new Map<string, number>();
 
-  idsOf(lines: readonly string[]): LineIds {
+  *idsOf(lines: readonly string[]): Steps<LineIds, undefined> {
     const ids = new Int32Array(lines.length)
     for (const [index, line] of lines.entries()) {
+      if (index % limits.linesPerLook === limits.linesPerLook - 1) yield
       let id = this.#ids.get(line)
       if (id === undefined) {
         id = this.#ids.size

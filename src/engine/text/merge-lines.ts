@@ -46,9 +46,9 @@ export function* mergeLines(
   versions: MergedVersions,
   conflicts: 'refined' | 'whole' = 'refined',
 ): Steps<MergeRegion[], undefined> {
-  const ours = diffLines(versions.base, versions.ours)
+  const ours = yield* diffLines(versions.base, versions.ours)
   yield
-  const theirs = diffLines(versions.base, versions.theirs)
+  const theirs = yield* diffLines(versions.base, versions.theirs)
   yield
   const edits = combine(ours, theirs, versions)
   yield
@@ -180,7 +180,7 @@ function* refine(edits: readonly Edit[], { ours, theirs }: MergedVersions): Step
       ours.subarray(ourStart, edit.ours.end),
       theirs.subarray(theirStart, edit.theirs.end),
     )
-    for (const { aStart, aEnd, bStart, bEnd } of diffLines(ourLines, theirLines))
+    for (const { aStart, aEnd, bStart, bEnd } of yield* diffLines(ourLines, theirLines))
       refined.push({
         ...edit,
         ours: { start: ourStart + aStart, end: ourStart + aEnd },

@@ -31,13 +31,17 @@ export function* mergeText(
   conflicts: 'refined' | 'whole' = 'refined',
 ): Steps<TextMerge, undefined> {
   const table = new LineTable()
-  const base = splitLines(versions.base)
+  const base = yield* splitLines(versions.base)
   yield
-  const ours = splitLines(versions.ours)
+  const ours = yield* splitLines(versions.ours)
   yield
-  const theirs = splitLines(versions.theirs)
+  const theirs = yield* splitLines(versions.theirs)
   yield
-  const ids = { base: table.idsOf(base), ours: table.idsOf(ours), theirs: table.idsOf(theirs) }
+  const ids = {
+    base: yield* table.idsOf(base),
+    ours: yield* table.idsOf(ours),
+    theirs: yield* table.idsOf(theirs),
+  }
   yield
   const regions = yield* mergeLines(ids, conflicts)
   const conflictCount = regions.filter(({ kind }) => kind === 'conflict').length

@@ -1,4 +1,5 @@
 /** Finds the changed lines of two sides: the search of Myers in linear space, with a bound of its cost. */
+import type { Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { itemAt } from '../base/present.js'
 import { roughRoot, type ComparedSide, type ComparedSides } from './compared-lines.js'
@@ -27,7 +28,7 @@ interface Reached {
 }
 
 /** Marks the changed lines. */
-export function findChanges(sides: ComparedSides): void {
+export function* findChanges(sides: ComparedSides): Steps<void, undefined> {
   const search = new Search(sides)
   const { a, b } = sides
   const boxes: Box[] = [{ aStart: 0, aEnd: a.ids.length, bStart: 0, bEnd: b.ids.length, exact: false }]
@@ -37,6 +38,7 @@ export function findChanges(sides: ComparedSides): void {
     else if (box.bStart === box.bEnd) mark(a, box.aStart, box.aEnd)
     else {
       const split = search.split(box)
+      yield
       if (split === undefined) {
         mark(a, box.aStart, box.aEnd)
         mark(b, box.bStart, box.bEnd)

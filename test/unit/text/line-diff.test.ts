@@ -1,13 +1,18 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { diffLines } from '../../../src/engine/text/line-diff.js'
+import { runAtOnce } from '../../../src/engine/base/cooperative.js'
+import { diffLines, type LineChange } from '../../../src/engine/text/line-diff.js'
 import { byteTextOf, bytesOf, isBinary } from '../../../src/engine/text/byte-text.js'
 import { LineTable, splitLines } from '../../../src/engine/text/lines.js'
 import { isLong, runs, seed } from '../../support/seed.js'
 
+function changesOf(a: Int32Array, b: Int32Array): LineChange[] {
+  return runAtOnce(diffLines(a, b))
+}
+
 /** Checks that the changes are in order with equal lines between them, and that they give `b`. */
 function check(a: Int32Array, b: Int32Array): number {
-  const changes = diffLines(a, b)
+  const changes = changesOf(a, b)
   let [atA, atB, isValid] = [0, 0, true]
   for (const [index, { aStart, aEnd, bStart, bEnd }] of changes.entries()) {
     isValid &&= aStart - atA === bStart - atB && (index === 0 || aStart > atA)
@@ -38,7 +43,7 @@ test(`finds the fewest changed lines of short texts (FORKSPACE_SEED=${seed})`, (
   fc.assert(
     fc.property(lines, lines, (a, b) => {
       check(a, b)
-      const changed = diffLines(a, b).reduce(
+      const changed = changesOf(a, b).reduce(
         (sum, { aStart, aEnd, bStart, bEnd }) => sum + aEnd - aStart + bEnd - bStart,
         0,
       )
@@ -81,12 +86,12 @@ test.each(isLong ? forms : forms.slice(2))('compares 100,000 lines %s', (_case, 
 
 test('splits lines so that their bytes stay exact', () => {
   const bytes = Uint8Array.of(0xff, 0x0d, 0x0a, 0x0a, 0x80, 0x0d, 0xc3)
-  const lines = splitLines(byteTextOf(bytes))
+  const lines = runAtOnce(splitLines(byteTextOf(bytes)))
   expect(lines).toEqual(['\xff\r\n', '\n', '\x80\r\xc3'])
   expect(Uint8Array.from(bytesOf(lines.join('')))).toEqual(bytes)
-  expect(splitLines('')).toEqual([])
-  expect(splitLines('a\n')).toEqual(['a\n'])
-  expect([...new LineTable().idsOf(['a\n', 'a', 'a\n', 'a\r\n'])]).toEqual([0, 1, 0, 2])
+  expect(runAtOnce(splitLines(''))).toEqual([])
+  expect(runAtOnce(splitLines('a\n'))).toEqual(['a\n'])
+  expect([...runAtOnce(new LineTable().idsOf(['a\n', 'a', 'a\n', 'a\r\n']))]).toEqual([0, 1, 0, 2])
 })
 
 test('a file is binary if its first 8,000 bytes have a NUL', () => {

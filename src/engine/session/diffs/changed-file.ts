@@ -1,6 +1,8 @@
 import { Buffer } from 'node:buffer'
+import { runInSlices, type Steps } from '../../base/cooperative.js'
 import { whenLoaded } from '../../base/fault.js'
 import { formatHash, sha256 } from '../../base/hash.js'
+import { limits } from '../../base/limits.js'
 import { present } from '../../base/present.js'
 import { hunksOf, type Hunk } from '../../text/hunks.js'
 import { Symlink } from '../../tree/node.js'
@@ -103,7 +105,7 @@ export async function describeFile(
     isBinary: content.kind === 'binary' && !content.isTruncated,
     isTruncated: content.kind === 'large' || (content.kind === 'binary' && content.isTruncated),
     ...countLines(content),
-    ...(rules.hunks && { hunks: readableHunks(content, rules.context) }),
+    ...(rules.hunks && { hunks: await runInSlices(readableHunks(content, rules.context), core.environment) }),
   }
 }
 
@@ -134,10 +136,16 @@ function countLines(content: ContentChange): { readonly additions: number; reado
   return { additions, deletions }
 }
 
-function readableHunks(content: ContentChange, context: number): Hunk[] {
+function* readableHunks(content: ContentChange, context: number): Steps<Hunk[], undefined> {
   if (content.kind !== 'text') return []
-  return hunksOf(content.before, content.after, content.changes, context).map((hunk) => ({
-    ...hunk,
-    lines: hunk.lines.map((line) => Buffer.from(line, 'latin1').toString('utf8')),
-  }))
+  const hunks = yield* hunksOf(content.before, content.after, content.changes, context)
+  const readable: Hunk[] = []
+  for (const hunk of hunks) {
+    const lines: string[] = []
+    for (const line of hunk.lines)
+      if (lines.push(Buffer.from(line, 'latin1').toString('utf8')) % limits.linesPerLook === 0) yield
+    readable.push({ ...hunk, lines })
+    yield
+  }
+  return readable
 }

@@ -1,3 +1,4 @@
+import { runInSlices, type Steps } from '../../base/cooperative.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { diffLines, type LineChange } from '../../text/line-diff.js'
@@ -53,7 +54,7 @@ export class ContentComparison {
     const isTruncated = !sides.some(isBinary)
     if (!isTruncated || sides.some(hasManyLines))
       return { kind: 'binary', isTruncated, before: old, after: current }
-    return compareText(linesOf(old), linesOf(current))
+    return runInSlices(compareText(old, current), this.#core.environment)
   }
 
   async #isSame(before: Leaf | undefined, after: Leaf | undefined): Promise<boolean> {
@@ -71,12 +72,17 @@ function sizeOf(node: Leaf | undefined): number {
   return node instanceof FileNode ? node.size : 0
 }
 
-function linesOf(bytes: Uint8Array | undefined): string[] {
-  return bytes === undefined ? [] : splitLines(byteTextOf(bytes))
+function* compareText(
+  old: Uint8Array | undefined,
+  current: Uint8Array | undefined,
+): Steps<ContentChange, undefined> {
+  const before = yield* linesOf(old)
+  const after = yield* linesOf(current)
+  const table = new LineTable()
+  const changes = yield* diffLines(yield* table.idsOf(before), yield* table.idsOf(after))
+  return { kind: 'text', before, after, changes }
 }
 
-function compareText(before: readonly string[], after: readonly string[]): ContentChange {
-  const table = new LineTable()
-  const changes = diffLines(table.idsOf(before), table.idsOf(after))
-  return { kind: 'text', before, after, changes }
+function* linesOf(bytes: Uint8Array | undefined): Steps<string[], undefined> {
+  return bytes === undefined ? [] : yield* splitLines(byteTextOf(bytes))
 }

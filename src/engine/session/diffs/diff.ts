@@ -273,7 +273,11 @@ export async function listChangedFiles(
         return { files, nextPageToken: encodePageToken(listing, String(start + files.length)) }
       const content = await contents.compare(change)
       const file = await describeFile(core, change, { content, rules })
-      files.push(withPatch ? { ...file, patch: await patchOf(change, content, rules.context) } : file)
+      files.push(
+        withPatch
+          ? { ...file, patch: await patchOf(core, change, { content, context: rules.context }) }
+          : file,
+      )
     }
     return { files, nextPageToken: '' }
   } finally {

@@ -1,3 +1,4 @@
+import { runInSlices } from '../../base/cooperative.js'
 import { binaryPatch } from '../../text/binary-patch.js'
 import { formatGitPatch, type PatchSide } from '../../text/git-patch.js'
 import { hunksOf } from '../../text/hunks.js'
@@ -16,27 +17,35 @@ export async function* patches(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const contents = new ContentComparison(core)
   for await (const change of fileChanges(core, roots, rules)) {
-    const patch = await patchOf(change, await contents.compare(change), rules.context)
+    const patch = await patchOf(core, change, {
+      content: await contents.compare(change),
+      context: rules.context,
+    })
     if (patch.length > 0) yield patch
   }
 }
 
 /** The bytes of the patch of one file. None if git sees no change. */
 export async function patchOf(
+  core: Core,
   change: FileChange,
-  content: ContentChange,
-  context: number,
+  compared: { readonly content: ContentChange; readonly context: number },
 ): Promise<Uint8Array> {
-  return bytesOf(await textOf(change, content, context))
+  return bytesOf(await textOf(core, change, compared))
 }
 
-async function textOf(change: FileChange, content: ContentChange, context: number): Promise<string> {
+async function textOf(
+  core: Core,
+  change: FileChange,
+  { content, context }: { readonly content: ContentChange; readonly context: number },
+): Promise<string> {
   const sides = {
     before: sideOf(change.oldPath ?? change.path, change.before),
     after: sideOf(change.path, change.after),
   }
   if (content.kind === 'text') {
-    const hunks = hunksOf(content.before, content.after, content.changes, context)
+    const { before, after, changes } = content
+    const hunks = await runInSlices(hunksOf(before, after, changes, context), core.environment)
     return isUnchanged(change, sides) && hunks.length === 0 ? '' : formatGitPatch(sides, hunks)
   }
   if (content.kind === 'same') return isUnchanged(change, sides) ? '' : formatGitPatch(sides, [])

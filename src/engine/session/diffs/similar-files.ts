@@ -1,5 +1,5 @@
 import { limits } from '../../base/limits.js'
-import { TimeSlice } from '../../base/cooperative.js'
+import { runInSlices, TimeSlice } from '../../base/cooperative.js'
 import { byteTextOf, isBinary } from '../../text/byte-text.js'
 import { splitLines } from '../../text/lines.js'
 import { FileNode } from '../../tree/node.js'
@@ -63,7 +63,8 @@ async function fingerprints(core: Core, files: readonly Candidate[]): Promise<Fi
     const bytes = await readWhole(core, file.node)
     if (isBinary(bytes)) continue
     const lines = new Map<string, number>()
-    for (const line of splitLines(byteTextOf(bytes))) lines.set(line, (lines.get(line) ?? 0) + line.length)
+    for (const line of await runInSlices(splitLines(byteTextOf(bytes)), core.environment))
+      lines.set(line, (lines.get(line) ?? 0) + line.length)
     found.push({ file, size, lines })
   }
   return found

@@ -4,7 +4,7 @@ import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
-import { TimeSlice } from '../../base/cooperative.js'
+import { runInSlices, TimeSlice, type Steps } from '../../base/cooperative.js'
 import { diffLines } from '../../text/line-diff.js'
 import { byteTextOf, hasManyLines, isBinary } from '../../text/byte-text.js'
 import { LineTable, splitLines, type LineIds } from '../../text/lines.js'
@@ -114,7 +114,7 @@ async function attribute(
         return true
       }
       if (lines === 'large') return false
-      origins.stepBack(lines, event)
+      await runInSlices(origins.stepBack(lines, event), core.environment)
       if (slice.over) await slice.next()
     }
     if (++looked === limits.blameEvents) return false
@@ -128,7 +128,13 @@ async function linesOf(core: Core, table: LineTable, file: FileNode): Promise<Li
   const body = await whenLoaded(() => core.contentIds.body(file))
   const content = await core.content.read(body, 0, file.size)
   if (isBinary(content)) return 'binary'
-  return hasManyLines(content) ? 'large' : table.idsOf(splitLines(byteTextOf(content)))
+  return hasManyLines(content)
+    ? 'large'
+    : runInSlices(numberLines(table, byteTextOf(content)), core.environment)
+}
+
+function* numberLines(table: LineTable, text: string): Steps<LineIds, undefined> {
+  return yield* table.idsOf(yield* splitLines(text))
 }
 
 /** The lines of a file, and the event of each one that is found. */
@@ -151,19 +157,20 @@ class LineOrigins {
   }
 
   /** Goes on with the lines before an event. Lines that they do not have are from the event. */
-  stepBack(before: LineIds, event: WalkedEvent): void {
+  *stepBack(before: LineIds, event: WalkedEvent): Steps<void, undefined> {
     const earlier = new Int32Array(this.#version.length).fill(-1)
     let place = 0
     let line = 0
     const copyUntil = (end: number): void => {
       while (line < end) earlier[line++] = place++
     }
-    for (const { aEnd, bStart, bEnd } of diffLines(before, this.#version)) {
+    for (const { aEnd, bStart, bEnd } of yield* diffLines(before, this.#version)) {
       copyUntil(bStart)
       place = aEnd
       line = bEnd
     }
     copyUntil(this.#version.length)
+    yield
     for (let index = 0; index < this.#places.length; index++) {
       const at = itemAt(this.#places, index)
       if (at < 0) continue

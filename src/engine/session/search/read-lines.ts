@@ -153,8 +153,8 @@ async function indexLines(core: Core, body: LoadedBody, size: number): Promise<L
     lineEndsBefore.push(lineEnds)
     if (offset === 0) hasBom = block.subarray(0, bom.length).equals(bom)
     for (let at = block.indexOf(lineFeed); at >= 0; at = block.indexOf(lineFeed, at + 1)) {
-      lineEnds++
       if ((at === 0 ? last : block[at - 1]) === carriageReturn) crlf++
+      if (++lineEnds % limits.linesPerLook === 0 && slice.over) await slice.next()
     }
     last = itemAt(block, -1)
     if (slice.over) await slice.next()
@@ -236,6 +236,7 @@ class LineReader {
         if (lineNumber >= startLine) yield taken(true)
         restart()
         start = at + 1
+        if (lineNumber % limits.linesPerLook === 0 && slice.over) await slice.next()
       }
       add(block.subarray(start))
       if (slice.over) await slice.next()
