@@ -1,6 +1,7 @@
 /** Page sizes and page tokens. */
 import { expect, test } from 'vitest'
 import { limits } from '../../src/engine/base/limits.js'
+import { openEngine } from '../../src/index.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../src/engine/base/paging.js'
 
 test.each([
@@ -26,4 +27,39 @@ test('a token is only valid for its own listing', () => {
   const number = Buffer.from(JSON.stringify(['files', 1])).toString('base64url')
   for (const wrong of [encodePageToken('other', 'key'), longer, number, 'e', '{}', token.slice(0, -2), 1])
     expect(() => parsePageToken('files', wrong as string)).toThrow('is not a page token of this listing')
+})
+
+test('a page of large entries ends early, and the pages together have all of them', async () => {
+  const engine = await openEngine()
+  const count = 200
+  const value = 'v'.repeat(limits.tagValueBytes)
+  const initialTags = Object.fromEntries(
+    Array.from({ length: limits.tagEntries }, (_, i) => [`k${i}`, value]),
+  )
+  const created: string[] = []
+  for (let i = 0; i < count; i++) created.push((await engine.sessions.create({ initialTags })).id)
+  const session = await engine.sessions.create()
+  const directory = `/${`${'d'.repeat(250)}/`.repeat(15)}`
+  const paths = Array.from({ length: limits.pathsInDetails }, (_, i) => `${directory}${i}`)
+  for (let i = 0; i < 30; i++)
+    await session.files.batch(paths.map((path) => ({ write: { path, content: `${i}` } })))
+
+  for (const filter of ['', 'k1=' + value]) {
+    const ids: string[] = []
+    let pages = 0
+    for (let pageToken = ''; pages === 0 || pageToken !== ''; pages++) {
+      const page = await engine.sessions.list({ pageSize: 10_000, pageToken, ...(filter && { filter }) })
+      ids.push(...page.sessions.map(({ id }) => id))
+      pageToken = page.nextPageToken
+    }
+    expect(ids.filter((id) => id !== session.id)).toEqual(created)
+    expect(pages).toBeGreaterThan(1)
+  }
+  const { events, nextPageToken } = await session.events.list({ pageSize: 10_000 })
+  expect(JSON.stringify(events).length).toBeLessThan(limits.pageBytes + 2 ** 20)
+  expect(nextPageToken).not.toBe('')
+  const all: string[] = []
+  for await (const { eventId } of session.events) all.push(eventId)
+  expect(all).toHaveLength(31)
+  await engine.close()
 })

@@ -18,6 +18,8 @@ export const limits = {
   pageSizeDefault: 1000,
   /** Entries per page. A larger `pageSize` is reduced to it. */
   pageSizeMax: 10_000,
+  /** The approximate JSON, in bytes, of one page of events, sessions or commits. A larger page ends early. */
+  pageBytes: 8 * 2 ** 20,
   /** Tags of a session. */
   tagEntries: 64,
   /** A key of a tag. */

@@ -30,6 +30,7 @@ export class SessionCommits {
 
   /**
    * A page of the commits, by branch, and newest first within a branch. The imported commit is not one of them.
+   * A page ends early after about 8 MiB, so only an empty `nextPageToken` marks the end.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the page token is of another listing.
    *

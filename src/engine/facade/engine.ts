@@ -253,6 +253,7 @@ export class Sessions {
 
   /**
    * A page of all sessions in order of creation.
+   * A page ends early after about 8 MiB, so only an empty `nextPageToken` marks the end.
    *
    * @throws {EngineError} INVALID_ARGUMENT when the filter is malformed, or the page token is of another listing.
    *

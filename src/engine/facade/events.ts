@@ -29,6 +29,7 @@ export class SessionEvents {
 
   /**
    * A page of the events, between two times if the request has any.
+   * A page ends early after about 8 MiB, so only an empty `nextPageToken` marks the end.
    *
    * @throws {EngineError} INVALID_ARGUMENT when a time is malformed, or the page token is of another listing.
    *

@@ -1,3 +1,4 @@
+import { limits } from '../base/limits.js'
 import { defineOperations } from './operation.js'
 
 export const reviewOperations = defineOperations({
@@ -137,7 +138,8 @@ export const reviewOperations = defineOperations({
     summary: 'List the commits of a session',
     description:
       'The commits that the session has made, by branch, and newest first within a branch. The imported commit ' +
-      'is not one of them.',
+      'is not one of them. A page ends early after about ' +
+      `${limits.pageBytes / 2 ** 20} MiB of messages; only an empty \`nextPageToken\` marks the end.`,
     method: 'GET',
     path: '/v1/sessions/{sessionId}/commits',
     query: ['branchName', 'pageSize', 'pageToken'],

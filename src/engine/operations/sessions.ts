@@ -27,7 +27,9 @@ export const sessionOperations = defineOperations({
   listSessions: {
     tag: 'Sessions',
     summary: 'List sessions',
-    description: 'The sessions of the tenant, in the order in which they were created.',
+    description:
+      'A page of the sessions of the tenant, in the order in which they were created. A page ends early after about ' +
+      `${limits.pageBytes / 2 ** 20} MiB; only an empty \`nextPageToken\` marks the end.`,
     method: 'GET',
     path: '/v1/sessions',
     query: ['filter', 'metadata', 'pageSize', 'pageToken'],
@@ -160,7 +162,8 @@ export const sessionOperations = defineOperations({
     summary: 'List the events of a session',
     description:
       'The history of the session, oldest first. Each event records a change. Events are never rewritten, ' +
-      'and a restore removes none.',
+      'and a restore removes none. A page ends early after about ' +
+      `${limits.pageBytes / 2 ** 20} MiB; only an empty \`nextPageToken\` marks the end.`,
     method: 'GET',
     path: '/v1/sessions/{sessionId}/events',
     query: ['startTime', 'endTime', 'pageSize', 'pageToken'],

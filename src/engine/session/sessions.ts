@@ -387,10 +387,12 @@ export async function listSessions(
   const pageSize = parsePageSize(size)
   let after = parsePageToken('sessions', pageToken)
   const sessions: SessionInfo[] = []
+  let bytes = 0
   for (let isFirst = true; ; isFirst = false) {
     // Many tenants have no more records than these. They need no index.
     const isShort = filtered !== undefined && isFirst
-    const scanned = isShort ? limits.recordsPerScan : Math.max(pageSize, limits.recordsPerScan)
+    const most = Math.min(pageSize, limits.pageSizeDefault)
+    const scanned = isShort ? limits.recordsPerScan : Math.max(most, limits.recordsPerScan)
     const count = Math.min(pageSize - sessions.length, limits.recordsPerScan)
     const search = { tag: filter ?? '', after: after ?? '', count, mayRead: !isFirst }
     const tagged = filtered && (await taggedRecords(core, search))
@@ -408,7 +410,8 @@ export async function listSessions(
       )
         continue
       shown.push(session)
-      if (sessions.length + shown.length === pageSize) break
+      bytes += json.length
+      if (sessions.length + shown.length === pageSize || bytes >= limits.pageBytes) break
     }
     const isAll = tagged?.isAll ?? found.length < scanned
     const isLast = isAll && (found.length === 0 || itemAt(found, -1)[0] === after)
@@ -417,7 +420,7 @@ export async function listSessions(
       const session = { record, lastActivityAt: itemAt(times, index) }
       if (!isExpired(core, session)) sessions.push(describeSession(session, permissions))
     }
-    if (sessions.length === pageSize)
+    if (sessions.length === pageSize || bytes >= limits.pageBytes)
       return { sessions, nextPageToken: encodePageToken('sessions', present(after, 'the last session')) }
     if (isLast) return { sessions, nextPageToken: '' }
   }

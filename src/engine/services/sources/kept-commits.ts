@@ -141,11 +141,14 @@ export class KeptCommits {
     const start = Number(parsePageToken(listing, request.pageToken) ?? 0)
     const commits: SessionCommit[] = []
     let index = 0
+    let bytes = 0
     for await (const commit of this.#all(core, live, branchName)) {
       if (index++ < start) continue
-      if (commits.length === pageSize)
-        return { commits, nextPageToken: encodePageToken(listing, String(start + pageSize)) }
-      commits.push(describe(commit))
+      if (commits.length === pageSize || bytes >= limits.pageBytes)
+        return { commits, nextPageToken: encodePageToken(listing, String(start + commits.length)) }
+      const described = describe(commit)
+      commits.push(described)
+      bytes += described.message.length
     }
     return { commits, nextPageToken: '' }
   }

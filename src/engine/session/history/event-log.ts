@@ -2,6 +2,7 @@ import { formatTime } from '../../base/environment.js'
 import { EngineError, logChanged } from '../../base/errors.js'
 import { checkSignal } from '../../base/abort.js'
 import { TimeSlice } from '../../base/cooperative.js'
+import { limits } from '../../base/limits.js'
 import {
   encodePageToken,
   pageNames,
@@ -118,8 +119,15 @@ export async function listEvents(
   )
   const to = end === undefined ? last : (await firstSince(core, live, last, end)) - 1
   const events: SessionEvent[] = []
+  let bytes = 0
   for await (const page of core.store.events(live.id, { from, to: Math.min(to, from + pageSize - 1) })) {
-    for (const { seq, body } of page) events.push(describe(live, handle, seq, body as unknown as EventBody))
+    for (const { seq, body } of page) {
+      const event = describe(live, handle, seq, body as unknown as EventBody)
+      events.push(event)
+      bytes += JSON.stringify(event.details).length
+      if (bytes >= limits.pageBytes) break
+    }
+    if (bytes >= limits.pageBytes) break
   }
   const reached = from + events.length - 1
   return { events, nextPageToken: reached < to ? encodePageToken(listing, encodeSeq(reached)) : '' }
