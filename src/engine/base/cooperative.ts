@@ -140,9 +140,8 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
 const waiting: (() => void)[] = []
 
 /**
- * Lets timers and sockets run, and then the works that waited longer. One work runs per turn of the event loop. If all
- * of them ran in the same turn, it would take as long as all their slices together, and a small request would wait for
- * it several times.
+ * Lets timers and sockets run, and then the work that has waited longest. Only one slice runs in each turn of the event
+ * loop. If the slices of all work ran in the same turn, a small request would wait for all of them, several times.
  */
 function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
