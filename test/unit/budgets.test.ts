@@ -127,6 +127,20 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     expect(outcome).toBe(lasting ? 'stored' : 'BUDGET')
   })
 
+  test('sessionBytes counts extended attributes, and no holes', async () => {
+    await open({ sessionBytes: 100 })
+    const session = await engine.sessions.create({ files: { '/a': 'base' } })
+    const hole = { hole: { offset: 0, length: 1000 } }
+    await session.files.patchSegments({
+      mutations: [{ path: '/holes', segments: [hole], logicalSize: 1000 }],
+    })
+    await session.files.setXattr({ path: '/a', name: 'user.a', value: Buffer.alloc(90, 'x') })
+    await expect(
+      session.files.setXattr({ path: '/a', name: 'user.b', value: Buffer.alloc(20, 'y') }),
+    ).rejects.toEqual(usedUp('sessionBytes'))
+    await session.files.setXattr({ path: '/a', name: 'user.b', value: Buffer.alloc(10, 'y') })
+  })
+
   test('storeBytes applies to all tenants together', async () => {
     await open({ storeBytes: 100 * kb })
     const [one, two] = await Promise.all(

@@ -1,4 +1,5 @@
 /** Metadata of a path, directory listings in pages, and pages of a diff. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { callOperation } from '../../src/engine/contract.js'
 import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
@@ -149,4 +150,13 @@ test.each([1, 2, 100])('a diff is read in pages of %i', async (pageSize) => {
   }
   expect(paged).toEqual(whole)
   expect(whole.length).toBeGreaterThan(4)
+})
+
+test('a move of a directory changes its ctime, but not that in a fork', async () => {
+  const fork = await session.fork()
+  const before = fork.fs.statSync('/a').ctimeMs
+  await sleep(5)
+  await session.files.rename({ sourcePath: '/a', destinationPath: '/moved' })
+  expect(session.fs.statSync('/moved').ctimeMs).toBeGreaterThan(before)
+  expect(fork.fs.statSync('/a').ctimeMs).toBe(before)
 })

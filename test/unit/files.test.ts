@@ -1055,6 +1055,35 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     })
   })
 
+  describe('a copy', () => {
+    test('over a file takes the mode of its source', async () => {
+      await files.write({ path: '/from', content: 'new', mode: 0o755 })
+      await files.write({ path: '/to', content: 'old', mode: 0o600 })
+      await files.copy({ sourcePath: '/from', destinationPath: '/to' })
+      expect((await files.stat({ path: '/to' })).mode).toBe(0o755)
+      expect(await text('/to')).toBe('new')
+    })
+
+    test('through a symlink with .. after a missing directory fails', async () => {
+      await files.write({ path: '/from', content: 'new' })
+      await files.createSymlink({ linkPath: '/link', target: 'missing/../to' })
+      const refused = { reason: 'PATH_NOT_FOUND' }
+      await expect(files.copy({ sourcePath: '/from', destinationPath: '/link' })).rejects.toMatchObject(
+        refused,
+      )
+      await expect(files.write({ path: '/link', content: '' })).rejects.toMatchObject(refused)
+      await expect(files.read({ path: '/link' })).rejects.toMatchObject(refused)
+    })
+
+    test('with exclusive does not go through a dangling symlink', async () => {
+      await files.write({ path: '/from', content: 'new' })
+      await files.createSymlink({ linkPath: '/link', target: 'missing' })
+      const copy = files.copy({ sourcePath: '/from', destinationPath: '/link', exclusive: true })
+      await expect(copy).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+      expect(await paths()).not.toContain('/missing')
+    })
+  })
+
   describe('limits of paths', () => {
     const name255 = 'x'.repeat(255)
     const path4096 = `/${name255}`.repeat(16)
@@ -1071,6 +1100,15 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await text(path4096)).toBe('x')
       await files.rename({ sourcePath: '/a', destinationPath: '/b' })
       expect(await text('/b'.concat('/a'.repeat(255)))).toBe('x')
+    })
+
+    test('count only what a moved directory still contains', async () => {
+      await files.write({ path: '/moved/file', content: '' })
+      await files.delete({ path: '/moved/file' })
+      const parent = '/b'.repeat(255)
+      await files.createDirectory({ path: parent, recursive: true })
+      await files.rename({ sourcePath: '/moved', destinationPath: `${parent}/moved` })
+      expect((await files.stat({ path: `${parent}/moved` })).kind).toBe('directory')
     })
 
     test('also apply to entries that a move would push over them', async () => {

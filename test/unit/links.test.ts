@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { endsPage } from '../../src/engine/tree/page.js'
 import {
@@ -102,6 +103,27 @@ describe.each(fewStorages)('hard links on %s', (_name, makeStorage, lasting) => 
     expect(error instanceof EngineError && error.reason).toBe(reason)
     expect(await hashOf()).toBe(before)
   }
+
+  test('a moved name counts until the directory above it is removed', async () => {
+    await link('/a', '/second')
+    await files.createDirectory({ path: '/to/below', recursive: true })
+    await rename('/second', '/to/below/second')
+    expect(session.fs.statSync('/a').nlink).toBe(2)
+    await files.removeDirectory({ path: '/to', recursive: true })
+    expect(session.fs.statSync('/a').nlink).toBe(1)
+  })
+
+  test('a new name changes the ctime of the file, and not its mtime', async () => {
+    const before = session.fs.statSync('/a')
+    await sleep(5)
+    await link('/a', '/second')
+    const after = session.fs.statSync('/a')
+    expect(after.ctimeMs).toBeGreaterThan(before.ctimeMs)
+    expect(after.mtimeMs).toBe(before.mtimeMs)
+    await sleep(5)
+    await link('/a', '/third')
+    expect(session.fs.statSync('/a').ctimeMs).toBeGreaterThan(after.ctimeMs)
+  })
 
   test('content, mode, times and attributes are shared by all names', async () => {
     await link('/a', '/b')

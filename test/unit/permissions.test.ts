@@ -274,6 +274,7 @@ describe('a handle without files.read', () => {
     expect(() => fs.copyFileSync('/a', '/copy')).toThrow(/EACCES/)
     await expect(fs.promises.copyFile('/a', '/copy')).rejects.toMatchObject({ code: 'EACCES' })
     await expect(fs.promises.cp('/a', '/copy')).rejects.toMatchObject({ code: 'EACCES' })
+    expect(() => fs.cpSync('/a', '/copy')).toThrow(/EACCES/)
     expect(() => fs.watch('/')).toThrow(/EACCES/)
     await expect(fs.promises.watch('/')[Symbol.asyncIterator]().next()).rejects.toMatchObject({
       code: 'EACCES',
@@ -388,6 +389,11 @@ describe('a scope', () => {
 })
 
 describe('authorize', () => {
+  test.each([1, 'yes', {}, Promise.resolve(true)])('allows nothing with the answer %s', async (answer) => {
+    await using own = await openEngine({ authorize: () => answer as boolean })
+    await expect(own.sessions.create()).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
+  })
+
   test('hides the hash of a content without permission to hash it, and lock ids without permission to force locks', async () => {
     const refused = new Set<Action>()
     const own = await openEngine({ authorize: (_caller, action) => !refused.has(action) })

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { notedStorage } from '../support/noted-storage.js'
 import { EngineError, limits, openEngine, SegmentConflictPolicy } from '../../src/index.js'
 import type {
   Engine,
@@ -739,3 +740,15 @@ function isZero(content: Uint8Array): boolean {
 function hashOf(content: string | Uint8Array): string {
   return `sha256:${createHash('sha256').update(content).digest('hex')}`
 }
+
+test('chunks above maxFileBytes are refused before they are stored', async () => {
+  const { storage, stored } = notedStorage()
+  await using small = await openEngine({ storage, maxFileBytes: 100 })
+  const { files: inSmall } = await small.sessions.create()
+  const content = Buffer.alloc(5 * 2 ** 20, 'x')
+  const segments = [{ data: { offset: 0, content } }]
+  await expect(inSmall.patchSegments({ mutations: [{ path: '/a', segments }] })).rejects.toMatchObject({
+    reason: 'FILE_TOO_LARGE',
+  })
+  expect(stored).toEqual([])
+})

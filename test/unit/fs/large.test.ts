@@ -8,15 +8,15 @@ import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   EngineError,
-  memoryStorage,
   openEngine,
   type Engine,
   type EngineOptions,
   type Session,
   type SessionFs,
-  type Storage,
 } from '../../../src/index.js'
 import { fewStorages } from '../../support/storages.js'
+import { checkReadable } from '../../../src/engine/fs/calls.js'
+import { notedStorage } from '../../support/noted-storage.js'
 import { seed } from '../../support/seed.js'
 import { randomBytes } from '../../support/random-bytes.js'
 
@@ -297,22 +297,11 @@ describe('a refused synchronous write above 4 MiB', () => {
   }
 
   /** Opens a durable engine, and notes the sizes of the blobs that are stored. */
-  async function open(): Promise<{ engine: Engine; session: Session; stored: number[] }> {
-    const stored: number[] = []
-    const inner = memoryStorage({ durable: true })
-    const storage: Storage = {
-      open: async () => {
-        const store = await inner.open()
-        const commit = store.commit.bind(store)
-        return Object.assign(store, {
-          commit: (given: Parameters<typeof commit>[0]) => {
-            for (const { bytes } of given.blobs ?? []) stored.push(bytes.byteLength)
-            return commit(given)
-          },
-        })
-      },
-    }
-    const engine = await openEngine({ storage })
+  async function open(
+    options: EngineOptions = {},
+  ): Promise<{ engine: Engine; session: Session; stored: number[] }> {
+    const { storage, stored } = notedStorage()
+    const engine = await openEngine({ ...options, storage })
     const session = await engine.sessions.create({ files: { '/file': 'abc' } })
     stored.length = 0
     return { engine, session, stored }
@@ -358,4 +347,20 @@ describe('a refused synchronous write above 4 MiB', () => {
     await session.flush()
     expect(stored).toEqual([])
   })
+
+  test('above the budget of a tenant stores nothing', async () => {
+    const { engine, session, stored } = await open({ budgets: { tenantBytes: 1000 } })
+    await using _ = engine
+    expect(() => session.fs.writeFileSync('/new', content)).toThrow(
+      expect.objectContaining({ code: 'EDQUOT' }),
+    )
+    await session.flush()
+    expect(stored).toEqual([])
+    expect(session.fs.existsSync('/new')).toBe(false)
+  })
+})
+
+test('one read returns up to 2 GiB minus one byte', () => {
+  expect(() => checkReadable(2 ** 31 - 1)).not.toThrow()
+  expect(() => checkReadable(2 ** 31)).toThrow(expect.objectContaining({ code: 'ERR_FS_FILE_TOO_LARGE' }))
 })

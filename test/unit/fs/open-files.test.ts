@@ -117,6 +117,24 @@ describe.each([['memory', false], ...(isLong ? [['LevelDB', true] as [string, bo
       await sides.sameFs('bad', (fs) => fs.fstatSync(fd as number))
   })
 
+  // A length that passes the end of the buffer from its offset on, but not from its start.
+  test.each([
+    [5, 8],
+    [5, 5],
+    [10, 1],
+    [10, 0],
+  ])('writes of a buffer of 10 bytes from %s with the length %s', async (offset, length) => {
+    await sides.sameFs('write', (fs, at) => {
+      const fd = fs.openSync(at('/file'), 'r+')
+      try {
+        return fs.writeSync(fd, Buffer.alloc(10, 'x'), offset, length, 0)
+      } finally {
+        fs.closeSync(fd)
+      }
+    })
+    await sides.sameFs('content', (fs, at) => fs.readFileSync(at('/file'), 'utf8'))
+  })
+
   describe('a FileHandle', () => {
     type Handle = promises.FileHandle
     const steps: Record<string, (handle: Handle) => unknown> = {
