@@ -1055,6 +1055,19 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
     })
   })
 
+  test('an append without createParents creates no directory', async () => {
+    const append = files.append({ path: '/no/file', content: 'x', createParents: false })
+    await expect(append).rejects.toMatchObject({ reason: 'PATH_NOT_FOUND' })
+    expect(await paths()).not.toContain('/no')
+  })
+
+  test('an exclusive write reports an existing file before a guard', async () => {
+    await files.write({ path: '/a', content: 'one' })
+    const expectedHash = `sha256:${'0'.repeat(64)}`
+    const write = files.write({ path: '/a', content: 'two', exclusive: true, expectedHash })
+    await expect(write).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+  })
+
   describe('a copy', () => {
     test('over a file takes the mode of its source', async () => {
       await files.write({ path: '/from', content: 'new', mode: 0o755 })
