@@ -80,6 +80,28 @@ describe('a response that is not read', () => {
     expect((await next).text).toHaveLength((large.length / 3) * 4 + 125)
   })
 
+  test.each([
+    ['edit', { path: '/text', oldText: 'a', newText: 'b' }],
+    ['grep', { pattern: 'a' }],
+    ['diffFiles', { from: { base: true } }],
+    ['blame', { path: '/text' }],
+    ['applyPatch', { patch: '--- a/text\n+++ b/text\n@@ -1 +1 @@\n-a\n+b\n' }],
+  ])('makes the work of %s wait for space', async (name, request) => {
+    // Its small response would have space.
+    await using there = await openServer({ handler: { limits: { allResponseBytes: 60 * 2 ** 20 } } })
+    const { id } = await there.session({ '/large': large, '/text': 'a\n' })
+    const socket = await stalled(there, id)
+    let answered = false
+    const work = there.call('POST', `/v1/sessions/${id}:${name}`, request).then((answer) => {
+      answered = true
+      return answer
+    })
+    await pause(300)
+    expect(answered).toBe(false)
+    socket.destroy()
+    expect((await work).status).toBe(200)
+  })
+
   test('limits the wait of other responses to the request time limit', async () => {
     const limits = { allResponseBytes: 20 * 2 ** 20, requestMs: 400 }
     await using there = await openServer({ handler: { limits } })

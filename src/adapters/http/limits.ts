@@ -14,7 +14,8 @@ export interface HttpLimits {
   readonly responseContentBytes: number
   /**
    * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded;
-   * 256 MiB by default. A request whose response may be large waits up to `requestMs` for a share. After its
+   * 256 MiB by default. A request that compares, merges, edits or searches texts counts as 32 MiB. A request whose
+   * response may be large waits up to `requestMs` for a share. After its
    * first response, a tenant gets at most half of the bytes that the other tenants do not hold.
    */
   readonly allResponseBytes: number
@@ -113,6 +114,8 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 export const handlerLimits = {
   /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
   entryBytes: 1024,
+  /** The usual memory of an operation on the whole texts of large files. It is reserved like a response. */
+  textWorkBytes: 32 * 2 ** 20,
   /** The first buffer for a body. It doubles as the body arrives. */
   firstBodyBytes: 64 * 1024,
   /** A piece of a stream with this many bytes gets no more lines. */

@@ -38,8 +38,9 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
 }
 
 /**
- * Returns the bytes to reserve for a response. For a response with contents, this is the largest possible
- * size. For a list, it is the usual size. For all other responses, which are small, it is 0.
+ * Returns the bytes to reserve for a request. For a response with contents, this is the largest possible
+ * size. For a list, it is the usual size. For work on texts, it is the memory of the work. For all other requests, which
+ * are small, it is 0.
  */
 export function expectedBytes(name: CallableOperation, request: object, maxContentBytes: number): number {
   if (name === 'readFile') {
@@ -47,11 +48,24 @@ export function expectedBytes(name: CallableOperation, request: object, maxConte
     return base64Bytes(Math.min(length, maxContentBytes))
   }
   if (name === 'batchGetCache' || name === 'readCommitFile') return base64Bytes(maxContentBytes)
+  if (textWork.has(name)) return handlerLimits.textWorkBytes
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
   const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault
   return handlerLimits.entryBytes * entries
 }
+
+/** Operations that hold the texts of large files, and the lines of these texts, while they run. */
+const textWork: ReadonlySet<CallableOperation> = new Set([
+  'applyPatch',
+  'blame',
+  'diffFiles',
+  'editFile',
+  'grepFiles',
+  'mergeSession',
+  'readConflict',
+  'rebaseSession',
+])
 
 function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4
