@@ -221,6 +221,8 @@ export const limits = {
   annotationBytes: 16 * 2 ** 20,
   /** Approvals of a session, pending and decided. */
   approvals: 10_000,
+  /** The texts and paths of all approvals of a session together. */
+  approvalBytes: 64 * 2 ** 20,
   /** Master keys that an engine is opened with in addition to the current one. */
   previousKeys: 1_000,
   /** Directories of the option `hostPaths.roots`. */

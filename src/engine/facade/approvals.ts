@@ -29,7 +29,7 @@ export class SessionApprovals {
    * Asks for an approval. Several may be pending at once.
    *
    * @throws {EngineError} TOO_LARGE when the summary is over 65,536 bytes, or lists over 10,000 changed files.
-   * @throws {EngineError} QUOTA when the session would have over 10,000 approvals.
+   * @throws {EngineError} QUOTA when the session would have over 10,000 approvals, or over 64 MiB of texts and paths in them.
    *
    * @example
    * const { summary, changedFiles } = await session.generateCommitSummary()
@@ -52,6 +52,7 @@ export class SessionApprovals {
    * @throws {EngineError} APPROVAL_NOT_PENDING when it was granted or denied before.
    * @throws {EngineError} PERMISSION_DENIED when the same principal requested it, with `approvals: { selfApproval:
    * false }`.
+   * @throws {EngineError} QUOTA when the feedback exceeds the limit of texts of all approvals.
    *
    * @example
    * const { approvalId } = await session.approvals.request()
@@ -70,6 +71,7 @@ export class SessionApprovals {
    *
    * @throws {EngineError} APPROVAL_NOT_FOUND when the session has no approval with this id.
    * @throws {EngineError} APPROVAL_NOT_PENDING when it was granted or denied before.
+   * @throws {EngineError} QUOTA when the feedback exceeds the limit of texts of all approvals.
    *
    * @example
    * const { approvalId } = await session.approvals.request()

@@ -84,7 +84,7 @@ export const reviewOperations = defineOperations({
     implementedBy: 'session.approvals.grant',
     capabilities: ['approvals.decide'],
     event: 'v1.OversightService.GrantApproval',
-    errors: ['SESSION_NOT_FOUND', 'APPROVAL_NOT_FOUND', 'APPROVAL_NOT_PENDING'],
+    errors: ['SESSION_NOT_FOUND', 'APPROVAL_NOT_FOUND', 'APPROVAL_NOT_PENDING', 'QUOTA'],
   },
   denyApproval: {
     tag: 'Approvals',
@@ -97,7 +97,7 @@ export const reviewOperations = defineOperations({
     implementedBy: 'session.approvals.deny',
     capabilities: ['approvals.decide'],
     event: 'v1.OversightService.DenyApproval',
-    errors: ['SESSION_NOT_FOUND', 'APPROVAL_NOT_FOUND', 'APPROVAL_NOT_PENDING'],
+    errors: ['SESSION_NOT_FOUND', 'APPROVAL_NOT_FOUND', 'APPROVAL_NOT_PENDING', 'QUOTA'],
   },
   commit: {
     tag: 'Commits',

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
@@ -68,17 +69,28 @@ interface ApprovalIndex {
   readonly byId: Map<string, Approval>
   /** The newest id. Ids sort in order of creation. */
   newest: string | undefined
+  /** The texts and paths of all approvals. */
+  bytes: number
 }
 
-function weigh({ byId }: ApprovalIndex): number {
-  let bytes = 0
-  for (const { reason, summary, changedFiles } of byId.values())
-    bytes += roughly.record + reason.length + summary.length + changedFiles.length * pathBytes
+function put(index: ApprovalIndex, approval: Approval): void {
+  const before = index.byId.get(approval.approvalId)
+  if (before === undefined) index.newest = approval.approvalId
+  else index.bytes -= bytesOf(before)
+  index.bytes += bytesOf(approval)
+  index.byId.set(approval.approvalId, approval)
+}
+
+function bytesOf({
+  reason,
+  summary,
+  changedFiles,
+  feedback,
+}: Pick<Approval, 'reason' | 'summary' | 'changedFiles' | 'feedback'>): number {
+  let bytes = Buffer.byteLength(reason) + Buffer.byteLength(summary) + Buffer.byteLength(feedback)
+  for (const path of changedFiles) bytes += Buffer.byteLength(path)
   return bytes
 }
-
-/** The rough memory of a path. */
-const pathBytes = 100
 
 /**
  * Requests for approval. While one is pending, the session has the status `PENDING_APPROVAL`. This status is
@@ -88,13 +100,9 @@ export class Approvals {
   readonly #selfApproval: boolean
   readonly #indexes = new SessionIndex<ApprovalIndex>(
     keys.approvals,
-    () => ({ byId: new Map(), newest: undefined }),
-    (index, json, _core, key) => {
-      const approval = approvalKind.parse(json, key)
-      index.byId.set(approval.approvalId, approval)
-      index.newest = approval.approvalId
-    },
-    { weigh },
+    () => ({ byId: new Map(), newest: undefined, bytes: 0 }),
+    (index, json, _core, key) => put(index, approvalKind.parse(json, key)),
+    { weigh: ({ byId, bytes }) => byId.size * roughly.record + bytes },
   )
 
   /** A bundle includes only decided requests, because the others could never be decided elsewhere. */
@@ -119,10 +127,7 @@ export class Approvals {
       },
       adopt: (core, live, facts) => {
         const index = this.#indexes.get(core, live)
-        for (const { id, record: one } of facts) {
-          index.byId.set(id, one as Approval)
-          index.newest = id
-        }
+        for (const { record: one } of facts) put(index, one as Approval)
       },
     }
   }
@@ -131,6 +136,8 @@ export class Approvals {
     return mutate(core, live, () => {
       const index = this.#indexes.get(core, live)
       checkQuota('approvals', index.byId.size + 1, limits.approvals)
+      const bytes = index.bytes + bytesOf({ ...request, feedback: '' })
+      checkQuota('bytes of approvals', bytes, limits.approvalBytes)
       const approvalId = core.ids.newId(index.newest)
       const approval: Approval = {
         approvalId,
@@ -143,8 +150,7 @@ export class Approvals {
         decidedAt: '',
         feedback: '',
       }
-      index.byId.set(approvalId, approval)
-      index.newest = approvalId
+      put(index, approval)
       const stored = this.#store(core, live, approval, {
         type: eventTypes.requestApproval,
         details: { approvalId, ...request },
@@ -160,8 +166,8 @@ export class Approvals {
    */
   decide(core: Core, live: LiveSession, { approvalId, status, feedback }: Decision): Promise<void> {
     return mutate(core, live, () => {
-      const { byId } = this.#indexes.get(core, live)
-      const approval = byId.get(approvalId)
+      const index = this.#indexes.get(core, live)
+      const approval = index.byId.get(approvalId)
       if (approval === undefined)
         throw new EngineError('APPROVAL_NOT_FOUND', `the session has no approval ${given(approvalId)}`, {
           approvalId: shown(approvalId),
@@ -185,7 +191,10 @@ export class Approvals {
         decidedBy: core.principal,
         decidedAt: formatTime(core.environment.wallClockMs()),
       }
-      byId.set(approvalId, decided)
+      // A decision without feedback is always possible.
+      if (feedback !== '')
+        checkQuota('bytes of approvals', index.bytes + Buffer.byteLength(feedback), limits.approvalBytes)
+      put(index, decided)
       return this.#store(core, live, decided, {
         type: granted ? eventTypes.grantApproval : eventTypes.denyApproval,
         details: granted ? { approvalId } : { approvalId, feedback },
