@@ -310,29 +310,22 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
     expect((await session.approvals.list()).approvals).toHaveLength(limits.approvals)
   })
 
-  test.runIf(!lasting)(
-    'the texts and paths of approvals have a limit, and each can still be decided',
-    async () => {
-      const directory = `/${`${'d'.repeat(250)}/`.repeat(15)}`
-      const changedFiles = Array.from({ length: 8000 }, (_, i) => `${directory}${i}`)
-      const ids: string[] = []
-      for (let bytes = 30_000_000; bytes < limits.approvalBytes; bytes += 30_000_000)
-        ids.push((await session.approvals.request({ details: { changedFiles } })).approvalId)
-      await expect(session.approvals.request({ details: { changedFiles } })).rejects.toEqual(refused('QUOTA'))
-      const left = limits.approvalBytes - ids.length * changedFiles.join('').length
-      const summary = 's'.repeat(limits.messageBytes)
-      for (let bytes = 2 * summary.length; bytes < left; bytes += summary.length)
-        ids.push((await session.approvals.request({ details: { summary } })).approvalId)
-      const [first = '', second = ''] = ids
-      await session.approvals.deny({ approvalId: first, feedback: 'f'.repeat(30_000) })
-      const feedback = 'f'.repeat(limits.messageBytes)
-      for (let count = 0; count < 2; count++)
-        await session.approvals.deny({ approvalId: ids[2 + count] ?? '', feedback }).catch(() => undefined)
-      await expect(session.approvals.deny({ approvalId: second, feedback })).rejects.toEqual(refused('QUOTA'))
-      await session.approvals.deny({ approvalId: second })
-      expect((await session.approvals.list()).approvals).toHaveLength(ids.length)
-    },
-  )
+  test('the texts and paths of approvals have a limit, and each can still be decided', async () => {
+    const directory = `/${`${'d'.repeat(250)}/`.repeat(15)}`
+    const changedFiles = Array.from({ length: 4000 }, (_, i) => `${directory}${i}`)
+    const details = { changedFiles, summary: 's'.repeat(limits.messageBytes) }
+    const length = changedFiles.join('').length + details.summary.length
+    const count = Math.floor(limits.approvalBytes / length)
+    const { approvalId } = await session.approvals.request({ details })
+    for (let i = 1; i < count; i++) await session.approvals.request({ details })
+    await expect(session.approvals.request({ details })).rejects.toEqual(refused('QUOTA'))
+    const paths = Math.floor((limits.approvalBytes - count * length) / (directory.length + 4))
+    await session.approvals.request({ details: { changedFiles: changedFiles.slice(-paths) } })
+    const feedback = 'f'.repeat(limits.messageBytes)
+    await expect(session.approvals.deny({ approvalId, feedback })).rejects.toEqual(refused('QUOTA'))
+    await session.approvals.deny({ approvalId })
+    expect((await session.approvals.list()).approvals).toHaveLength(count + 1)
+  })
 
   test.each([5, null, [], { selfApproval: 'no' }])('the option approvals rejects %j', async (approvals) => {
     await expect(openEngine({ approvals: approvals as never })).rejects.toEqual(refused('INVALID_ARGUMENT'))
