@@ -752,3 +752,34 @@ test('chunks above maxFileBytes are refused before they are stored', async () =>
   })
   expect(stored).toEqual([])
 })
+
+test('lists at most 500,000 extents of a file and of a page of a manifest', async () => {
+  const engine = await openEngine()
+  const session = await engine.sessions.create()
+  const count = limits.casExtents / 10
+  const write = async (path: string, from: number): Promise<void> => {
+    const segments = Array.from({ length: count }, (_, i) => ({
+      data: { offset: (from + i) * 2080, content: 'abc' },
+    }))
+    await session.files.patchSegments({ mutations: [{ path, segments }] })
+  }
+  await write('/a0', 0)
+  for (let i = 1; i <= 10; i++) await session.files.copy({ sourcePath: '/a0', destinationPath: `/a${i}` })
+  const first = await session.manifest({ includeCasExtents: true })
+  expect(first.nodes.map(({ casExtents }) => casExtents.length)).toEqual(
+    Array.from({ length: 10 }, () => count),
+  )
+  const { nodes } = await session.manifest({ includeCasExtents: true, pageToken: first.nextPageToken })
+  expect(nodes).toHaveLength(1)
+
+  for (let i = 1; i <= 10; i++) await write('/a0', i * count)
+  for (const list of [
+    () => session.files.getCasExtents({ path: '/a0' }),
+    () => session.manifest({ includeCasExtents: true, pathPrefix: '/a0' }),
+  ])
+    await expect(list()).rejects.toMatchObject({
+      reason: 'TOO_LARGE',
+      details: { path: '/a0', limit: '500000' },
+    })
+  await engine.close()
+})

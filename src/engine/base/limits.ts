@@ -498,6 +498,8 @@ export const limits = {
    * Roots of states that an export keeps between its two passes. It computes further roots once in each pass.
    */
   bundleHeldStates: 256,
+  /** Extents of a file that can be listed, and of all files in a page of a manifest, which ends early. */
+  casExtents: 500_000,
   /** Bytes of contents hashed for one page of a manifest. A page that needs more ends early. */
   manifestHashBytes: 2 ** 30,
   /** Lines in the index of a checked-out directory that are held in memory. */

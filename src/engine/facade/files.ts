@@ -526,6 +526,7 @@ export class SessionFiles {
    *
    * @throws {EngineError} PATH_NOT_FOUND when the path does not exist.
    * @throws {EngineError} IS_A_DIRECTORY when the path is a directory.
+   * @throws {EngineError} TOO_LARGE when the file is stored in over 500,000 extents.
    *
    * @example
    * const { extents } = await session.files.getCasExtents({ path: '/disk.img' })
@@ -541,7 +542,7 @@ export class SessionFiles {
     return this.#access.look('getCasExtents', async (live) => {
       // The file of the call, however often it changes while its blobs are hashed.
       const file = await whenLoaded(() => findFile(live, path))
-      return { extents: await listCasExtents(this.#access.core, file) }
+      return { extents: await listCasExtents(this.#access.core, { file, path }) }
     })
   }
 

@@ -58,7 +58,7 @@ export interface ManifestPage {
   /**
    * Files and directories, depth first, in the order of the UTF-8 bytes of their names, with a directory
    * before its children. Neither the root nor symlinks are included. A page may end early if large contents
-   * must be hashed first.
+   * must be hashed first, or if there are many extents.
    */
   readonly nodes: ManifestNode[]
   /** Pass it as `pageToken` for the next page. Empty when there is no further page. */
@@ -94,6 +94,7 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
   const nodes: ManifestNode[] = []
   const slice = new TimeSlice(core.environment)
   let hashedBytes = 0
+  let extents = 0
   let nextPageToken = found.nextPageToken
   for (const [path, node] of found.entries) {
     if (node instanceof Dir) {
@@ -115,7 +116,12 @@ async function readPage(core: Core, root: Dir, request: ManifestRequest): Promis
         }
       }
       const contentHash = formatHash(known ?? (await whenLoaded(() => core.contentIds.contentHash(node))))
-      const casExtents = includeCasExtents ? await listCasExtents(core, node, slice) : []
+      const casExtents = includeCasExtents ? await listCasExtents(core, { file: node, path }, slice) : []
+      extents += casExtents.length
+      if (extents > limits.casExtents && nodes.length > 0) {
+        nextPageToken = encodePageToken(listing, itemAt(nodes, -1).path)
+        break
+      }
       nodes.push({
         path,
         fileType: FileType.FILE,
