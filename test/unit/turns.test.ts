@@ -358,9 +358,10 @@ test('works in slices that run at the same time share the turns of the event loo
   }
   const works = Promise.all(Array.from({ length: 8 }, () => runInSlices(steps(), environment)))
   let isDone = false
-  void works.finally(() => {
+  const done = (): void => {
     isDone = true
-  })
+  }
+  works.then(done, done)
   while (!isDone) {
     await new Promise(setImmediate)
     turn++
