@@ -809,7 +809,7 @@ describe('a push', () => {
     'many small results of one large base',
   ]
   const packs = Object.entries(hostilePacks).filter(([name]) => isLong || !slow.includes(name))
-  test.each(packs)('of %s is rejected', async (_name, make) => {
+  test.each(packs)('of %s is rejected', { timeout: 180_000 }, async (_name, make) => {
     const empty = await engine.sessions.create()
     const { pack, want } = make('sha1')
     const [status, text] = await push(pushOf(want, pack, zero), empty)

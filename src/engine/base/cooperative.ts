@@ -137,6 +137,9 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
   return false
 }
 
+/** The global of the start: fake timers of a test would stop all work until the test moves the time. */
+export const { setImmediate: inNextTurn } = globalThis
+
 const waiting: (() => void)[] = []
 
 /**
@@ -145,19 +148,19 @@ const waiting: (() => void)[] = []
  */
 function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
-    if (waiting.push(resolve) === 1) setImmediate(runNext)
+    if (waiting.push(resolve) === 1) inNextTurn(runNext)
   })
 }
 
 function runNext(): void {
   const resolve = waiting.shift()
-  if (waiting.length > 0) setImmediate(runNext)
+  if (waiting.length > 0) inNextTurn(runNext)
   resolve?.()
 }
 
 /** Lets timers and sockets run. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
-    setImmediate(resolve)
+    inNextTurn(resolve)
   })
 }

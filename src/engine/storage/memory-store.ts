@@ -1,3 +1,4 @@
+import { inNextTurn } from '../base/cooperative.js'
 import { firstWhere } from '../base/ascending.js'
 import { itemAt, onlyItem, present } from '../base/present.js'
 import { assert, EngineError } from '../base/errors.js'
@@ -305,6 +306,6 @@ function closedError(): EngineError {
 
 function nextTurn(): Promise<true> {
   return new Promise((resolve) => {
-    setImmediate(resolve, true)
+    inNextTurn(resolve, true)
   })
 }

@@ -1,3 +1,4 @@
+import { inNextTurn } from '../base/cooperative.js'
 import type { Dir, Page } from './node.js'
 
 /** The rough memory of a loaded node: bytes for each character of its JSON, and bytes for the node itself. */
@@ -68,7 +69,7 @@ export class NodeCache {
   #schedule(): void {
     if (this.#unloading !== undefined || this.#bytes <= this.#budgetBytes) return
     this.#unloading = new Promise((resolve) => {
-      setImmediate(() => {
+      inNextTurn(() => {
         this.#unloading = undefined
         this.#unload()
         resolve()

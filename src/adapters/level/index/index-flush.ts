@@ -1,4 +1,4 @@
-import { firstAtLeast, itemAt } from '../../../engine/ports.js'
+import { firstAtLeast, itemAt, nextTurn } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 import { encodePage, entriesOf, entrySize, pageChecksum } from './index-page.js'
 import type { Page } from './index-page.js'
@@ -24,7 +24,7 @@ export async function flushIndex(
   while (merge.step()) {
     if (merge.waitingBytes >= levelLimits.changedPageBytes) await index.storePages(merge.takePages())
     if (performance.now() - started < levelLimits.sliceMs) continue
-    await new Promise(setImmediate)
+    await nextTurn()
     started = performance.now()
   }
   for (const segment of merge.uses.keys()) if (!options.hasSegment(segment)) merge.uses.delete(segment)
