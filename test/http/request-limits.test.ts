@@ -1,4 +1,5 @@
 /** The limits on requests: allowed hosts, body sizes and concurrency. */
+import type { Socket } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
 import { openServer, token } from '../support/http-server.js'
 import { deepPath, longPatterns } from '../support/slow-globs.js'
@@ -56,14 +57,19 @@ describe('a search whose', () => {
   test.each(searches)('client disconnects ends: %s', async (name, request) => {
     await using there = await openServer({ handler: { limits } })
     const { id } = await there.session(files)
-    const socket = await there.open()
     const body = JSON.stringify(request)
     const path = `/v1/sessions/${id}:${name}`
     const json = 'content-type: application/json'
-    socket.write(there.head('POST', path, json, `content-length: ${body.length}`) + body)
     const status = async (): Promise<number> => (await there.call('GET', `/v1/sessions/${id}`)).status
-    // The search has the only slot.
-    await vi.waitFor(async () => expect(await status()).toBe(429))
+    const begin = async (): Promise<Socket> => {
+      const socket = await there.open()
+      socket.write(there.head('POST', path, json, `content-length: ${body.length}`) + body)
+      if ((await status()) === 429) return socket
+      // This request had the only slot before the search, which was refused.
+      socket.destroy()
+      throw new Error('the search has not begun')
+    }
+    const socket = await vi.waitFor(begin, 10_000)
     socket.destroy()
     await vi.waitFor(async () => expect(await status()).toBe(200))
   })
