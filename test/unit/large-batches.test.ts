@@ -271,7 +271,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     expect(await filesOf(session)).toHaveLength(many + 10)
   })
 
-  test('a collection beside it keeps its contents', async () => {
+  test('a collection during the batch keeps its contents', async () => {
     await session.files.batch(writes(2 * many, 'old '))
     const batch = session.files.batch([...writes(2 * many, 'new '), { delete: { path: '/d0/f0' } }])
     for (let i = 0; i < 3; i++) await engine.collect()
