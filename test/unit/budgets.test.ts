@@ -152,6 +152,26 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     await expect(write(one!, '/b', bytes(1, 'c'))).rejects.toEqual(usedUp('storeBytes'))
   })
 
+  test('a large write that sessionBytes refuses uses none of tenantBytes', async () => {
+    await open({ sessionBytes: 1000 * kb, tenantBytes: 11_000 * kb })
+    const session = await engine.sessions.create({ files: { '/file': '' } })
+    const large = noise(10_000 * kb, 1)
+    const refused = expect.objectContaining({ code: 'EDQUOT' })
+    const { fs } = session
+    await expect(write(session, '/a', large)).rejects.toEqual(usedUp('sessionBytes'))
+    await expect(session.files.append({ path: '/file', content: large })).rejects.toEqual(
+      usedUp('sessionBytes'),
+    )
+    const batch = session.files.batch([{ write: { path: '/a', content: noise(10_000 * kb, 2) } }])
+    await expect(batch).rejects.toEqual(usedUp('sessionBytes'))
+    await expect(fs.promises.writeFile('/a', noise(10_000 * kb, 3))).rejects.toEqual(refused)
+    expect(() => fs.writeFileSync('/a', noise(10_000 * kb, 4))).toThrow(refused)
+    const fd = fs.openSync('/file', 'r+')
+    expect(() => fs.writeSync(fd, noise(10_000 * kb, 5))).toThrow(refused)
+    fs.closeSync(fd)
+    for (let i = 0; i < 10; i++) await write(await engine.sessions.create(), '/own', noise(1000 * kb, 10 + i))
+  })
+
   test('sessionBytes applies to each session and fork separately', async () => {
     await open({ sessionBytes: 100 * kb })
     let session = await engine.sessions.create({ files: { '/base': bytes(500, 'f') } })

@@ -17,6 +17,7 @@ import { sharedParts } from './shared-parts.js'
 import type { Plan, PlanState } from './plan.js'
 import { alreadyExists, isADirectory, notFound, resolve, type Location } from '../reads/resolve.js'
 import { eventTime } from '../mutation-queue.js'
+import { admitAhead } from '../usage/session-bytes.js'
 
 /**
  * Content to write: text, which is stored as UTF-8, or bytes. Bytes above 8 MiB must not change, or be transferred, before
@@ -105,6 +106,7 @@ export function planWrite(
   const file = fileOrMissing(at, request.path)
   if (options.parents === 'require') requireParents(at, request.path)
   checkFileSize(staged.size, core.maxFileBytes)
+  admitAhead(core, state, staged)
   const { path } = at
   // Large contents are stored here, so all errors of the request come before.
   const blobs = staged.blobs()
@@ -176,10 +178,11 @@ function planPieces(
   located: LocatedFile,
   { position, staged }: BytesToWrite,
 ): Plan {
-  const { file } = located
+  const { file, place } = located
   const start = position === 'end' ? file.size : position
   const size = Math.max(file.size, start + staged.size)
   checkFileSize(size, core.maxFileBytes)
+  if (place !== undefined) admitAhead(core, live, staged)
   const patch = { size, pieces: piecesFrom(start, staged.blobs()), blobs: staged.toCommit() }
   return planPatch(core, live, target, located, compact(core, file, patch, staged))
 }

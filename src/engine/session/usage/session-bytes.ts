@@ -7,7 +7,7 @@ import type { LiveSession } from '../table/live.js'
  * The bytes that sessions in memory wrote. A session without an entry wrote nothing, or is counted before it
  * is opened.
  */
-const written = new WeakMap<LiveSession, number>()
+const written = new WeakMap<object, number>()
 
 /**
  * Checks the byte budgets of the session and its tenant for a change. It counts nothing yet.
@@ -22,14 +22,29 @@ export function admitChange(
     blobs = [],
   }: { readonly redo: readonly Redo[]; readonly blobs?: readonly { hash: string; length: number }[] },
 ): void {
-  const limit = core.sessionBytes
-  if (limit !== undefined && redo.length > 0) {
-    const bytes = bytesOf(redo)
-    // Only sessions of a durable store are counted again when they are opened.
-    if (bytes > 0 && (written.get(live) ?? 0) + bytes > limit)
-      throw exhausted('sessionBytes', limit, core.onOpen !== undefined)
-  }
+  if (core.sessionBytes !== undefined && redo.length > 0) admitBytes(core, live, bytesOf(redo))
   core.store.admit?.(blobs)
+}
+
+/**
+ * Checks the byte budget of the session for content that is stored before its change. Otherwise content that this budget
+ * refuses would use up the budget of the tenant. The bytes of a copied state are not known: only the content counts.
+ *
+ * @throws {EngineError} BUDGET when the session would write more than its budget allows.
+ */
+export function admitAhead(
+  core: Core,
+  state: Pick<LiveSession, 'tree'>,
+  { size }: { readonly size: number },
+): void {
+  if (core.content.mustStoreAhead(size)) admitBytes(core, state, size)
+}
+
+function admitBytes(core: Core, state: object, bytes: number): void {
+  const limit = core.sessionBytes
+  // Only sessions of a durable store are counted again when they are opened.
+  if (limit !== undefined && bytes > 0 && (written.get(state) ?? 0) + bytes > limit)
+    throw exhausted('sessionBytes', limit, core.onOpen !== undefined)
 }
 
 /** Call this for a change that was admitted. */
