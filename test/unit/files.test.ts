@@ -1115,7 +1115,7 @@ describe.each(storages)('files on %s', (name, makeStorage, lasting) => {
       expect(await text('/b'.concat('/a'.repeat(255)))).toBe('x')
     })
 
-    test('count only what a moved directory still contains', async () => {
+    test('count only the remaining entries of a moved directory', async () => {
       await files.write({ path: '/moved/file', content: '' })
       await files.delete({ path: '/moved/file' })
       const parent = '/b'.repeat(255)

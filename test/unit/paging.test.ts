@@ -1,7 +1,8 @@
 /** Page sizes and page tokens. */
 import { expect, test } from 'vitest'
-import { limits } from '../../src/engine/base/limits.js'
-import { openEngine } from '../../src/index.js'
+import { limits, memoryStorage, openEngine } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../src/engine/base/paging.js'
 
 test.each([
@@ -61,5 +62,16 @@ test('a page of large entries ends early, and the pages together have all of the
   const all: string[] = []
   for await (const { eventId } of session.events) all.push(eventId)
   expect(all).toHaveLength(31)
+  await engine.close()
+})
+
+test('a page of sessions does not end early before its first session', async () => {
+  const environment = fixedEnvironment({ stepMs: 0 })
+  const engine = await openEngine({ environment, storage: memoryStorage({ durable: true }) })
+  for (let i = 0; i < 5; i++) await engine.sessions.create({ ttlSeconds: 60 })
+  environment.advance(61_000)
+  const { id } = await engine.sessions.create()
+  lowerBound(limits, 'pageBytes', 1)
+  expect((await engine.sessions.list({ pageSize: 10 })).sessions).toMatchObject([{ id }])
   await engine.close()
 })

@@ -1,4 +1,5 @@
 import { invalid, unreadable } from '../../engine/client-contract.js'
+import { kindOf } from './kind-of.js'
 
 const utf8 = new TextEncoder()
 
@@ -17,7 +18,7 @@ export function toBytes(content: Uint8Array | string, field: string): Uint8Array
 function notContent(content: unknown): string {
   const advice =
     typeof content === 'object' && content !== null ? '. For JSON, pass JSON.stringify(value)' : ''
-  return `must be a string or a Uint8Array; its type is ${typeof content}${advice}`
+  return `must be a string or a Uint8Array; it is ${kindOf(content)}${advice}`
 }
 
 /**

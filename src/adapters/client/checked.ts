@@ -1,4 +1,5 @@
 import { invalid, unreadable } from '../../engine/client-contract.js'
+import { kindOf } from './kind-of.js'
 import { clientLimits } from './limits.js'
 
 /**
@@ -10,7 +11,7 @@ import { clientLimits } from './limits.js'
 export function checked<T>(request: T, field = 'request'): T {
   const copy = copyOf(request, field)
   if (typeof copy !== 'object' || copy === null || Array.isArray(copy))
-    throw invalid(field, `must be an object; it is ${Array.isArray(copy) ? 'an array' : kindOf(copy)}`)
+    throw invalid(field, `must be an object; it is ${kindOf(copy)}`)
   return copy
 }
 
@@ -37,10 +38,6 @@ export function copyOf<T>(value: T, field = 'request'): T {
       `is nested over ${clientLimits.requestDepth} levels deep, or has over ${clientLimits.requestParts} parts`,
     )
   return copy
-}
-
-function kindOf(value: unknown): string {
-  return value === null || value === undefined ? String(value) : `a ${typeof value}`
 }
 
 const tooMuch = Symbol('tooMuch')

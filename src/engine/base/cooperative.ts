@@ -137,7 +137,10 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
   return false
 }
 
-/** The global of the start: fake timers of a test would stop all work until the test moves the time. */
+/**
+ * `setImmediate` as it was when the engine was loaded. Fake timers of a test replace the global, and work would wait until
+ * the test moves the time.
+ */
 export const { setImmediate: inNextTurn } = globalThis
 
 const waiting: (() => void)[] = []

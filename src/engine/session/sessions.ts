@@ -420,6 +420,8 @@ export async function listSessions(
       const session = { record, lastActivityAt: itemAt(times, index) }
       if (!isExpired(core, session)) sessions.push(describeSession(session, permissions))
     }
+    // A page of large sessions ends early, but not before its first session.
+    if (sessions.length === 0) bytes = 0
     if (sessions.length === pageSize || bytes >= limits.pageBytes)
       return { sessions, nextPageToken: encodePageToken('sessions', present(after, 'the last session')) }
     if (isLast) return { sessions, nextPageToken: '' }
