@@ -3,7 +3,14 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as after } from 'node:timers/promises'
-import { memoryStorage, openEngine, type BatchOperation, type Session, type Storage } from 'forkspace'
+import {
+  memoryStorage,
+  openEngine,
+  type BatchOperation,
+  type SegmentChunk,
+  type Session,
+  type Storage,
+} from 'forkspace'
 import { levelStorage } from 'forkspace/level'
 import { collectGarbage, median } from '../support/measure.js'
 import { projectPaths } from '../support/project-files.js'
@@ -42,11 +49,18 @@ async function pausesOf(context: Context, storage: Storage, tar: Buffer): Promis
   const large = Buffer.alloc(context.count(2 ** 29), 'forkspace')
   const batched = batchOf(context.count(10_000))
   const writes = context.count(20_000)
+  const patched = Buffer.alloc(context.count(100 * 2 ** 20), 'forkspace')
+  await session.files.write({ path: '/patched', content: patched })
+  const chunks = chunksOf(patched.length, context.count(100_000))
   const { sourceId } = await engine.sources.create({ displayName: 'project', uploadedSnapshot: {} })
   const steps: [string, () => Promise<unknown>][] = [
     [`batch of ${batched.length} files`, () => session.files.batch(batched)],
     [`write of ${large.length} B`, () => session.fs.promises.writeFile('/large', large)],
     [`read of ${large.length} B`, () => session.fs.promises.readFile('/large')],
+    [
+      `patch of ${chunks.length} B in ${patched.length}`,
+      () => session.files.patchSegments({ mutations: [{ path: '/patched', segments: chunks }] }),
+    ],
     [`${writes} writes at once`, () => writeAtOnce(session, writes)],
     [
       `import of a tar of ${tar.length} B`,
@@ -81,6 +95,13 @@ async function longestPause(act: () => Promise<unknown>): Promise<number> {
 
 function batchOf(count: number): BatchOperation[] {
   return projectPaths(count).map((path, i) => ({ write: { path: `/batch${path}`, content: `${i}` } }))
+}
+
+/** Chunks of one byte, scattered over a file. */
+function chunksOf(fileBytes: number, count: number): SegmentChunk[] {
+  return Array.from({ length: count }, (_, i) => ({
+    data: { offset: (i * 104_729) % fileBytes, content: Uint8Array.of(i % 256) },
+  }))
 }
 
 async function writeAtOnce({ fs }: Session, count: number): Promise<void> {

@@ -11,6 +11,7 @@ import {
   type BatchOperation,
   type Engine,
   type EngineOptions,
+  type SegmentChunk,
   type Session,
   type Storage,
 } from '../../src/index.js'
@@ -61,6 +62,12 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     engine = await openEngine({ storage, ...options })
   }
 
+  async function reopen(): Promise<void> {
+    await engine.close()
+    await open()
+    session = await engine.sessions.open(session.id)
+  }
+
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'large-batches-'))
     storage = makeStorage(directory)
@@ -79,6 +86,42 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     expect(turns).toBeGreaterThan(3)
     expect(await filesOf(session)).toHaveLength(10_010)
     expect(await eventCount(session)).toBe(before + 1)
+  })
+
+  test('many chunks of one file take many turns, also when they rewrite its blocks', async () => {
+    const content = Buffer.alloc(20 * limits.blockBytes, '.')
+    await session.files.write({ path: '/large', content })
+    const before = await eventCount(session)
+    const segments = Array.from({ length: 20_000 }, (_, i) => {
+      const offset = (i * 7919) % content.length
+      content[offset] = i % 256
+      return { data: { offset, content: Uint8Array.of(i % 256) } }
+    })
+    const turns = await turnsOf(() =>
+      session.files.patchSegments({ mutations: [{ path: '/large', segments }] }),
+    )
+    expect(turns).toBeGreaterThan(3)
+    if (lasting) await reopen()
+    expect(Buffer.compare(await session.fs.promises.readFile('/large'), content)).toBe(0)
+    expect(await eventCount(session)).toBe(before + 1)
+    const { extents } = await session.files.getCasExtents({ path: '/large' })
+    expect(extents.length).toBeLessThanOrEqual(20)
+  })
+
+  test('chunks of one file that are written twice in a batch take effect in order', async () => {
+    const content = Buffer.alloc(20 * limits.blockBytes, '.')
+    await session.files.write({ path: '/large', content })
+    const chunks = (shift: number): SegmentChunk[] =>
+      Array.from({ length: 10_000 }, (_, i) => {
+        const offset = ((i + shift) * 523) % content.length
+        content[offset] = (i + shift) % 256
+        return { data: { offset, content: Uint8Array.of((i + shift) % 256) } }
+      })
+    await session.files.batch([
+      { segmentWrite: { path: '/large', segments: chunks(0) } },
+      { segmentWrite: { path: '/large', segments: chunks(7) } },
+    ])
+    expect(Buffer.compare(await session.fs.promises.readFile('/large'), content)).toBe(0)
   })
 
   test('readers see none of its changes, and then all of them', async () => {
@@ -252,9 +295,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     expect(after).not.toEqual(files)
     const { lastEventId } = await session.events.verify()
     await session.files.batch(writes(many, 'x'))
-    await engine.close()
-    await open()
-    session = await engine.sessions.open(session.id)
+    await reopen()
     expect(await filesOf(session)).toEqual(files)
     expect(await filesOf(await session.at({ eventId: lastEventId }))).toEqual(after)
     await session.undo()

@@ -348,8 +348,13 @@ export const limits = {
   sortedAtOnce: 1024,
   /** Steps of `fs.cp` in one event. */
   copyStepsPerEvent: 1000,
-  /** Steps of a batch or patch that are planned in one turn of the event loop. More are planned in several turns. */
+  /**
+   * Steps of a batch or patch that are planned in one turn of the event loop. More are planned in several turns. A segment
+   * write counts once for each chunk.
+   */
   stepsPerTurn: 1000,
+  /** Blocks with many extents that a patch rewrites in one turn of the event loop. More are rewritten in several turns. */
+  blocksRewrittenAtOnce: 16,
   /** Effects of events that are replayed or hashed in one turn of the event loop. */
   effectsPerTurn: 1000,
   /** Characters of the stored text of an event that are parsed in one turn of the event loop. */

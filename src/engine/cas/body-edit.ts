@@ -1,5 +1,6 @@
 import { itemAt, onlyItem } from '../base/present.js'
 import { firstAtLeast, firstWhere } from '../base/ascending.js'
+import { runAtOnce, type Steps } from '../base/cooperative.js'
 import { limits } from '../base/limits.js'
 import { BlobRef } from './blob.js'
 import {
@@ -24,7 +25,19 @@ export interface Piece {
 export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
   const only = onlyItem(pieces)
   if (only?.blob !== undefined && isInOneBlock(only)) return layOverBlock(body, only)
+  return runAtOnce(layOverInSteps(body, pieces))
+}
+
+/** Like {@link layOver}, in steps if each piece is in one block. */
+export function* layOverInSteps(body: LoadedBody, pieces: readonly Piece[]): Steps<LoadedBody, undefined> {
   const editor = new BlockEditor(body)
+  if (pieces.every(isInOneBlock)) {
+    for (const [blockNumber, parts] of byBlock(pieces)) {
+      editor.lay(blockNumber, flatten(parts))
+      yield
+    }
+    return editor.finish()
+  }
   let current = -1
   let parts: Piece[] = []
   const add = (blockNumber: number, part: Piece): void => {
@@ -47,6 +60,20 @@ export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody 
 /** Whether a piece has bytes, and all of them are in one block. */
 export function isInOneBlock({ offset, length }: Piece): boolean {
   return length > 0 && (offset % limits.blockBytes) + length <= limits.blockBytes
+}
+
+/** Pieces that are each in one block, by block in ascending order, with their offsets within it. */
+function byBlock(pieces: readonly Piece[]): [number, Piece[]][] {
+  const blocks = new Map<number, Piece[]>()
+  for (const { offset, length, blob, casOffset } of pieces) {
+    const within = offset % limits.blockBytes
+    const number = (offset - within) / limits.blockBytes
+    const part = { offset: within, length, blob, casOffset }
+    const parts = blocks.get(number)
+    if (parts === undefined) blocks.set(number, [part])
+    else parts.push(part)
+  }
+  return [...blocks].sort(([a], [b]) => a - b)
 }
 
 /** The body with data written over one block. */

@@ -8,11 +8,12 @@ import { TimeSlice } from '../../base/cooperative.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { StagedContent, type StagedBlobs } from '../../cas/staging.js'
 import { BorrowedBlobs } from './borrowed.js'
+import { Compaction } from './compaction.js'
 import type { Core } from '../core.js'
 import { eventTypes, type Redo } from '../../records/event.js'
 import { deleteShape, planDelete, type DeleteRequest } from './delete.js'
 import type { LiveSession } from '../table/live.js'
-import type { PlanStep } from './plan.js'
+import type { Plan, PlanState, PlanStep } from './plan.js'
 import { areMany, PlannedSteps } from './planned-steps.js'
 import {
   isConflict,
@@ -258,7 +259,7 @@ export class SegmentPatch {
   }
 
   #skipping(index: number, step: PlanStep): PlanStep {
-    return (state) => {
+    const plan = (state: PlanState): Plan => {
       this.#skipped.delete(index)
       try {
         return step(state)
@@ -268,6 +269,7 @@ export class SegmentPatch {
         return undefined
       }
     }
+    return Object.assign(plan, { changes: step.changes })
   }
 }
 
@@ -295,11 +297,12 @@ class SegmentSteps {
     this.staged.push(staged)
     for (const hash of staged.borrowed) this.#wanted.push(hash)
     copy.segments = []
-    const step: PlanStep = (state) => {
+    const compaction = new Compaction(this.#core, staged)
+    const plan = (state: PlanState): Plan => {
       // All steps are known when the first one is planned.
-      this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged)
-      return planSegments(this.#core, state, copy, staged, this.#borrowed)
+      const borrowed = (this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged))
+      return planSegments(this.#core, state, copy, { staged, borrowed, compaction })
     }
-    return { path: copy.path, step }
+    return { path: copy.path, step: Object.assign(plan, { changes: staged.chunks.length }) }
   }
 }

@@ -11,4 +11,8 @@ export type Plan = NewEvent | undefined
 export type PlanState = Pick<LiveSession, 'tree' | 'baseline' | 'lastEventAt'>
 
 /** One step of a batch, planned on the result of the steps before it. */
-export type PlanStep = (state: PlanState) => Plan
+export interface PlanStep {
+  (state: PlanState): Plan
+  /** The number of small changes that it makes; 1 by default. */
+  readonly changes?: number | undefined
+}

@@ -21,7 +21,9 @@ export interface StepEffects {
 
 /** Whether steps take too long for one turn of the event loop. */
 export function areMany(steps: readonly PlanStep[]): boolean {
-  return steps.length > limits.stepsPerTurn
+  let changes = 0
+  for (const step of steps) changes += step.changes ?? 1
+  return changes > limits.stepsPerTurn
 }
 
 /**
@@ -61,6 +63,7 @@ export class PlannedSteps implements Disposable {
     const redo: Redo[] = []
     const blobs = new Set<BlobRef>()
     const slice = new TimeSlice(core.environment)
+    await slice.next()
     for (const step of steps) {
       if (slice.over) await slice.next()
       checkKept(live)

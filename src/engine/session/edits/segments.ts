@@ -6,11 +6,10 @@ import { parseMode, parseSize, readList, oneOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { limits } from '../../base/limits.js'
 import { BlobRef } from '../../cas/blob.js'
-import { forEachBlock } from '../../cas/body-edit.js'
 import { checkFileSize, StagedBlobs, toBytes } from '../../cas/staging.js'
 import { FileNode, noAttributes } from '../../tree/node.js'
 import type { BorrowedBlobs } from './borrowed.js'
-import { compact } from './compaction.js'
+import type { Compaction } from './compaction.js'
 import type { Core } from '../core.js'
 import { eventTypes, type Redo, type RedoPiece } from '../../records/event.js'
 import { checkGuard, guardNames, type HashGuard } from './guards.js'
@@ -88,15 +87,15 @@ interface ParsedChunk {
   readonly offset: number
   readonly length: number
   /** For data: the blob that contains it. */
-  readonly blob?: BlobRef
+  blob: BlobRef | undefined
   /** For a borrowed chunk: the hash of its blob, in hex. */
-  readonly hash?: string
-  readonly casOffset: number
+  readonly hash: string | undefined
+  casOffset: number
 }
 
 /** The chunks of one file, checked, with their data copied and cut into blobs. */
 export class StagedSegments extends StagedBlobs {
-  readonly chunks: readonly ParsedChunk[]
+  readonly chunks: readonly Readonly<ParsedChunk>[]
   /** The number of chunks in the request. If some cross block boundaries, `chunks` has more. */
   readonly requested: number
 
@@ -117,12 +116,17 @@ export class StagedSegments extends StagedBlobs {
   }
 }
 
+interface SegmentParts {
+  readonly staged: StagedSegments
+  readonly borrowed: BorrowedBlobs
+  readonly compaction: Compaction
+}
+
 export function planSegments(
   core: Core,
   state: PlanState,
   request: SegmentWriteRequest,
-  staged: StagedSegments,
-  borrowed: BorrowedBlobs,
+  { staged, borrowed, compaction }: SegmentParts,
 ): Plan {
   const at = resolve(state.tree, request.path, true)
   checkGuard(core, request.path, at.node, request.expectedHash)
@@ -144,12 +148,11 @@ export function planSegments(
     if (borrowed.brings(found)) brought.add(found)
     return [offset, length, found, casOffset]
   })
-  const patch = compact(
-    core,
-    before,
-    { size, pieces: pieces.filter(([, length]) => length > 0), blobs: staged.toCommit() },
-    staged,
-  )
+  const patch = compaction.of(before, {
+    size,
+    pieces: pieces.filter(([, length]) => length > 0),
+    blobs: staged.toCommit(),
+  })
   const { path } = at
   const redo: Redo[] = []
   if (file === undefined) {
@@ -171,7 +174,7 @@ const emptyFile = new FileNode(noAttributes, 0, undefined)
 function sizeAfter(
   before: FileNode,
   { logicalSize }: SegmentWriteRequest,
-  chunks: readonly ParsedChunk[],
+  chunks: readonly Readonly<ParsedChunk>[],
 ): number {
   let dataEnd = 0
   let end = 0
@@ -193,11 +196,11 @@ const noBytes = BlobRef.of(Buffer.alloc(0))
 
 /** Checks chunks one by one and packs their data. */
 class ChunkParser {
-  readonly #chunks: { offset: number; length: number; blob?: BlobRef; hash?: string; casOffset: number }[] =
-    []
+  readonly #chunks: ParsedChunk[] = []
   readonly #blobs: BlobRef[] = []
-  /** Small parts that will share a blob. */
-  #pack: { readonly bytes: Uint8Array; readonly chunk: { blob?: BlobRef; casOffset: number } }[] = []
+  /** Small chunks that will share a blob, and the bytes of each. */
+  #packed: ParsedChunk[] = []
+  #parts: Uint8Array[] = []
   #packBytes = 0
 
   add(chunk: SegmentChunk, field: string): void {
@@ -211,7 +214,7 @@ class ChunkParser {
     throw invalid(field, oneOf(copy, 'data, hole, borrowed'))
   }
 
-  finish(): { chunks: readonly ParsedChunk[]; blobs: readonly BlobRef[] } {
+  finish(): { chunks: readonly Readonly<ParsedChunk>[]; blobs: readonly BlobRef[] } {
     this.#flush()
     return { chunks: this.#chunks, blobs: this.#blobs }
   }
@@ -221,51 +224,57 @@ class ChunkParser {
     const bytes = toBytes(copy.content, `${field}.content`)
     const { offset, length } = parseRange({ offset: copy.offset, length: bytes.byteLength }, field)
     // A chunk of no length only sets the end of the data.
-    if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, casOffset: 0 })
+    if (length === 0) this.#chunks.push({ offset, length, blob: noBytes, hash: undefined, casOffset: 0 })
     // Cut at block boundaries, so that a whole block is one blob.
-    forEachBlock({ offset, length, blob: undefined, casOffset: 0 }, (block, part) => {
-      const chunk = { offset: block * limits.blockBytes + part.offset, length: part.length, casOffset: 0 }
+    for (let done = 0, count: number; done < length; done += count) {
+      const position = offset + done
+      count = Math.min(limits.blockBytes - (position % limits.blockBytes), length - done)
+      const chunk = { offset: position, length: count, blob: undefined, hash: undefined, casOffset: 0 }
       this.#chunks.push(chunk)
-      this.#stage(bytes.subarray(part.casOffset, part.casOffset + part.length), chunk)
-    })
+      this.#stage(count === length ? bytes : bytes.subarray(done, done + count), chunk)
+    }
   }
 
   #hole(hole: NonNullable<SegmentChunk['hole']>, field: string): void {
-    this.#chunks.push({ casOffset: 0, ...parseRange(holeShape.readPart(hole, field), field) })
+    const { offset, length } = parseRange(holeShape.readPart(hole, field), field)
+    this.#chunks.push({ offset, length, blob: undefined, hash: undefined, casOffset: 0 })
   }
 
   #borrowed(borrowed: NonNullable<SegmentChunk['borrowed']>, field: string): void {
     const copy = borrowedShape.readPart(borrowed, field)
     const hash = parseExpectedHash(copy.hash, `${field}.hash`)
     if (hash === '') throw invalid(`${field}.hash`, 'must be sha256:<64 hex digits>')
-    const range = parseRange(copy, field)
-    this.#chunks.push({ ...range, hash, casOffset: parseSize(`${field}.casOffset`, copy.casOffset ?? 0) })
+    const { offset, length } = parseRange(copy, field)
+    const casOffset = parseSize(`${field}.casOffset`, copy.casOffset ?? 0)
+    this.#chunks.push({ offset, length, blob: undefined, hash, casOffset })
   }
 
-  #stage(bytes: Uint8Array, chunk: { blob?: BlobRef; casOffset: number }): void {
+  #stage(bytes: Uint8Array, chunk: ParsedChunk): void {
     if (bytes.byteLength >= limits.ownBlobBytes) {
       chunk.blob = BlobRef.copyOf(bytes)
       this.#blobs.push(chunk.blob)
       return
     }
     if (this.#packBytes + bytes.byteLength > limits.blockBytes) this.#flush()
-    this.#pack.push({ bytes, chunk })
+    this.#packed.push(chunk)
+    this.#parts.push(bytes)
     this.#packBytes += bytes.byteLength
   }
 
   #flush(): void {
-    if (this.#pack.length === 0) return
-    const parts = this.#pack.map(({ bytes }) => bytes)
-    const only = onlyItem(parts)
-    const blob = only === undefined ? BlobRef.of(Buffer.concat(parts, this.#packBytes)) : BlobRef.copyOf(only)
+    if (this.#packed.length === 0) return
+    const only = onlyItem(this.#parts)
+    const blob =
+      only === undefined ? BlobRef.of(Buffer.concat(this.#parts, this.#packBytes)) : BlobRef.copyOf(only)
     let offset = 0
-    for (const { bytes, chunk } of this.#pack) {
+    for (const chunk of this.#packed) {
       chunk.blob = blob
       chunk.casOffset = offset
-      offset += bytes.byteLength
+      offset += chunk.length
     }
     this.#blobs.push(blob)
-    this.#pack = []
+    this.#packed = []
+    this.#parts = []
     this.#packBytes = 0
   }
 }
