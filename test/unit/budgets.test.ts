@@ -164,12 +164,29 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     )
     const batch = session.files.batch([{ write: { path: '/a', content: noise(10_000 * kb, 2) } }])
     await expect(batch).rejects.toEqual(usedUp('sessionBytes'))
+    const segments = [{ data: { offset: 0, content: noise(10_000 * kb, 6) } }]
+    const patch = session.files.patchSegments({ mutations: [{ path: '/file', segments }] })
+    await expect(patch).rejects.toEqual(usedUp('sessionBytes'))
     await expect(fs.promises.writeFile('/a', noise(10_000 * kb, 3))).rejects.toEqual(refused)
     expect(() => fs.writeFileSync('/a', noise(10_000 * kb, 4))).toThrow(refused)
     const fd = fs.openSync('/file', 'r+')
     expect(() => fs.writeSync(fd, noise(10_000 * kb, 5))).toThrow(refused)
     fs.closeSync(fd)
     for (let i = 0; i < 10; i++) await write(await engine.sessions.create(), '/own', noise(1000 * kb, 10 + i))
+  })
+
+  test('a streamed write is refused as soon as it exceeds sessionBytes', async () => {
+    await open({ sessionBytes: 1000 * kb })
+    const session = await engine.sessions.create()
+    let sent = 0
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      for (; sent < 100; sent++) yield noise(100 * kb, sent)
+    }
+    await expect(session.files.write({ path: '/a', content: pieces() })).rejects.toEqual(
+      usedUp('sessionBytes'),
+    )
+    expect(sent).toBe(10)
+    expect(session.fs.existsSync('/a')).toBe(false)
   })
 
   test('sessionBytes applies to each session and fork separately', async () => {

@@ -86,11 +86,15 @@ export class ContentWriter {
   }
 
   /**
-   * Stores content in pieces and returns its blobs. It passes on any error of the pieces.
+   * Stores content in pieces and returns its blobs. It passes on any error of the pieces, and of `check`, which gets the size
+   * so far before each piece is stored.
    *
    * @throws {EngineError} FILE_TOO_LARGE when there are more than `maxFileBytes`.
    */
-  async takePieces(pieces: AsyncIterable<Uint8Array>): Promise<{ size: number; blobs: readonly BlobRef[] }> {
+  async takePieces(
+    pieces: AsyncIterable<Uint8Array>,
+    check?: (size: number) => void,
+  ): Promise<{ size: number; blobs: readonly BlobRef[] }> {
     const blobs: BlobRef[] = []
     let size = 0
     let waiting: Uint8Array[] = []
@@ -107,6 +111,7 @@ export class ContentWriter {
       if (bytes.byteLength === 0) continue
       size += bytes.byteLength
       checkFileSize(size, this.#maxFileBytes)
+      check?.(size)
       // The caller may reuse the piece.
       waiting.push(bytes.slice())
       waitingBytes += bytes.byteLength

@@ -144,7 +144,7 @@ export class SessionFiles {
       // A write that cannot succeed fails before a piece is read.
       await lookInOrder(live, () => plan(live, noContent))
       using _ = core.pins.pin({ writesSince: 'now' })
-      const staged = await storeStream(core, content)
+      const staged = await storeStream(core, live, content)
       // The session may have left memory meanwhile.
       const current = await this.#access.live('writeFile')
       await mutate(core, current, () => record(core, current, plan(current, staged)))

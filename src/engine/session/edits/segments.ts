@@ -8,6 +8,7 @@ import { limits } from '../../base/limits.js'
 import { BlobRef } from '../../cas/blob.js'
 import { checkFileSize, StagedBlobs, toBytes } from '../../cas/staging.js'
 import { FileNode, noAttributes } from '../../tree/node.js'
+import { admitAhead } from '../usage/session-bytes.js'
 import type { BorrowedBlobs } from './borrowed.js'
 import type { Compaction } from './compaction.js'
 import type { Core } from '../core.js'
@@ -135,6 +136,7 @@ export function planSegments(
   const before = file ?? emptyFile
   const size = sizeAfter(before, request, staged.chunks)
   checkFileSize(size, core.maxFileBytes)
+  admitAhead(core, state, staged)
   staged.blobs()
   const brought = new Set<BlobRef>()
   const pieces = staged.chunks.map(({ offset, length, blob, hash, casOffset }): RedoPiece => {

@@ -40,7 +40,12 @@ export function admitAhead(
   if (core.content.mustStoreAhead(size)) admitBytes(core, state, size)
 }
 
-function admitBytes(core: Core, state: object, bytes: number): void {
+/**
+ * Checks the byte budget of the session for bytes that it is about to write. It counts nothing yet.
+ *
+ * @throws {EngineError} BUDGET when the session would write more than its budget allows.
+ */
+export function admitBytes(core: Core, state: object, bytes: number): void {
   const limit = core.sessionBytes
   // Only sessions of a durable store are counted again when they are opened.
   if (limit !== undefined && bytes > 0 && (written.get(state) ?? 0) + bytes > limit)
