@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -115,6 +124,55 @@ describe.runIf(hasGit)('a repository of this host', () => {
     }
   })
 
+  describe.each([
+    ['empty', ''],
+    ['zeroed', '\0'.repeat(41)],
+    ['text', 'not an id\n'],
+    ['a symbolic ref to itself', 'ref: refs/heads/main\n'],
+    ['a symbolic ref to no ref', 'ref: ../main\n'],
+  ])('with a branch that is %s', (_what, text) => {
+    test.each(['', 'main', 'refs/heads/main'])('is not taken for an empty one: %j', async (gitRef) => {
+      const { repository, remote, options } = places()
+      writeFileSync(join(repository.path, 'refs/heads/main'), text)
+      const error = await failure(importFrom(remote, gitRef, options))
+      expect([error.reason, error.message]).toEqual([
+        'GIT_CORRUPT',
+        expect.stringContaining('the ref refs/heads/main is damaged'),
+      ])
+    })
+
+    test('has other branches that can be imported, and is not overwritten by a push', async () => {
+      const { repository, remote, options } = places()
+      repository.git(['branch', 'other', 'main'])
+      const base = await importFrom(remote, 'other', options)
+      expect(base.commitId).toBe(repository.first)
+      const path = join(repository.path, 'refs/heads/main')
+      writeFileSync(path, text)
+      expect(await importFrom(remote, 'other', options)).toMatchObject({ commitId: repository.first })
+      const push = { remote, branchName: 'main', expectedTip: repository.first }
+      const { committer } = createGitAdapter(options)
+      const error = await failure(committer.commit(commitRequest(base, [file('x', 'x')], { push })))
+      expect([error.reason, readFileSync(path, 'utf8')]).toEqual(['GIT_CORRUPT', text])
+    })
+  })
+
+  test('ignores packed refs without a valid name, and is rejected for other lines', async () => {
+    const { repository, remote, options } = places()
+    const id = repository.first
+    const names = ['heads/../../HEAD', 'heads//x', 'heads/a\0b', 'heads/x.lock', 'heads/x\r']
+    const path = join(repository.path, 'packed-refs')
+    const lines = [
+      '# pack-refs with: peeled fully-peeled sorted ',
+      ...names.map((name) => `${id} refs/${name}`),
+    ]
+    writeFileSync(path, [...lines, `^${id}`, ''].join('\n'))
+    writeFileSync(join(repository.path, 'HEAD'), 'ref: refs/heads/unborn\n')
+    expect((await failure(importFrom(remote, '', options))).message).toContain('one of the branches: main')
+    writeFileSync(path, `${id} refs/heads/a\n${id.slice(1)} refs/heads/b\n`)
+    const error = await failure(importFrom(remote, '', options))
+    expect([error.reason, error.message]).toEqual(['GIT_CORRUPT', expect.stringContaining('packed-refs')])
+  })
+
   test('reads only the target name of a symlink used as a symbolic ref', async () => {
     const { repository, remote, options } = places()
     rmSync(join(repository.path, 'HEAD'))
@@ -225,11 +283,11 @@ describe.runIf(hasGit)('a repository of this host', () => {
     expect(open()).toBeLessThanOrEqual(before + 2)
   })
 
-  test('ignores symbolic refs with upward paths', async () => {
+  test('refuses symbolic refs with upward paths', async () => {
     const { repository, remote, options } = places()
     for (const text of ['ref: refs/heads/../../config', 'ref: ../outside', 'ref: refs/heads/a.lock']) {
       writeFileSync(join(repository.path, 'refs/heads/odd'), text)
-      expect((await failure(importFrom(remote, 'odd', options))).reason).toBe('GIT_REF_NOT_FOUND')
+      expect((await failure(importFrom(remote, 'odd', options))).reason).toBe('GIT_CORRUPT')
     }
     expect((await failure(importFrom(remote, '../HEAD', options))).reason).toBe('GIT_REF_NOT_FOUND')
   })

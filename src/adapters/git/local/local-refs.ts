@@ -29,24 +29,39 @@ export class LocalRefs {
     const refs = new Map<string, string>()
     for (const name of names) {
       if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
-      const oid = await this.read(name, packed)
-      if (oid !== null) refs.set(name, oid)
+      const { oid, damaged } = await this.#resolve(name, packed)
+      // A damaged ref does not hide the others, unless the caller asks for it by its name.
+      if (damaged !== undefined && prefixes.includes(name)) throw damagedRef(damaged)
+      if (oid !== undefined) refs.set(name, oid)
     }
     return refs
   }
 
-  /** Returns the id that a ref points to, or null if there is no such ref. Follows symbolic refs. */
-  async read(name: string, packed?: ReadonlyMap<string, string>): Promise<string | null> {
+  /**
+   * Returns the id that a ref points to, or null if there is no such ref. Follows symbolic refs. Throws
+   * GIT_CORRUPT for a damaged ref, which must not pass for a missing one.
+   */
+  async read(name: string): Promise<string | null> {
+    const { oid, damaged } = await this.#resolve(name, await this.#packed())
+    if (damaged !== undefined) throw damagedRef(damaged)
+    return oid ?? null
+  }
+
+  /** Returns the id that a ref points to, or the name of the damaged ref on the way to it. */
+  async #resolve(
+    name: string,
+    packed: ReadonlyMap<string, string>,
+  ): Promise<{ readonly oid?: string | undefined; readonly damaged?: string }> {
     let ref = name
     for (let depth = 0; depth < gitLimits.symrefDepth; depth++) {
       const text = await this.#text(ref)
-      if (text === undefined) return (packed ?? (await this.#packed())).get(ref) ?? null
+      if (text === undefined) return { oid: packed.get(ref) }
       const target = symrefTarget(text)
-      if (target === undefined) return isObjectId(text) ? text : null
-      if (!isRefName(target)) return null
+      if (target === undefined) return isObjectId(text) ? { oid: text } : { damaged: ref }
+      if (!isRefName(target)) return { damaged: ref }
       ref = target
     }
-    return null
+    return { damaged: ref }
   }
 
   /**
@@ -111,8 +126,13 @@ export class LocalRefs {
     const refs = new Map<string, string>()
     const text = (await this.#commonDir.readText('packed-refs', gitLimits.refsBytes)) ?? ''
     for (const line of text.split('\n')) {
-      const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/.exec(line) ?? []
-      if (oid !== undefined && name !== undefined) refs.set(name, oid)
+      // Comments, and the ids that tags peel to.
+      if (line === '' || line.startsWith('#') || line.startsWith('^')) continue
+      const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (.+)$/s.exec(line) ?? []
+      if (oid === undefined || name === undefined)
+        throw new EngineError('GIT_CORRUPT', 'the file packed-refs has a line that is not an id and a ref')
+      // As in git, a ref with another name does not exist. Such a name could also lead out of the repository.
+      if (name.startsWith('refs/') && isRefName(name)) refs.set(name, oid)
     }
     return refs
   }
@@ -140,6 +160,14 @@ export class LocalRefs {
 
 /** The turns of the writers in this process, by the path of the ref. */
 const writers = new KeyedMutex()
+
+function damagedRef(ref: string): EngineError {
+  return new EngineError(
+    'GIT_CORRUPT',
+    `the ref ${ref} is damaged: it does not lead to an id. Set it to a commit with git update-ref, or delete it`,
+    { ref },
+  )
+}
 
 function symrefTarget(text: string): string | undefined {
   return /^ref: *(\S+)$/.exec(text)?.[1]
