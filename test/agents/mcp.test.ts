@@ -305,6 +305,32 @@ test('lists many files in pages', async () => {
   expect(textOf(tree)).toMatch(/\[Only 1000 entries are shown\. Ask for a part\.\]$/)
 })
 
+test('a call that reads several files reads none after those that fill its result', async () => {
+  await using engine = await openEngine()
+  const session = await engine.sessions.create({ files: { '/long': 'x'.repeat(300_000), '/short': 'y' } })
+  let reads = 0
+  const files = new Proxy(session.files, {
+    get(target, name) {
+      if (name === 'readWithHash') reads++
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  const counted = new Proxy(session, {
+    get: (target, name) => (name === 'files' ? files : (Reflect.get(target, name, target) as unknown)),
+  })
+  const client = await connected(workspaceServer(counted))
+  const result = await client.callTool({
+    name: 'read_multiple_files',
+    arguments: { paths: ['/short', ...Array<string>(98).fill('/long'), '/short'] },
+  })
+  expect(reads).toBe(2)
+  const { files: facts } = result.structuredContent as { files: { error?: { reason: string } }[] }
+  expect(facts).toHaveLength(100)
+  expect(facts.map(({ error }) => error?.reason).filter((reason) => reason === 'TOO_LARGE')).toHaveLength(98)
+  await client.close()
+})
+
 test('the structured content of a long result is bounded', async () => {
   await using engine = await openEngine()
   const session = await engine.sessions.create({ files: { '/long': 'a line that matches\n'.repeat(50_000) } })

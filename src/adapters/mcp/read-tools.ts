@@ -7,6 +7,7 @@ import {
   defineTool,
   errorResult,
   mediaTypeOf,
+  toolLimits,
   type Workspace,
   type WorkspaceTool,
 } from '../tools/parts.js'
@@ -14,6 +15,7 @@ import { limits } from './limits.js'
 
 const hints = { readOnly: true, idempotent: true }
 const pathOfFile = z.string().describe('The path of the file, such as /src/a.ts.')
+const { resultLength } = toolLimits
 const lineCount = z.int().min(1).max(limits.readLines).optional()
 
 interface ReadText {
@@ -58,12 +60,16 @@ export function readMultipleTool(workspace: Workspace): WorkspaceTool {
     async run({ paths }, { session, signal }) {
       const texts: string[] = []
       const files = []
+      let length = 0
       for (const path of paths.map(absolute)) {
         signal?.throwIfAborted()
         try {
+          // The rest of a longer text would be cut off.
+          if (length >= resultLength) throw resultFull(path)
           const { text, ...facts } = await readText(session, path)
           workspace.see(path, facts.contentHash)
           texts.push(`${path}:\n${text}`)
+          length += text.length
           files.push({ path, ...facts })
         } catch (error) {
           const failed = errorResult(error)
@@ -74,6 +80,14 @@ export function readMultipleTool(workspace: Workspace): WorkspaceTool {
       return { text: texts.join('\n---\n'), data: { files } }
     },
   })
+}
+
+function resultFull(path: string): EngineError {
+  return new EngineError(
+    'TOO_LARGE',
+    `${path} was not read, because the files before it fill the result: read it with another call`,
+    { path, limit: String(resultLength) },
+  )
 }
 
 /** The name of the field of `data` that has the content of a media file, before the server makes a block of it. */
