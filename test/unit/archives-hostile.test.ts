@@ -414,11 +414,6 @@ describe('reads unusual but valid archives', () => {
     ['two concatenated tars', Buffer.concat([tarOf(file('a')), tarOf(file('b'))]), ['/a', '/b']],
     ['two pax headers', tarOf(pax(['path', 'b']), pax(['path', 'c']), file('a')), ['/c']],
     ['a pax header of many records', tarOf(pax('5 a=\n'.repeat(5000)), file('a')), ['/a']],
-    [
-      'a global path for entries without their own',
-      tarOf({ ...pax(['path', 'b']), type: 'g' }, file('a')),
-      ['/a'],
-    ],
     ['a zip with a name of a letter and a colon', zipOf([{ name: 'a:b' }]), ['/a:b']],
     ['a zip with UTF-8 names without the UTF-8 flag', zipOf([{ name: 'ü', flags: 0 }]), ['/ü']],
     ['a zip made on another system', zipOf([{ name: 'a', madeOn: 0, mode: 0o120777 }]), ['/a']],
@@ -447,6 +442,21 @@ describe('rejects damaged tar headers instead of misreading them', () => {
       const error = await errorOf(tarOf(file('before'), { ...pax(text), type }, file('a', 'content')))
       expect(error.reason).toBe('INVALID_ARCHIVE')
       expect(error.message).toContain('a record of a pax header is damaged')
+    }
+  })
+
+  test.each([
+    ['path', 'b'],
+    ['linkpath', 'b'],
+    ['size', '1'],
+    ['GNU.sparse.size', '1'],
+    ['GNU.sparse.name', 'b'],
+  ] as const)('a global header with the record %s, which programs apply differently', async (key, value) => {
+    const global = { ...pax([key, value]), type: 'g' }
+    for (const between of [[], [pax(['comment', ''])]]) {
+      const error = await errorOf(tarOf(file('before'), global, ...between, file('a', 'content')))
+      expect([error.reason, error.details['path']]).toEqual(['INVALID_ARCHIVE', 'a'])
+      expect(error.message).toContain(`a global header has the record "${key}"`)
     }
   })
 
@@ -512,6 +522,30 @@ describe('ignores harmless oddities in a tar', () => {
     const { entries } = await read(tarOf({ fields }))
     expect(entries.get('/a')).toMatchObject({ content: '' })
     expect((await errorOf(tarOf({ fields, content: 'content' }))).reason).toBe('INVALID_ARCHIVE')
+  })
+
+  test('global headers, whose records apply to all entries after them that have no such record', async () => {
+    const global = (...records: Parameters<typeof pax>): RawTarEntry => ({ ...pax(...records), type: 'g' })
+    const { entries } = await read(
+      tarOf(
+        file('before'),
+        global(['mtime', '10'], ['SCHILY.xattr.t', 'x'], ['comment', 'a commit']),
+        file('a'),
+        pax(['mtime', '20']),
+        file('b'),
+        global(['SCHILY.xattr.t', 'y']),
+        file('c'),
+        dir('d'),
+      ),
+    )
+    expect([...entries]).toMatchObject([
+      ['/before', {}],
+      ['/a', { mtimeMs: 10_000, xattrs: { t: 'x' } }],
+      ['/b', { mtimeMs: 20_000, xattrs: { t: 'x' } }],
+      ['/c', { mtimeMs: 10_000, xattrs: { t: 'y' } }],
+      ['/d', { mtimeMs: 10_000 }],
+    ])
+    expect(entries.get('/before')).not.toHaveProperty('xattrs')
   })
 
   test('an extended attribute that is not text', async () => {

@@ -30,6 +30,7 @@ export class TarFeed {
   #recentStart = 0
   #aheadBytes = 0
   #hasEntries = false
+  readonly #globals = new Map<string, string>()
 
   constructor(tar: Extract, next: NextPiece) {
     this.#tar = tar
@@ -55,17 +56,18 @@ export class TarFeed {
 
   /**
    * Call this for every entry. Throws LIMIT_EXCEEDED if its headers are too long, and INVALID_ARCHIVE if they
-   * are damaged.
+   * are damaged. Returns the records of global headers that apply to it.
    */
-  begin(contentStart: number, size: number, name: string): void {
+  begin(contentStart: number, size: number, name: string): ReadonlyMap<string, string> {
     this.#hasEntries = true
     const ahead = contentStart - this.#entryEnd
     checkGap(ahead)
-    checkHeaders(this.#between(this.#entryEnd, contentStart), name)
+    checkHeaders(this.#between(this.#entryEnd, contentStart), name, this.#globals)
     this.#aheadBytes += Math.max(ahead - archiveLimits.commonAheadBytes, 0)
     if (this.#aheadBytes > archiveLimits.aheadTotalBytes)
       throw limitExceeded('the headers of the archive have too many bytes', archiveLimits.aheadTotalBytes)
     this.#entryEnd = contentStart + Math.ceil(size / blockBytes) * blockBytes
+    return this.#globals
   }
 
   /** Call this after the last entry. Throws INVALID_ARCHIVE unless two empty blocks end the archive. */

@@ -10,8 +10,10 @@ export const blockBytes = 512
  * preceding extension headers. For example, the parser reads a number up to its first invalid digit, and
  * reads a damaged pax record as another name or ignores it. A header has a checksum, but pax records have
  * none. Throws INVALID_ARCHIVE.
+ *
+ * Adds the records of global headers to `globals`, because the parser applies them only to some entries.
  */
-export function checkHeaders(headers: Uint8Array, name: string): void {
+export function checkHeaders(headers: Uint8Array, name: string, globals: Map<string, string>): void {
   for (let at = 0; at + blockBytes <= headers.length; at += blockBytes) {
     const header = headers.subarray(at, at + blockBytes)
     const type = itemAt(header, typeOffset)
@@ -20,7 +22,11 @@ export function checkHeaders(headers: Uint8Array, name: string): void {
     if (!aheadTypes.has(type)) continue
     const start = at + blockBytes
     const length = numberIn(header, size)
-    if (paxTypes.has(type)) checkRecords(headers.subarray(start, start + length), ownName(headers))
+    if (paxTypes.has(type)) {
+      const own = ownName(headers)
+      const records = recordsOf(headers.subarray(start, start + length), own)
+      for (const [key, value] of records) if (type === globalType) setGlobal(globals, key, value, own)
+    }
     at += Math.ceil(length / blockBytes) * blockBytes
   }
 }
@@ -32,6 +38,9 @@ const size: Field = [124, 136]
 const typeOffset = 156
 /** Types of pax headers: `x` for one entry, `g` for all entries that follow. */
 const paxTypes = new Set(Buffer.from('xg'))
+const globalType = 0x67
+/** Records that decide what an entry is. One of them for all entries makes no sense, and programs disagree on it. */
+const onlyForOne = /^(?:path|linkpath|size|GNU\.sparse\..*)$/s
 /** Types of headers whose content describes a later entry: pax headers and the long names of GNU. */
 const aheadTypes = new Set(Buffer.from('xgKLN'))
 
@@ -71,19 +80,32 @@ function numberIn(header: Uint8Array, [start, end]: Field): number {
   return Number.parseInt(text.replace(/^[ \0]+/, '') || '0', 8)
 }
 
+function setGlobal(globals: Map<string, string>, key: string, value: string, name: string): void {
+  if (onlyForOne.test(key))
+    throw invalidArchive(`a global header has the record ${JSON.stringify(key)} for all entries`, name)
+  globals.set(key, value)
+}
+
 /**
- * Checks pax records, such as `14 path=a.txt\n`: the length in bytes, a key and a value. Zeros may follow the
- * last record.
+ * The keys and values of pax records, such as `14 path=a.txt\n`: the length in bytes, a key and a value. Zeros may
+ * follow the last record. Throws INVALID_ARCHIVE for others.
  */
-function checkRecords(records: Uint8Array, name: string): void {
+function recordsOf(records: Uint8Array, name: string): readonly (readonly [key: string, value: string])[] {
+  const found: [string, string][] = []
   for (let at = 0; at < records.length;) {
-    if (records[at] === 0 && records.subarray(at).every((byte) => byte === 0)) return
+    if (records[at] === 0 && records.subarray(at).every((byte) => byte === 0)) break
     const space = records.indexOf(0x20, at)
     const digits = Buffer.from(records.subarray(at, Math.min(space, at + 10))).toString('latin1')
     const end = at + (/^\d{1,9}$/.test(digits) ? Number(digits) : 0)
     const equals = records.indexOf(0x3d, space)
     if (space < 0 || equals < 0 || equals >= end || end > records.length || records[end - 1] !== 0x0a)
       throw invalidArchive('a record of a pax header is damaged', name)
+    found.push([textOf(records, space + 1, equals), textOf(records, equals + 1, end - 1)])
     at = end
   }
+  return found
+}
+
+function textOf(bytes: Uint8Array, start: number, end: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString()
 }

@@ -29,12 +29,14 @@ export async function readTar(next: NextPiece, gate: EntryGate, reading: TarRead
     for await (const stream of abortable(tar, signal)) {
       if (slice.over) await slice.next()
       gate.count()
-      const header = stream.header as Header | TarHeader as TarHeader
-      checkNumbers(header)
-      if (header.pax !== null) records += Object.keys(header.pax).length
+      const own = stream.header as Header | TarHeader as TarHeader
+      checkNumbers(own)
+      const globals = feed.begin(own.byteOffset, own.size, own.name)
+      records += globals.size + (own.pax === null ? 0 : Object.keys(own.pax).length)
       if (records > archiveLimits.paxRecords)
-        throw limitExceeded('the entries have too many pax records', archiveLimits.paxRecords, header.name)
-      feed.begin(header.byteOffset, header.size, header.name)
+        throw limitExceeded('the entries have too many pax records', archiveLimits.paxRecords, own.name)
+      const header =
+        globals.size === 0 ? own : { ...own, pax: { ...Object.fromEntries(globals), ...own.pax } }
       await readEntry(header, abortable(stream as AsyncIterable<Uint8Array>, signal), gate, slice)
     }
     feed.finish()
