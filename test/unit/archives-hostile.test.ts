@@ -460,6 +460,11 @@ describe('rejects damaged tar headers instead of misreading them', () => {
     }
   })
 
+  test('a list of names of old versions of GNU tar, which is no long name of the next entry', async () => {
+    const error = await errorOf(tarOf({ name: 'a', type: 'N', content: 'b' }, file('c')))
+    expect([error.reason, error.message]).toEqual(['INVALID_ARCHIVE', expect.stringContaining('type N')])
+  })
+
   test('a pax header whose size is in base 256', async () => {
     const text = '10 path=b'
     const records = pax(text)

@@ -19,6 +19,8 @@ export function checkHeaders(headers: Uint8Array, name: string, globals: Map<str
     const type = itemAt(header, typeOffset)
     if (!isNumber(header, size) || !isNumber(header, mode))
       throw invalidArchive('the size or mode of an entry is damaged', name)
+    if (type === oldNamesType)
+      throw invalidArchive('lists of names of old versions of GNU tar (type N) are not supported', name)
     if (!aheadTypes.has(type)) continue
     const start = at + blockBytes
     const length = numberIn(header, size)
@@ -42,7 +44,9 @@ const globalType = 0x67
 /** Records that decide what an entry is. One of them for all entries makes no sense, and programs disagree on it. */
 const onlyForOne = /^(?:path|linkpath|size|GNU\.sparse\..*)$/s
 /** Types of headers whose content describes a later entry: pax headers and the long names of GNU. */
-const aheadTypes = new Set(Buffer.from('xgKLN'))
+const aheadTypes = new Set(Buffer.from('xgKL'))
+/** A list of names in old tars of GNU, which the parser takes for one long name. */
+const oldNamesType = 0x4e
 
 /**
  * Accepts octal digits up to a space, a NUL or the end of the field. Also accepts any number in base 256,
