@@ -14,6 +14,8 @@ import {
   toNodeHandler,
   type HttpHandler,
 } from '../../src/adapters/http/index.js'
+import { gitHandler } from '../../src/adapters/git-server/index.js'
+import { webdavHandler } from '../../src/adapters/webdav/index.js'
 import { openEngine, type Engine } from '../../src/index.js'
 import { caller, token } from '../support/http-server.js'
 
@@ -208,4 +210,39 @@ test('reports a body that other middleware has already read', async () => {
     await running.close()
     await engine.close()
   }
+})
+
+test.each([
+  ['JSON', 'POST', 'v1/sessions', 'application/json'],
+  ['a content', 'PUT', 'v1/sessions/{id}/content?path=/a', 'application/octet-stream'],
+  ['a push', 'POST', 'sessions/{id}.git/git-receive-pack', 'application/x-git-receive-pack-request'],
+  ['a file over WebDAV', 'PUT', 'dav/a', 'text/plain'],
+  ['a listing over WebDAV', 'PROPFIND', 'dav/', 'application/xml'],
+])('a request with %s that the client aborts is no defect', async (_what, method, path, type) => {
+  await using engine = await openEngine()
+  const session = await engine.as(caller).sessions.create()
+  const logged: unknown[] = []
+  const options = {
+    authenticate: staticTokens({ [token]: caller }),
+    log: ({ error }: { error?: unknown }) => logged.push(error),
+  }
+  const { log } = options
+  const { fetch } = path.startsWith('dav')
+    ? webdavHandler(session, { token, write: true, prefix: '/dav', log })
+    : path.startsWith('sessions')
+      ? gitHandler(engine, { ...options, push: true })
+      : createHttpHandler(engine, options)
+  const body = new ReadableStream<Uint8Array>({
+    start: (pieces) => pieces.enqueue(Buffer.from('0094')),
+    pull: (pieces) => pieces.error(new Error('aborted')),
+  })
+  const response = await fetch(
+    new Request(`http://127.0.0.1/${path.replace('{id}', session.id)}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': type, depth: '0' },
+      body,
+      duplex: 'half',
+    }),
+  )
+  expect([response.status, logged]).toEqual([503, []])
 })

@@ -1,5 +1,5 @@
 import { isStream } from './responses.js'
-import type { HttpResponse, ResponseStream, HttpRequest } from './http-messages.js'
+import { clientGone, type HttpResponse, type ResponseStream, type HttpRequest } from './http-messages.js'
 import type { RequestHandler } from './request-handler.js'
 
 /**
@@ -26,7 +26,6 @@ export async function handleFetch(handler: RequestHandler, request: Request): Pr
 
 function toHttpRequest(request: Request): HttpRequest {
   const { url, method, headers } = request
-  const body = (): ReadableStream<Uint8Array> => request.body ?? new Blob([]).stream()
   return {
     method,
     // The URL parser has already resolved dot segments, so the routes apply to the resolved path.
@@ -36,8 +35,10 @@ function toHttpRequest(request: Request): HttpRequest {
     // The Fetch API joins repeated headers with commas. No valid host, token or content type contains a
     // comma.
     repeats: () => false,
-    readBody: (take) => readBody(body(), take),
-    body,
+    readBody: async (take) => {
+      for await (const piece of bodyPieces(request)) take(piece)
+    },
+    body: () => bodyPieces(request),
     signal: () => request.signal,
     gone: () => request.signal,
     isGone: () => request.signal.aborted,
@@ -45,13 +46,23 @@ function toHttpRequest(request: Request): HttpRequest {
   }
 }
 
-async function readBody(body: ReadableStream<Uint8Array>, take: (piece: Uint8Array) => void): Promise<void> {
+/** The body. It fails only because of the client. */
+async function* bodyPieces({ body }: Request): AsyncGenerator<Uint8Array, void> {
+  if (body === null) return
   const reader = body.getReader()
+  let isOver = false
   try {
-    for (let next; !(next = await reader.read()).done;) take(next.value)
-  } catch (error) {
-    await reader.cancel().catch(() => undefined)
-    throw error
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => {
+        throw clientGone()
+      })
+      isOver = done
+      if (done) return
+      yield value
+    }
+  } finally {
+    // Not awaited, because a source may take long to end.
+    if (!isOver) reader.cancel().catch(() => undefined)
   }
 }
 
