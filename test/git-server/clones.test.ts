@@ -411,6 +411,33 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     expect((await session.events.list()).events).toEqual(events)
   })
 
+  test.skipIf(elsewhere).each([
+    ['empty', '', /\/link is a symlink whose target/],
+    ['with NUL', 'a\0b', /\/link is a symlink whose target.*without NUL/],
+    ['too long', 'a'.repeat(5000), /\/link is a symlink whose target.*4096 bytes/],
+  ])('says what is wrong with a target of a symlink that is %s in a push', async (_what, target, message) => {
+    const clone = await world.clone(await create())
+    const repository = new GitRepository(clone.path)
+    const tree = repository.rawTree([['120000', 'link', repository.blob(target)]])
+    const commit = await clone.git('commit-tree', '-p', 'HEAD', '-m', 'bad', tree)
+    expect((await clone.run('push', 'origin', `${commit}:main`)).stderr).toMatch(message)
+  })
+
+  test.skipIf(elsewhere)('says that a name occurs twice in a push', async () => {
+    const clone = await world.clone(await create())
+    const repository = new GitRepository(clone.path)
+    const entry = ['100644', 'twice', repository.blob('content')] as const
+    const commit = await clone.git(
+      'commit-tree',
+      '-p',
+      'HEAD',
+      '-m',
+      'bad',
+      repository.rawTree([entry, entry]),
+    )
+    expect((await clone.run('push', 'origin', `${commit}:main`)).stderr).toMatch(/has the name "twice" twice/)
+  })
+
   test.skipIf(elsewhere)('is gone after its deletion', async () => {
     const session = await create()
     const clone = await world.clone(session)

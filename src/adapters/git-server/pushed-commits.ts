@@ -1,4 +1,4 @@
-import { EngineError, present, TimeSlice, type PushContext } from '../../engine/ports.js'
+import { EngineError, limits, present, TimeSlice, type PushContext } from '../../engine/ports.js'
 import {
   commitReader,
   emptyTreeId,
@@ -159,12 +159,17 @@ async function giveChanges(commitId: string, { head, objects, sink, signal }: Pu
     base: before === undefined ? undefined : { treeId: before.treeId, objects },
     format: formatOf(commitId),
     mtimeMs: commit.timestampSeconds * 1000,
-    onOmitted: (path) => {
-      throw rejected(`${path} has a name or target that a session cannot hold: it must be UTF-8`, path)
+    onOmitted: (path, what) => {
+      throw rejected(`${path} ${omitted[what]}`, path)
     },
     onFiles: () => undefined,
   })
 }
+
+const omitted = {
+  name: 'has a name that a session cannot hold: it must be UTF-8',
+  target: `is a symlink whose target a session cannot hold: it must be UTF-8 without NUL, with 1 to ${limits.pathBytes} bytes`,
+} as const
 
 function rejected(message: string, path: string): EngineError {
   return new EngineError('GIT_PUSH_REJECTED', message, { path, reason: message, remoteMessage: message })

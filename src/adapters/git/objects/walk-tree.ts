@@ -23,8 +23,8 @@ export interface WalkOptions {
   readonly base: { readonly treeId: string; readonly objects: GitObjects } | undefined
   readonly format: ObjectFormat
   readonly mtimeMs: number
-  /** Called for an entry that is omitted. By default, nothing happens. */
-  onOmitted?(path: string): void
+  /** Called for an entry that is omitted, because no session can hold it. By default, nothing happens. */
+  onOmitted?(path: string, what: 'name' | 'target'): void
   /** The number of files and symlinks so far. */
   onFiles(count: number): void
 }
@@ -70,7 +70,7 @@ class TreeWalk {
       for (const entry of part) {
         entries.push(entry)
         names.add(entry.name)
-        if (names.size < entries.length) throw unsafe(entry.name, path)
+        if (names.size < entries.length) throw repeated(entry.name, path)
       }
       if (entries.length > gitLimits.directoryEntries) {
         throw tooLarge('entries in a directory', gitLimits.directoryEntries, path)
@@ -94,7 +94,7 @@ class TreeWalk {
     const name = decodeName(entry.name)
     if (isUnsafeName(name ?? entry.name)) throw unsafe(entry.name, parent)
     if (name === undefined) {
-      this.#options.onOmitted?.(`${parent}/${Buffer.from(entry.name, 'latin1').toString('utf8')}`)
+      this.#options.onOmitted?.(`${parent}/${Buffer.from(entry.name, 'latin1').toString('utf8')}`, 'name')
       return undefined
     }
     const path = `${parent}/${name}`
@@ -146,7 +146,7 @@ class TreeWalk {
     const { objects, sink } = this.#options
     const target = decodeTarget(await objects.readTarget(oid))
     if (target === undefined) {
-      this.#options.onOmitted?.(path)
+      this.#options.onOmitted?.(path, 'target')
       // The base may have another entry at this path.
       if (this.#options.base !== undefined) await sink.remove(path)
       return
@@ -216,6 +216,13 @@ function isSame(a: RawEntry, b: RawEntry): boolean {
 function unsafe(rawName: string, path: string): EngineError {
   const name = Buffer.from(rawName, 'latin1').toString('utf8')
   return new EngineError('GIT_UNSAFE_PATH', `the tree has an unsafe name: ${JSON.stringify(name)}`, {
+    path: `${path}/${name}`,
+  })
+}
+
+function repeated(rawName: string, path: string): EngineError {
+  const name = Buffer.from(rawName, 'latin1').toString('utf8')
+  return new EngineError('GIT_UNSAFE_PATH', `the tree has the name ${JSON.stringify(name)} twice`, {
     path: `${path}/${name}`,
   })
 }
