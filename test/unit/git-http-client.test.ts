@@ -66,6 +66,36 @@ test('follows redirects up to the limit', async () => {
   })
 })
 
+test('says that credentials are not sent to another host that asks for them after a redirect', async () => {
+  const seen: unknown[] = []
+  const other = createServer((request, response) => {
+    seen.push(request.headers.authorization)
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+  })
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const target = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+  const first = createServer((_, response) => response.writeHead(302, { location: `${target}/a` }).end())
+  first.listen(0, '127.0.0.1')
+  await once(first, 'listening')
+  const http = new HttpClient({ allowPrivateAddresses: true, idleTimeoutMs: 60_000 })
+  const url = `http://127.0.0.1:${(first.address() as AddressInfo).port}/a`
+  const { signal } = new AbortController()
+  try {
+    await expect(http.request({ url, headers: { Authorization: 'Basic x' }, signal })).rejects.toMatchObject({
+      reason: 'GIT_AUTH_FAILED',
+      message: expect.stringContaining(`redirects to ${target}, which asks for credentials`) as string,
+    })
+    // Without credentials, the caller is told to pass some.
+    expect(await http.request({ url, headers: {}, signal })).toMatchObject({ statusCode: 401 })
+    expect(seen).toEqual([undefined, undefined])
+  } finally {
+    http.close()
+    first.close()
+    other.close()
+  }
+})
+
 test('counts the whole response to a GET as transferred, but not that to a POST', async () => {
   const url = `${origin}/0`
   expect(await ask({ url })).toEqual(['ten bytes.', 10])

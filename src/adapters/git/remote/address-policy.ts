@@ -70,6 +70,8 @@ for (const [network, prefix] of [
 for (const [network, prefix] of [
   // Unspecified, loopback, IPv4-compatible and IPv4-mapped.
   ['::', 80],
+  // Translated to IPv4, as in ::ffff:0:127.0.0.1.
+  ['::ffff:0:0:0', 96],
   ['64:ff9b::', 96],
   ['64:ff9b:1::', 48],
   ['100::', 64],

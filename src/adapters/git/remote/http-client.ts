@@ -62,11 +62,19 @@ export class HttpClient {
       headers['content-length'] = String(body.reduce((sum, part) => sum + part.length, 0))
 
     let url = new URL((this.#moved.get(base) ?? base) + tail)
+    let isWithheld = false
     for (let redirects = 0; ; redirects++) {
-      if (url.origin !== origin) delete headers['Authorization']
+      if (url.origin !== origin && headers['Authorization'] !== undefined) {
+        delete headers['Authorization']
+        isWithheld = true
+      }
       const response = await this.#waiting(this.#send(url, { method, headers, body, signal }))
       const { statusCode = 0, headers: answered } = response.message
       if (!isRedirect(statusCode) || answered.location === undefined) {
+        if (statusCode === 401 && isWithheld) {
+          response.message.destroy()
+          throw credentialsWithheld(url)
+        }
         if (redirects > 0 && statusCode === 200) this.#rememberMove(base, url)
         return {
           url: url.href,
@@ -260,6 +268,14 @@ function redirectTarget(from: URL, location: string): URL {
 
 function redirectError(what: string): EngineError {
   return new EngineError('GIT_REMOTE_ERROR', `the remote ${what}`)
+}
+
+function credentialsWithheld({ origin, host }: URL): EngineError {
+  return new EngineError(
+    'GIT_AUTH_FAILED',
+    `the remote redirects to ${origin}, which asks for credentials. They were not sent there, because it is another host: if you trust it, use its URL for the source`,
+    { host },
+  )
 }
 
 function flatHeaders(headers: http.IncomingHttpHeaders): Record<string, string> {
