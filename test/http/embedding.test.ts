@@ -236,13 +236,8 @@ test.each([
     start: (pieces) => pieces.enqueue(Buffer.from('0094')),
     pull: (pieces) => pieces.error(new Error('aborted')),
   })
-  const response = await fetch(
-    new Request(`http://127.0.0.1/${path.replace('{id}', session.id)}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': type, depth: '0' },
-      body,
-      duplex: 'half',
-    }),
-  )
+  const headers = { authorization: `Bearer ${token}`, 'content-type': type, depth: '0' }
+  const init = { method, headers, body, duplex: 'half' } as const
+  const response = await fetch(new Request(`http://127.0.0.1/${path.replace('{id}', session.id)}`, init))
   expect([response.status, logged]).toEqual([503, []])
 })
