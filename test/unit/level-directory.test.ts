@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { backupStore, checkStore, levelStorage, repairStore } from '../../src/adapters/level/index.js'
 import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
+import type { StoreFinding } from '../../src/engine/ports.js'
 import { openEngine } from '../../src/index.js'
 import { openSmall, reasonOf } from '../support/level-world.js'
 import { contentsOf, filesOf } from '../support/store-files.js'
@@ -343,6 +344,12 @@ describe.each([
   })
 })
 
+async function findingsOf(store: Awaited<ReturnType<typeof openSmall>>): Promise<StoreFinding[]> {
+  const findings: StoreFinding[] = []
+  for await (const finding of store.check({})) findings.push(finding)
+  return findings
+}
+
 describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (hold) => {
   const put = (key: string): { put: [string, string][] } => ({ put: [[`~${key}`, 'x'.repeat(300)]] })
 
@@ -548,6 +555,40 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     const again = await openSmall(data)
     expect(await again.get('~a')).toHaveLength(300)
     await again.close()
+  })
+
+  test.each(['removed', 'replaced by a copy of itself'])(
+    'rejects commits if its newest segment was %s, still reads, and a check reports it',
+    async (how) => {
+      const [head, restored] = [join(data, 'segments/00000001.seg'), join(directory, 'restored.seg')]
+      const store = await openSmall(data, { hold, segmentBytes: 2 ** 20 })
+      await store.commit(put('a'))
+      await cp(head, restored)
+      await store.commit(put('b'))
+      expect(await findingsOf(store)).toEqual([])
+      await (how === 'removed' ? rm(head) : rename(restored, head))
+      await expect(store.commit(put('c'))).rejects.toMatchObject({
+        reason: 'STORE_MOVED',
+        message: expect.stringContaining('segments/00000001.seg was moved, removed or replaced') as string,
+      })
+      await expect(store.recover()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+      await expect(store.reclaim()).rejects.toMatchObject({ reason: 'STORE_MOVED' })
+      expect(await findingsOf(store)).toMatchObject([
+        { problem: 'missing', object: 'file segments/00000001.seg' },
+      ])
+      expect(await store.get('~b')).toHaveLength(300)
+      await store.close()
+    },
+  )
+
+  test('reports a removed older segment', async () => {
+    const store = await openSmall(data, { hold })
+    for (let n = 0; n < 100; n++) await store.commit(put(`k${n}`))
+    await rm(join(data, 'segments/00000001.seg'))
+    expect(await findingsOf(store)).toMatchObject([
+      { problem: 'missing', object: 'file segments/00000001.seg' },
+    ])
+    await store.close()
   })
 
   test('does not prevent opening another directory at its path in the same process', async () => {

@@ -32,6 +32,16 @@ export function movedError(): EngineError {
   )
 }
 
+/** A file that was removed or replaced. Its content stays readable until it is closed. */
+export function lostFile(name: string): EngineError {
+  return new EngineError(
+    'STORE_MOVED',
+    `${name} was moved, removed or replaced while the store was open, so nothing more is written to it. ` +
+      'Everything is readable until the engine is closed: export the sessions as bundles first',
+    { file: name },
+  )
+}
+
 export function openError(error: unknown): EngineError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = errorCode(cause)

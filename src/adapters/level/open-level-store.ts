@@ -138,6 +138,7 @@ async function open(
     const checkPlace = (): void => {
       taken.check()
       if (!isSegmentsAt()) throw movedError()
+      segments?.checkHead()
     }
     segments = await Segments.open(disk, path, storeId, { checkPlace })
     db = await openIndex(disk, indexPath, { reset: false })

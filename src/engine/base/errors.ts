@@ -309,7 +309,8 @@ const registry = {
   STORE_CLOSED: { code: 'UNAVAILABLE', meaning: 'The engine was closed.' },
   STORE_MOVED: {
     code: 'UNAVAILABLE',
-    meaning: 'The directory of the store was moved, removed or replaced while it was open.',
+    meaning:
+      'The directory or the newest segment of the store was moved, removed or replaced while it was open.',
   },
   STORE_TAKEN: {
     code: 'UNAVAILABLE',

@@ -41,5 +41,7 @@ export interface DiskFile {
    * answered. `elsewhere` waits on another thread. The first takes less time, the second leaves the loop to other work.
    */
   sync(where?: 'here' | 'elsewhere'): Promise<void>
+  /** Whether the path still refers to this file. Absent on a disk that no other program can change. */
+  isAt?(path: string): boolean
   close(): Promise<void>
 }

@@ -24,6 +24,7 @@ import { promisify } from 'node:util'
 import { levelLimits } from '../limits.js'
 import type { Disk, DiskFile } from './disk.js'
 import { errorCode } from '../errors.js'
+import { fileIdentity } from './open-directory.js'
 
 const readElsewhere = promisify(read)
 const writevElsewhere = promisify(writev)
@@ -104,12 +105,16 @@ const closed = -1
 
 class NodeFile implements DiskFile {
   #fd: number
+  /** Device and inode, which no other file can have while this one is open. */
+  readonly #identity: string
   /** The calls that use the descriptor on another thread. */
   #running = 0
   #whenIdle: (() => void) | undefined
 
   constructor(fd: number) {
     this.#fd = fd
+    const { dev, ino } = fstatSync(fd, { bigint: true })
+    this.#identity = `${dev}:${ino}`
   }
 
   async size(): Promise<number> {
@@ -173,6 +178,10 @@ class NodeFile implements DiskFile {
   async sync(where: 'here' | 'elsewhere' = 'elsewhere'): Promise<void> {
     if (where === 'here') fdatasyncSync(this.#fd)
     else await this.#elsewhere(fdatasyncElsewhere)
+  }
+
+  isAt(path: string): boolean {
+    return fileIdentity(path) === this.#identity
   }
 
   /** Waits for running calls, because another file may get the number of a closed descriptor. */

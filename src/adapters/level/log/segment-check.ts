@@ -36,6 +36,8 @@ export async function* checkSegments(
       if (!segments.has(segment)) continue
       throw error
     }
+    if (segments.has(segment) && !segments.isInPlace(file))
+      yield fileFinding('missing', name, 'was moved, removed or replaced while the store was open')
     if (size < end)
       yield fileFinding('damaged', name, `byte ${size}: the file has ${size} bytes instead of ${end}`)
     if (decodeSegmentHeader(header) === undefined)

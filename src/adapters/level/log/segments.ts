@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { EngineError, present } from '../../../engine/ports.js'
 import type { Disk } from '../directory/disk.js'
-import { damagedSegment, missingFiles, restoreOrRepair } from '../errors.js'
+import { damagedSegment, lostFile, missingFiles, restoreOrRepair } from '../errors.js'
 import {
   openOrCreate,
   readManifest,
@@ -132,6 +132,21 @@ export class Segments {
     const file = this.#files.get(segment)
     if (file === undefined) throw missingFiles([`${segmentsName}/${segmentName(segment)}`])
     return file
+  }
+
+  /** Whether the name of a segment still refers to the file that is open. */
+  isInPlace(file: SegmentFile): boolean {
+    return file.file.isAt?.(this.#path(file.segment)) !== false
+  }
+
+  /**
+   * Requires that the head is still in place. Otherwise the next opener would not find what is appended to it.
+   *
+   * @throws EngineError `STORE_MOVED`
+   */
+  checkHead(): void {
+    const file = this.#files.get(this.manifest.head)
+    if (file !== undefined && !this.isInPlace(file)) throw lostFile(`${segmentsName}/${file.name}`)
   }
 
   /**
