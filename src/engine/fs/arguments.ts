@@ -48,10 +48,10 @@ export function toNumber(fd: unknown): number {
   return Object.is(fd, -0) ? 0 : checkInteger('fd', fd, 0, int32Max)
 }
 
-/** Converts a caller's data to bytes. UTF-8 strings are returned unchanged. */
+/** Converts a caller's data to bytes. UTF-8 strings are returned unchanged. The encoding `buffer` is only one of names. */
 export function toBytes(data: unknown, encoding: Encoding, name = 'data'): string | Uint8Array {
   if (typeof data === 'string') {
-    return !encoding || encoding === 'buffer' || encoding === 'utf8' ? data : Buffer.from(data, encoding)
+    return !encoding || encoding === 'utf8' ? data : Buffer.from(data, encoding as BufferEncoding)
   }
   if (data instanceof Uint8Array && ArrayBuffer.isView(data)) return data
   if (ArrayBuffer.isView(data)) return viewBytes(data)
@@ -93,7 +93,15 @@ export function encodeName(name: string, encoding: Encoding): string | Buffer {
 }
 
 export function decodeBytes(bytes: Buffer, encoding: Encoding): Buffer | string {
-  return !encoding || encoding === 'buffer' ? bytes : bytes.toString(encoding)
+  return !encoding ? bytes : bytes.toString(encoding as BufferEncoding)
+}
+
+/** Node encodes text for a position in a file only if it is whole bytes. */
+export function toPositionedBytes(text: string, encoding: unknown): Buffer {
+  const named = (typeof encoding === 'string' ? encoding : 'utf8') as BufferEncoding
+  if (named.toLowerCase() === 'hex' && text.length % 2 !== 0)
+    throw valueError('encoding', `is invalid for data of length ${text.length}`, encoding)
+  return Buffer.from(text, named)
 }
 
 function checkEncoding(encoding: unknown): void {

@@ -5,7 +5,15 @@ import type { LiveSession } from '../session/table/live.js'
 import { planResize, planWriteAt } from '../session/edits/writes.js'
 import type { FileNode } from '../tree/node.js'
 import { throwIfAborted } from './argument-errors.js'
-import { decodeBytes, toBuffers, toBytes, toNumber, viewBytes, type Encoding } from './arguments.js'
+import {
+  decodeBytes,
+  toBuffers,
+  toBytes,
+  toNumber,
+  toPositionedBytes,
+  viewBytes,
+  type Encoding,
+} from './arguments.js'
 import { toLength, toMode, toOwner } from './values.js'
 import {
   change,
@@ -151,8 +159,7 @@ export const write: Define<WriteResult> = (context, fd, data, ...parameters) => 
   const number = toNumber(fd)
   if (typeof data === 'string') {
     const [at, encoding] = parameters
-    const bytes = Buffer.from(data, (typeof encoding === 'string' ? encoding : 'utf8') as BufferEncoding)
-    return writing(context, number, bytes, {
+    return writing(context, number, toPositionedBytes(data, encoding), {
       position: toPosition(at),
       result: (count) => ({ bytesWritten: count, buffer: data }),
     })

@@ -17,6 +17,7 @@ import {
   type Define,
   type FsAction,
 } from './calls.js'
+import { systemError } from './errors.js'
 import { toFlags, type Flags } from './flags.js'
 import type { OpenFile } from './open-files.js'
 
@@ -63,6 +64,8 @@ export const open: Define<number> = (context, path, flags, mode) => {
  * it.
  */
 export function openedAt(live: LiveSession, given: string, flags: Flags): Location {
+  // Linux has no call that creates a directory and opens it.
+  if (flags.create && flags.directory) throw systemError('EINVAL', { syscall: 'open', path: given })
   const path = plainPath(given)
   if (slashed(given) && flags.create) refuseFileName(live, path)
   const followLast = !flags.exclusive && !flags.noFollow

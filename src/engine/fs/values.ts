@@ -94,14 +94,12 @@ interface RemoveOptions {
   readonly retryDelay?: number
 }
 
-/** Checks the options of rm and rmdir. */
+const removeDefaults = { recursive: false, force: false, maxRetries: 0, retryDelay: 100 }
+
+/** Checks the options of rm and rmdir. As in Node, an option that is undefined is an error. */
 export function toRemoveOptions(options: unknown): { recursive: boolean; force: boolean } {
-  const {
-    recursive = false,
-    force = false,
-    maxRetries = 0,
-    retryDelay = 100,
-  }: RemoveOptions = toObject(options)
+  const given: RemoveOptions = toObject(options)
+  const { recursive, force, maxRetries, retryDelay } = { ...removeDefaults, ...given }
   checkBoolean('options.recursive', recursive)
   checkInteger('options.retryDelay', retryDelay, 0, 2 ** 31 - 1)
   checkInteger('options.maxRetries', maxRetries, 0, 2 ** 32 - 1)

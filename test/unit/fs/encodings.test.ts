@@ -141,3 +141,68 @@ describe('rejects a list with a hole', () => {
     expect(call).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }))
   })
 })
+
+describe('arguments that Node rejects', () => {
+  const withFile = (view: typeof nodeFs, at: string, use: (fd: number) => unknown): unknown => {
+    const fd = view.openSync(join(at, 'a'), 'r+')
+    try {
+      return use(fd)
+    } finally {
+      view.closeSync(fd)
+    }
+  }
+  const unset = { recursive: undefined, force: true } as unknown as nodeFs.RmOptions
+  const calls: readonly (readonly [string, (view: typeof nodeFs, at: string) => unknown])[] = [
+    [
+      'writeSync of half a byte',
+      (view, at) => withFile(view, at, (fd) => view.writeSync(fd, 'abc', 0, 'hex')),
+    ],
+    [
+      'write of half a byte',
+      (view, at) => withFile(view, at, (fd) => view.write(fd, 'abc', 0, 'hex', () => {})),
+    ],
+    [
+      'FileHandle.write of half a byte',
+      async (view, at) => {
+        await using handle = await view.promises.open(join(at, 'a'), 'r+')
+        return await handle.write('abc', 0, 'hex')
+      },
+    ],
+    ['rmSync with an undefined option', (view, at) => view.rmSync(join(at, 'missing'), unset)],
+    ['promises.rm with an undefined option', (view, at) => view.promises.rm(join(at, 'missing'), unset)],
+    ['rmdirSync with an undefined option', (view, at) => view.rmdirSync(join(at, 'missing'), unset)],
+    ['writeFileSync as buffer', (view, at) => view.writeFileSync(join(at, 'x'), 'text', 'buffer' as 'utf8')],
+    [
+      'promises.appendFile as buffer',
+      (view, at) => view.promises.appendFile(join(at, 'x'), 'text', 'buffer' as 'utf8'),
+    ],
+    ['readFileSync as buffer', (view, at) => view.readFileSync(join(at, 'a'), 'buffer' as 'utf8')],
+    ['promises.readFile as buffer', (view, at) => view.promises.readFile(join(at, 'a'), 'buffer' as 'utf8')],
+  ]
+  const failureOf = async (call: () => unknown): Promise<unknown> => {
+    try {
+      return await call()
+    } catch (error) {
+      const { code, name, message } = error as NodeJS.ErrnoException
+      return { code, name, message: message.replaceAll(root, '') }
+    }
+  }
+
+  test.each(calls)('%s', async (_title, call) => {
+    const wanted = await failureOf(() => call(nodeFs, join(root, 'd')))
+    expect(wanted).toMatchObject({ code: expect.stringMatching(/^E/) as string })
+    expect(await failureOf(() => call(fs as typeof nodeFs, '/d'))).toEqual(wanted)
+    expect(fs.readdirSync('/d').includes('x')).toBe(false)
+    expect(fs.readFileSync('/d/a', 'utf8')).toBe('text')
+  })
+})
+
+test('open neither creates nor opens a directory with O_CREAT and O_DIRECTORY, as on Linux since version 6.4', async () => {
+  const flags = nodeFs.constants.O_CREAT | nodeFs.constants.O_DIRECTORY
+  for (const path of ['/d', '/d/x']) {
+    expect(() => fs.openSync(path, flags)).toThrow(`EINVAL: invalid argument, open '${path}'`)
+    await expect(fs.promises.open(path, flags)).rejects.toMatchObject({ code: 'EINVAL', path })
+    await expect(fs.promises.readFile(path, { flag: flags })).rejects.toMatchObject({ code: 'EINVAL', path })
+  }
+  expect(fs.existsSync('/d/x')).toBe(false)
+})
