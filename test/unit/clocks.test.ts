@@ -121,6 +121,20 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
+    test('whose time to live is shorter than a jump that was only noticed with a later one', async () => {
+      const session = await engine.sessions.create({ ttlSeconds: 60, files: { '/a': 'kept' } })
+      pass(1000)
+      await session.fs.promises.readFile('/a')
+      wall += minute + hour
+      expect(await ids()).toEqual([session.id])
+      wall -= hour
+      expect(await ids()).toEqual([session.id])
+      pass(minute - 1)
+      expect(await ids()).toEqual([session.id])
+      pass(1)
+      expect(await ids()).toEqual([])
+    })
+
     test.runIf(!lasting)('if many others were used too while the clock was slow', async () => {
       pass(limits.expirySecondLookMs)
       wall -= year

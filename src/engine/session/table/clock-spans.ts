@@ -41,14 +41,17 @@ export class ClockSpans {
    * Another engine on the same store may notice a jump a little earlier or later.
    */
   shownAt(wallMs: number): number | undefined {
+    let latest: number | undefined
     let endMs = Infinity
+    const firstMs = this.#spans[0]?.fromMs ?? 0
+    // Spans overlap, so a later one may show the time earlier.
     for (let i = this.#spans.length - 1; i >= 0; i--) {
       const { aheadMs, fromMs } = this.#spans[i] as Span
       const at = wallMs - aheadMs
-      const startMs = i === 0 ? fromMs : fromMs - limits.clockHoldMs
-      if (at >= startMs && at <= endMs) return at
+      const startMs = Math.max(firstMs, fromMs - limits.clockHoldMs)
+      if (at >= startMs && at <= endMs && (latest === undefined || at > latest)) latest = at
       endMs = fromMs + limits.clockHoldMs
     }
-    return undefined
+    return latest
   }
 }
