@@ -581,6 +581,17 @@ describe.each(['descriptor', 'identity'] as const)('an open store held by %s', (
     },
   )
 
+  test.each(['forkspace.json', 'segments/manifest'])('reports a %s of another store', async (name) => {
+    const other = join(directory, 'other')
+    await (await openSmall(other)).close()
+    const store = await openSmall(data, { hold })
+    await cp(join(other, name), join(data, name))
+    expect(await findingsOf(store)).toEqual([
+      { problem: 'damaged', object: `file ${name}`, message: 'belongs to another store' },
+    ])
+    await store.close()
+  })
+
   test('reports a removed older segment', async () => {
     const store = await openSmall(data, { hold })
     for (let n = 0; n < 100; n++) await store.commit(put(`k${n}`))

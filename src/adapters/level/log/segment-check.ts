@@ -13,12 +13,19 @@ export async function* checkSegments(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoreFinding, void> {
   const { disk, directory } = segments
+  const ofStore = (name: string, storeId: string): StoreFinding | undefined =>
+    storeId === segments.manifest.storeId
+      ? undefined
+      : fileFinding('damaged', name, 'belongs to another store')
   yield* asFinding(markerName, async () => {
-    if ((await readMarker(disk, directory)) === undefined)
-      return fileFinding('missing', markerName, 'does not exist')
-    return undefined
+    const marker = await readMarker(disk, directory)
+    if (marker === undefined) return fileFinding('missing', markerName, 'does not exist')
+    return ofStore(markerName, marker.storeId)
   })
-  yield* asFinding(`${segmentsName}/manifest`, async () => void (await readManifest(disk, directory)))
+  const manifestName = `${segmentsName}/manifest`
+  yield* asFinding(manifestName, async () =>
+    ofStore(manifestName, (await readManifest(disk, directory)).storeId),
+  )
   for (const segment of segments.numbers) {
     if (!segments.has(segment)) continue
     const file = segments.file(segment)
