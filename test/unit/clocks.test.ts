@@ -121,6 +121,21 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await ids()).toEqual([])
     })
 
+    test.runIf(lasting)(
+      'soon after an opening by a clock that is ahead by a little less than its time to live',
+      async () => {
+        const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
+        wall += hour - 1000
+        await reopen()
+        pass(2000)
+        expect(await ids()).toEqual([session.id])
+        expect((await engine.collect()).deletedSessions).toBe(0)
+        wall -= hour - 1000
+        pass(59 * minute)
+        expect(await ids()).toEqual([session.id])
+      },
+    )
+
     test('whose time to live is shorter than a jump that was only noticed with a later one', async () => {
       const session = await engine.sessions.create({ ttlSeconds: 60, files: { '/a': 'kept' } })
       pass(1000)

@@ -66,8 +66,10 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     environment.advance(50_000)
     await engine.close()
     await open()
+    // The new engine does not trust its clock until it has been open for a while.
+    environment.advance(59_999)
     expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
-    environment.advance(10_000)
+    environment.advance(1)
     expect(await engine.collect()).toMatchObject({ deletedSessions: 1 })
     expect((await engine.usage.metrics()).storedBytes).toBe(5000)
     await expect(engine.sessions.open(session.id)).rejects.toEqual(notFound)

@@ -12,9 +12,9 @@ export interface Expiring {
  * Whether a session was unused for its whole time to live.
  *
  * A deletion is permanent and the wall clock may be wrong, so the wall clock alone never decides. While this
- * process runs, time is measured by the monotonic clock. If a session had already expired when the engine was
- * opened, it is checked again after the engine has been open for a while. By then the wall clock may have
- * been corrected, and it must still agree.
+ * process runs, time is measured by the monotonic clock. A session that was last used before the engine was opened is only
+ * checked after the engine has been open for a while. By then the wall clock may have been corrected, and it must still
+ * agree.
  */
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
   const ttlMs = ttlMsOf(core, record)
@@ -38,7 +38,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   if (core.sharing !== undefined && clockSpans.hasJumped) return beginNow()
   const open = monotonicMs - opened.monotonicMs
   const before = opened.wallMs - lastActivityAt
-  return before >= ttlMs ? open >= Math.min(ttlMs, limits.expirySecondLookMs) : before + open >= ttlMs
+  return open >= Math.max(ttlMs - before, Math.min(ttlMs, limits.expirySecondLookMs))
 }
 
 /**
