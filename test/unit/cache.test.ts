@@ -54,6 +54,20 @@ describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
     await rm(directory, { recursive: true, force: true })
   })
 
+  test.runIf(lasting)('is freed of expired entries by a collection, before or after reopening', async () => {
+    for (const isReopened of [false, true]) {
+      await session.cache.put({ key: 'kept', value: bytes(200_000, 1), ttlSeconds: 3600 })
+      await session.cache.put({ key: 'short', value: bytes(200_000, 2), ttlSeconds: 60 })
+      environment.advance(59_999)
+      if (isReopened) await reopen()
+      expect((await engine.collect()).deletedBlobs).toBe(0)
+      environment.advance(1)
+      expect((await engine.collect()).deletedBlobs).toBe(1)
+      expect((await session.cache.get({ key: 'short' })).found).toBe(false)
+      expect((await session.cache.get({ key: 'kept' })).value).toEqual(Buffer.from(bytes(200_000, 1)))
+    }
+  })
+
   /** Reopens the engine after a time. On storage that is not durable, only the time passes. */
   async function reopen(awayMs = 0, options: EngineOptions = {}): Promise<void> {
     if (lasting) await engine.close()

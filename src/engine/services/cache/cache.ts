@@ -12,6 +12,7 @@ import { StagedBlobs } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
+import { openSession } from '../../session/history/replay.js'
 import { commitRecords, mutate } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import {
@@ -188,6 +189,11 @@ export class CacheService {
   /** Deletes entries. Returns how many of the keys existed. */
   delete(core: Core, live: LiveSession, unwanted: readonly string[]): Promise<{ deletedCount: number }> {
     return mutate(core, live, () => this.#delete(core, live, this.#current(core, live).entries, unwanted))
+  }
+
+  /** Deletes the expired entries from the store. */
+  async trim(core: Core, sessionId: string): Promise<void> {
+    await this.delete(core, await openSession(core, sessionId), [])
   }
 
   deleteByPrefix(core: Core, live: LiveSession, prefix: string): Promise<{ deletedCount: number }> {

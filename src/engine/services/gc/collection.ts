@@ -17,6 +17,7 @@ import { Marker } from './mark.js'
 import { EngineEnded, SharedRun } from './shared-run.js'
 import { unlessLost } from './unless-lost.js'
 import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { deleteExpiredEntries } from './expired-cache-entries.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
 import { readStateReferences, StateReferences } from './state-references.js'
 import { kindOf, recordKinds } from '../../records/index.js'
@@ -261,6 +262,7 @@ async function collectStore(run: Run): Promise<void> {
     try {
       await settleSessions(run)
       await deleteScans(run)
+      await deleteExpiredEntries(run)
       await (run.shared === undefined ? sweepUnmarked(run) : sweepShared(run, run.shared))
       break
     } catch (error) {
