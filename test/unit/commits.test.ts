@@ -81,6 +81,18 @@ describe.runIf(hasGit).each(['a directory', 'a server'])('committing the same fi
     })
   })
 
+  test('refuses a full ref as the name of a branch, which git would take for another branch', async () => {
+    const first = await session.commit({ message: 'first', gitBranch })
+    await expect(
+      session.commit({ message: 'second', gitBranch: { branchName: 'refs/heads/main' } }),
+    ).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+      message: 'gitBranch.branchName: is the name of a branch without refs/heads/: pass "main"',
+    })
+    expect(repository.git(['for-each-ref', '--format=%(refname)'])).toBe('refs/heads/main')
+    expect(repository.tip('refs/heads/main')).toBe(first.commitId)
+  })
+
   test('refuses a message with NUL, which git would cut', async () => {
     await expect(session.commit({ message: 'first\0second', gitBranch })).rejects.toMatchObject({
       reason: 'INVALID_ARGUMENT',

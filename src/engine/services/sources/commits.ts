@@ -85,6 +85,12 @@ export function parseCommit(principal: string, request: SessionCommitRequest): P
   if (gitBranch !== undefined && branchName === '') throw invalid('gitBranch.branchName', 'must not be empty')
   if (branchName !== '' && !isBranchName(branchName))
     throw invalid('gitBranch.branchName', `is not a valid git branch name: ${JSON.stringify(branchName)}`)
+  // Git would take the name, and make a second branch `refs/heads/refs/heads/main`.
+  if (branchName.startsWith('refs/heads/'))
+    throw invalid(
+      'gitBranch.branchName',
+      `is the name of a branch without refs/heads/: pass ${JSON.stringify(branchName.slice('refs/heads/'.length))}`,
+    )
   const author = parseAuthor(principal, given.author)
   const allowEmpty = parseFlag('allowEmpty', given.allowEmpty, false)
   return { message, branchName, author, allowEmpty, signal }
