@@ -3,7 +3,9 @@ import type { Socket } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
 import { openServer, token } from '../support/http-server.js'
 import { deepPath, longPatterns } from '../support/slow-globs.js'
+import { defaultHttpLimits } from '../../src/adapters/http/limits.js'
 import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
+import { createShared, Slot } from '../../src/adapters/http/server/slot.js'
 
 describe('a concurrency limit', () => {
   test('accepts amounts up to the limit, and again after they are released', () => {
@@ -22,6 +24,35 @@ describe('a concurrency limit', () => {
     const limit = new ConcurrencyLimit(10, 'too much')
     expect(() => limit.take(11)).toThrow('too much')
     limit.take(10)
+  })
+})
+
+describe('the slot of a request', () => {
+  test('stays taken while the request waits for response space, and until its response was sent', async () => {
+    const shared = createShared({ ...defaultHttpLimits, concurrentRequests: 2, allResponseBytes: 10 })
+    const before = new Slot(shared, 'a')
+    expect(before.reserve(10)).toBeUndefined()
+    const waiting = new Slot(shared, 'b')
+    const entered = waiting.reserve(10)
+    before.release()
+    await entered
+    new Slot(shared, 'c')
+    expect(() => new Slot(shared, 'd')).toThrow('too many requests at once')
+    expect(shared.responses.of('e').enter(1)).toBeInstanceOf(Promise)
+    waiting.release()
+    new Slot(shared, 'd')
+    expect(() => new Slot(shared, 'f')).toThrow('too many requests at once')
+  })
+
+  test('frees the bytes of its body once', () => {
+    const shared = createShared({ ...defaultHttpLimits, allBodyBytes: 10 })
+    const slot = new Slot(shared, 'a')
+    shared.bodies.take(4)
+    slot.holdBody(4)
+    slot.dropBody()
+    slot.release()
+    shared.bodies.take(10)
+    expect(() => shared.bodies.take(1)).toThrow('too many large requests at once')
   })
 })
 

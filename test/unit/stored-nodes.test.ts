@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { UnloadedBody } from '../../src/engine/cas/body.js'
 import { keys, prefixEnd, type Store } from '../../src/engine/ports.js'
+import { decodeNode, encodeNode } from '../../src/engine/tree/codec.js'
+import type { EncodedNode } from '../../src/engine/tree/encoded.js'
 import { StoreLoader } from '../../src/engine/tree/loader.js'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import { Dir, FileNode, noAttributes, Page } from '../../src/engine/tree/node.js'
@@ -145,6 +147,25 @@ describe.each(Object.entries(texts) as [StoredKind, (typeof texts)[StoredKind]][
     })
   },
 )
+
+test.each([
+  ['a hard link', ['h', 1]],
+  ['a symlink', ['l', 1, 'target', 2]],
+  ['a directory without a hash', dir(address, 0, 1)],
+  [
+    'a directory',
+    dir(address, hash, 1, { x: [['user.a', hash, 1]], l: 1, t: ['d', 0, 0, 0, 0, 0, address, 0, 1] }),
+  ],
+  ['an empty file', file(0, 0)],
+  ['a file with one blob', file(1, hash)],
+  ['a file with blocks', file(1, [[0, [0, [hash, 1], { e: [extent], i: hash }]]])],
+  ['a file whose content has a known hash', file(1, { address }, hash, 0)],
+  ['a file whose blocks have a known hash', file(1, { address }, 0, hash)],
+  ['a hard-linked file with an attribute', file(1, hash, 0, 0, { x: [['user.a', hash, 1]], n: 2 })],
+])('stores %s again as it was loaded', (_, encoded) => {
+  const put = (): never => expect.unreachable()
+  expect(encodeNode(decodeNode(encoded as EncodedNode), put)).toEqual(encoded)
+})
 
 test('a malformed node fails a read and a collection with DATA_LOSS', async () => {
   const data = memoryStorage({ durable: true })
