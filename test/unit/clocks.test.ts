@@ -443,21 +443,24 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
   })
 })
 
-test('changes of times and modes update the ctime but not other times', async () => {
+test('changes of times, modes and attributes update the ctime but not other times', async () => {
   const environment = fixedEnvironment({ stepMs: 0 })
   const engine = await openEngine({ environment })
-  const { fs } = await engine.sessions.create({ files: { '/a': 'one' } })
+  const session = await engine.sessions.create({ files: { '/a': 'one' } })
+  const { fs } = session
   const fd = fs.openSync('/a', 'r+')
   const { birthtimeMs } = fs.statSync('/a')
-  const changes: [string, () => void][] = [
+  const changes: [string, () => unknown][] = [
     ['utimes', () => fs.utimesSync('/a', 1, 5)],
     ['lutimes', () => fs.lutimesSync('/a', 1, 5)],
     ['futimes', () => fs.futimesSync(fd, 1, 5)],
     ['chmod', () => fs.chmodSync('/a', 0o600)],
+    ['setXattr', () => session.files.setXattr({ path: '/a', name: 'user.a', value: Buffer.from('one') })],
+    ['removeXattr', () => session.files.removeXattr({ path: '/a', name: 'user.a' })],
   ]
   for (const [name, change] of changes) {
     environment.advance(1000)
-    change()
+    await change()
     const stat = fs.statSync('/a')
     expect([name, stat.ctimeMs, stat.mtimeMs]).toEqual([name, environment.wallClockMs(), 5000])
     expect(stat.birthtimeMs).toBe(birthtimeMs)

@@ -347,7 +347,7 @@ describe.each([
 
   test('allow at most 1,000 waiters per session', async () => {
     await set(a)
-    const abort = new AbortController()
+    let abort = new AbortController()
     const wait = (ownerId: string): Promise<string> =>
       locks
         .flock({ path: '/g', owner: { ownerId }, blocking: true }, { signal: abort.signal })
@@ -358,6 +358,11 @@ describe.each([
     expect(await waits[1000]).toBe('QUOTA')
     abort.abort()
     expect(new Set(await Promise.all(waits.slice(0, 1000)))).toEqual(new Set(['AbortError']))
+    // Requests that wait no longer do not count.
+    abort = new AbortController()
+    const again = wait('again')
+    abort.abort()
+    expect(await again).toBe('AbortError')
   })
 
   test.runIf(_name === 'memory')('are counted only while their files exist', async () => {
