@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { keys, limits, type ScanRange, type StoreCommit } from '../../src/engine/ports.js'
+import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
 import {
   memoryStorage,
@@ -468,6 +469,27 @@ test.each(['undo', 'restore', 'fork'] as const)(
 
 const isSnapshotOf = (session: Session, put: StoreCommit['put'] = []): boolean =>
   put.some(([key]) => key.startsWith(keys.snapshots(session.id)))
+
+test('keeps the state that the abort of a merge makes the newest one while the collection starts to mark', async () => {
+  const session = await engine.sessions.create({ files: { '/d/a': 'base' } })
+  const fork = await session.fork()
+  for (const path of ['/d/a', '/d/b']) await fork.files.write({ path, content: 'theirs' })
+  const settled = storage.hold('scan', ({ gte }) => gte === keys.allSources())
+  const marking = storage.hold('scan', ({ gte }) => gte === keyPrefixes.merge)
+  const collecting = engine.collect()
+  await settled.reached
+  // No snapshot has this state, and the merge stores its tree.
+  await session.files.write({ path: '/d/a', content: 'ours' })
+  expect((await session.merge(fork)).conflicts).toHaveLength(1)
+  settled.release()
+  await marking.reached
+  await session.conflicts.abort()
+  marking.release()
+  await collecting
+  await reopen()
+  expect(await textOf(await engine.sessions.open(session.id), '/d/a')).toBe('ours')
+  await expectWhole()
+})
 
 test('does not restore a collected state because an abort restored it before', async () => {
   const session = await engine.sessions.create({ files: { '/a': 'base' } })

@@ -156,6 +156,16 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 4, prunedEvents: 5 })
   })
 
+  test('with keepRedo keeps a content that only the redo of the single event references', async () => {
+    const session = await engine.sessions.create()
+    await engine.collect()
+    await session.files.batch(
+      ['first', 'second'].map((content) => ({ write: { path: '/a', content: content.repeat(100) } })),
+    )
+    expect(await engine.collect({ keepRedo: true })).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
+    expect(await engine.collect()).toMatchObject({ deletedBlobs: 1, prunedEvents: 1 })
+  })
+
   test('keeps the states of checkpoints and frees those of deleted ones', async () => {
     const session = await engine.sessions.create()
     for (let i = 0; i < 6; i++) {
