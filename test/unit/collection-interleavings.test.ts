@@ -255,6 +255,29 @@ test('keeps the nodes of a deleted snapshot while a replay starts from it', asyn
   await expectWhole()
 })
 
+test('keeps the states of all forks that are made during a collection', async () => {
+  const parent = await engine.sessions.create()
+  const contents = ['first', 'second', 'third'].map((text) => text.repeat(100))
+  const write = (content: string | undefined): Promise<unknown> =>
+    parent.files.write({ path: '/a', content: content ?? '' })
+  await write(contents[0])
+  await parent.checkpoint({ checkpointLabel: 'first' })
+  await write(contents[1])
+  const planned = storage.hold('scan', ({ gte }) => gte === keys.checkpoints(parent.id))
+  const collecting = engine.collect()
+  await planned.reached
+  const newer = await parent.fork()
+  await write(contents[2])
+  const older = await parent.fork({ checkpointLabel: 'first' })
+  await parent.deleteCheckpoint({ checkpointLabel: 'first' })
+  planned.release()
+  await collecting
+  await crash()
+  for (const [index, { id }] of [older, newer, parent].entries())
+    expect(await textOf(await engine.sessions.open(id), '/a')).toBe(contents[index])
+  await expectWhole()
+})
+
 test("sees a fork that was in the store's queue when the collection started", async () => {
   const parent = await engine.sessions.create()
   await parent.files.write({ path: '/a', content: 'kept'.repeat(100) })

@@ -16,6 +16,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { isLong } from '../support/seed.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -421,6 +422,33 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       await reload({ masterKey: key(9), previousKeys: [key(1)] })
       await engine.rotateSecrets()
     }
+
+    test('have versions, which count the values and not the rotations', async () => {
+      for (const value of ['one', 'two', 'three']) await put('A', value)
+      for (const value of ['one', 'two']) await put('B', value)
+      await session.secrets.delete({ secretName: 'B' })
+      await put('B', 'three')
+      await reload({ masterKey: key(2), previousKeys: [key(1)] })
+      await engine.rotateSecrets()
+      const versions = Array.from(await records(), ([at, { version }]) => [at.slice(-1), version])
+      expect(versions).toEqual([
+        ['A', 3],
+        ['B', 1],
+      ])
+    })
+
+    test('have a rotation that fails if the storage fails', async () => {
+      await put('A', 'a')
+      const failing = new FailingStorage(storage)
+      await engine.close()
+      engine = await openEngine({
+        storage: failing,
+        secrets: { masterKey: key(2), previousKeys: [key(1)] },
+      })
+      session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+      failing.next = 'fail'
+      await expect(engine.rotateSecrets()).rejects.toEqual(refused('STORE_FAILED'))
+    })
 
     /** The stored secrets; the engine must be closed. */
     async function records(): Promise<Map<string, StoredSecret>> {
