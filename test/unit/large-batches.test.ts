@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { linkKey } from '../../src/engine/tree/node.js'
+import { endsPage } from '../../src/engine/tree/page.js'
 import {
   limits,
+  memoryStorage,
   openEngine,
   SegmentConflictPolicy,
   type BatchOperation,
@@ -15,6 +18,8 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { seed } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
@@ -321,6 +326,46 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     for (const i of [1, many, 2 * many - 1])
       expect(await session.fs.promises.readFile(`/d${i % 10}/f${i}`, 'utf8')).toBe(`new ${i}`)
   })
+})
+
+test('a step that must load a node halfway is carried out once', async () => {
+  const storage = memoryStorage({ durable: true, syncReads: false })
+  const first = await openEngine({ storage, environment: fixedEnvironment({ seed: 5 }) })
+  const created = await first.sessions.create({
+    files: Object.fromEntries(Array.from({ length: 600 }, (_, i) => [`/a${i}`, ''])),
+  })
+  const { promises } = created.fs
+  const ends: number[] = []
+  for (let i = 0; i < 600; i++) {
+    await promises.link(`/a${i}`, `/b${i}`)
+    if (endsPage(linkKey((await promises.stat(`/a${i}`)).ino))) ends.push(i)
+  }
+  expect(ends).not.toEqual([])
+  await first.close()
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.open(created.id)
+  // The end of the last name of such a file joins two pages of links. The second one is not loaded before.
+  const deletions = ends.flatMap((i) => [`/a${i}`, `/b${i}`]).map((path) => ({ delete: { path } }))
+  await session.files.batch([...deletions, ...writes(many)])
+  const names = await session.fs.promises.readdir('/')
+  expect(names).toHaveLength(2 * 600 + 10 - deletions.length)
+  await engine.close()
+})
+
+test('it ends early after an earlier write has failed', async () => {
+  const storage = new FailingStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  storage.next = 'fail'
+  const [write, batch] = await Promise.allSettled([
+    session.files.write({ path: '/a', content: '' }),
+    session.files.batch([...writes(many), { delete: { path: '/none' } }]),
+  ])
+  expect([write, batch]).toMatchObject([
+    { reason: { reason: 'STORE_FAILED' } },
+    { reason: { reason: 'STORE_FAILED', details: { outcome: 'not-applied' } } },
+  ])
+  await engine.close().catch(() => undefined)
 })
 
 test('a sync of many files from a checkout takes many turns', async () => {

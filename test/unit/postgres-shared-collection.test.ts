@@ -463,6 +463,29 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     expect(await usage()).not.toEqual(before)
   })
 
+  test('does not count a content as deleted that another engine writes again before its deletion', async () => {
+    const schema = freshSchema()
+    const steps = await storageOn(schema)
+    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
+    for (const content of ['written again', 'gone']) {
+      const session = await a.sessions.create({ files: { '/a': content } })
+      await session.delete()
+    }
+    const held = steps.hold('listBlobs', () => true, 'after')
+    holds.push(held)
+    const collected = a.collect()
+    await held.reached
+    await b.sessions.create({ files: { '/a': 'written again' } })
+    held.release()
+    expect(await collected).toMatchObject({ deletedBlobs: 1 })
+    const server = await sharedPostgres()
+    const records = await server.sql(
+      `SELECT convert_from(value, 'UTF8') AS value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 'y%'`,
+    )
+    const gone = records.flatMap(({ value }) => (JSON.parse(String(value)) as { gone: unknown[][] }).gone)
+    expect(gone.map((one) => one[2])).toEqual(['gone'.length])
+  })
+
   test.each(['writes', 'an undo'])(
     'lets another engine use a session again that it had evicted, after %s and a collection',
     async (kind) => {

@@ -57,7 +57,7 @@ export class PlannedSteps implements Disposable {
     const [core, live] = [this.#core, this.#live]
     const { version, baseline, lastEventAt } = live
     const root = live.tree.freeze()
-    this.#pins.push(core.pins.pin({ roots: [root], writesSince: 'now' }))
+    this.#pins.push(core.pins.pin({ roots: [root] }))
     const state = { tree: new Tree(root, core.loader), baseline, lastEventAt }
     const at = eventTime(core, live)
     const redo: Redo[] = []
