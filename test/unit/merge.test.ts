@@ -839,6 +839,24 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(again)).toEqual({ '/a': 'mine', '/b': 'one', '/gone': 'one' })
   })
 
+  test('merges three newest common states, two of which have a newer one in common', async () => {
+    const files = { '/f': 'root\n', '/a': '', '/b': '', '/x': '' }
+    const root = await engine.sessions.create({ files })
+    const [a, shared] = [await root.fork(), await root.fork()]
+    await shared.files.write({ path: '/f', content: 'shared\n' })
+    const [b, c] = [await shared.fork(), await shared.fork()]
+    await a.files.write({ path: '/a', content: 'a\n' })
+    await b.files.write({ path: '/b', content: 'b\n' })
+    await c.files.write({ path: '/f', content: 'c\n' })
+    const [x, y] = [await a.fork(), await a.fork()]
+    for (const one of [x, y]) for (const other of [b, c]) await one.merge(other)
+    expect((await x.lineage({ with: y.id })).commonAncestors).toHaveLength(3)
+    await x.files.write({ path: '/x', content: 'x\n' })
+    await y.files.write({ path: '/f', content: 'y\n' })
+    expect((await x.merge(y)).conflicts).toEqual([])
+    expect(await x.fs.promises.readFile('/f', 'utf8')).toBe('y\n')
+  })
+
   test('rebases again after a restore of a state before the rebase, and a fork of it', async () => {
     await rebased()
     const fork = await target.fork({ checkpointLabel: 'before' })

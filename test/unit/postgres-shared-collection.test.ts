@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { present } from '../../src/engine/base/present.js'
 import { keys } from '../../src/engine/ports.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
@@ -194,32 +195,53 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
     expect((await a.collect()).deletedBlobs).toBeGreaterThanOrEqual(30)
   })
 
-  test('learns what other engines commit while it reads the records', async () => {
+  test.each(['', ', although they could not be published at first'])(
+    'learns what other engines commit while it reads the records%s',
+    async (how) => {
+      const schema = freshSchema()
+      const [steps, ofB] = [await storageOn(schema), await storageOn(schema)]
+      const [a, b] = [await engineOn(steps), await engineOn(ofB)]
+      const base = await b.sessions.create({ files: { '/a': 'a' } })
+      const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
+      holds.push(held)
+      const collected = a.collect()
+      await held.reached
+      const server = await sharedPostgres()
+      const pins = async (): Promise<string> => {
+        const rows = await server.sql(`SELECT convert_from(body, 'UTF8') AS body FROM ${schema}.pins`)
+        return rows.map(({ body }) => String(body)).join()
+      }
+      const before = await pins()
+      if (how !== '')
+        vi.spyOn(present(ofB.store.shared, 'a shared store'), 'publish').mockResolvedValueOnce(false)
+      const fork = await base.fork()
+      await write(fork, '/b', 'noted content')
+      const rows = await server.sql(
+        `SELECT convert_from(value, 'UTF8') AS value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 's%${fork.id}'`,
+      )
+      const address = /"([0-9a-f]{40})"/.exec(String(rows[0]?.['value']))?.[1] ?? 'no address'
+      expect(before).not.toContain(address)
+      await expect.poll(pins).toContain(address)
+      await expect.poll(pins).toContain(createHash('sha256').update('noted content').digest('hex'))
+      held.release()
+      await collected
+    },
+  )
+
+  test('keeps the pieces of a stream that another engine stores', async () => {
     const schema = freshSchema()
-    const steps = await storageOn(schema)
-    const [a, b] = [await engineOn(steps), await engineOn(await storageOn(schema))]
-    const base = await b.sessions.create({ files: { '/a': 'a' } })
-    const held = steps.hold('scan', ({ gte, reverse }) => gte === 'C' && reverse === true)
-    holds.push(held)
-    const collected = a.collect()
-    await held.reached
-    const server = await sharedPostgres()
-    const pins = async (): Promise<string> => {
-      const rows = await server.sql(`SELECT convert_from(body, 'UTF8') AS body FROM ${schema}.pins`)
-      return rows.map(({ body }) => String(body)).join()
+    const [a, b] = [await engineOn(await storageOn(schema)), await engineOn(await storageOn(schema))]
+    const session = await b.sessions.create()
+    const piece = (i: number): Buffer => Buffer.alloc(3 * 2 ** 20, `piece ${i} `)
+    async function* content(): AsyncGenerator<Uint8Array> {
+      for (let i = 0; i < 4; i++) {
+        yield piece(i)
+        await a.collect()
+      }
     }
-    const before = await pins()
-    const fork = await base.fork()
-    await write(fork, '/b', 'noted content')
-    const rows = await server.sql(
-      `SELECT convert_from(value, 'UTF8') AS value FROM ${schema}.records WHERE convert_from(key, 'UTF8') LIKE 's%${fork.id}'`,
-    )
-    const address = /"([0-9a-f]{40})"/.exec(String(rows[0]?.['value']))?.[1] ?? 'no address'
-    expect(before).not.toContain(address)
-    await expect.poll(pins).toContain(address)
-    await expect.poll(pins).toContain(createHash('sha256').update('noted content').digest('hex'))
-    held.release()
-    await collected
+    await session.files.write({ path: '/file', content: content() })
+    const read = await session.files.read({ path: '/file' })
+    expect(Buffer.compare(read, Buffer.concat([0, 1, 2, 3].map(piece)))).toBe(0)
   })
 
   test.each([

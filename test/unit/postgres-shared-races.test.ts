@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import { present } from '../../src/engine/base/present.js'
 import { repositoryOf } from '../../src/engine/facade/session.js'
 import type { Environment } from '../../src/engine/base/environment.js'
 import {
@@ -146,6 +147,36 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     }
     expect(await a.events.verify({})).toEqual(await b.events.verify({}))
     await expect.poll(() => read(b, '/a')).toBe('three')
+  })
+
+  test('a checkpoint of another engine is not taken for one of this engine that came later', async () => {
+    const { a, b, steps } = await both({})
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const own = [write(a, '/own', 'own'), a.checkpoint({ checkpointLabel: 'own' })]
+    await held.reached
+    await write(b, '/other', 'other')
+    await b.checkpoint({ checkpointLabel: 'other' })
+    held.release()
+    await Promise.all(own)
+    await a.restore({ checkpointLabel: 'other' })
+    expect(await a.fs.promises.readdir('/')).toEqual(['other'])
+  })
+
+  test('a read waits while its engine takes over the changes of another one', async () => {
+    const schema = freshSchema()
+    const b = await (
+      await engineOn(await storageOn(schema))
+    ).sessions.create({ files: { '/start': 'start' } })
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.open(b.id)
+    await write(b, '/b', 'b')
+    const held = steps.hold('events', (sessionId) => sessionId === a.id)
+    const written = write(a, '/a', 'a')
+    await held.reached
+    const reading = read(a, '/b')
+    held.release()
+    expect(await reading).toBe('b')
+    await written
   })
 
   test('a view of an event of another engine has its stored state, not one that this engine is about to store', async () => {
@@ -511,6 +542,17 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     const last = await a.commit({ message: 'last', allowEmpty: true })
     const ancestors = await ancestorsOf(schema, last.commitId)
     expect(ancestors).toEqual(expect.arrayContaining(made))
+  })
+
+  test('a commit builds on one that another engine made after the own last one', async () => {
+    const { a, b, schema } = await both({ '/start': 'start' })
+    const made: string[] = []
+    for (const [i, session] of [a, b, a].entries()) {
+      await write(session, `/${i}`, String(i))
+      made.push((await session.commit({ message: String(i) })).commitId)
+    }
+    const ancestors = await ancestorsOf(schema, present(made.at(-1), 'the last commit'))
+    expect(ancestors).toEqual(expect.arrayContaining(made.slice(0, -1)))
   })
 
   test('a fork has the files of the git commits that it builds on', async () => {

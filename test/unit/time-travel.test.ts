@@ -486,6 +486,16 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       expect(session.fs.existsSync('/c.txt')).toBe(false)
     })
 
+    test('ends the redo at a merge, even at one that changes no files', async () => {
+      const fork = await session.fork()
+      for (const one of [session, fork]) await one.files.write({ path: '/same.txt', content: 'same' })
+      await write('/a.txt', 'one')
+      await session.undo()
+      expect(await session.merge(fork)).toMatchObject({ merged: true, changeCount: 0 })
+      expect(await session.redo()).toMatchObject({ count: 0 })
+      expect(await text()).toBe('base')
+    })
+
     test('previews without a change', async () => {
       await write('/new.txt', 'one')
       const before = await newestId()
