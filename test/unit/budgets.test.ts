@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ByteBudgets } from '../../src/engine/storage/byte-budgets.js'
 import type { ScanRange } from '../../src/engine/storage/store.js'
 import { itemAt } from '../../src/engine/base/present.js'
 import {
@@ -351,4 +352,18 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
         reason: 'INVALID_ARGUMENT',
       })
   })
+})
+
+test('contents that are stored during a recount are in the old counts and in the new ones', async () => {
+  const budgets = new ByteBudgets({ tenantBytes: 10 }, true)
+  budgets.add('tenant', [{ hash: '1'.repeat(64), length: 9 }])
+  await budgets.recount(async () => {
+    budgets.add('tenant', [{ hash: '2'.repeat(64), length: 1 }])
+    expect(() => budgets.admit('tenant', [{ hash: '3'.repeat(64), length: 1 }])).toThrow(
+      usedUp('tenantBytes'),
+    )
+    await nextTurn()
+  })
+  budgets.admit('tenant', [{ hash: '3'.repeat(64), length: 9 }])
+  expect(() => budgets.admit('tenant', [{ hash: '4'.repeat(64), length: 10 }])).toThrow(usedUp('tenantBytes'))
 })

@@ -493,6 +493,27 @@ test.each(['undo', 'restore', 'fork'] as const)(
 const isSnapshotOf = (session: Session, put: StoreCommit['put'] = []): boolean =>
   put.some(([key]) => key.startsWith(keys.snapshots(session.id)))
 
+test('keeps a content that was stored before a batch while the batch loads a directory', async () => {
+  await engine.close()
+  storage = new SteppedStorage(memoryStorage({ durable: true, syncReads: false }))
+  await open()
+  const { id } = await engine.sessions.create({ files: { '/d/e/a': 'a' } })
+  await reopen()
+  const session = await engine.sessions.open(id)
+  await session.fs.promises.readdir('/')
+  const content = Buffer.alloc(limits.importCommitBytes + 1, 'large ')
+  const loading = storage.hold('get', (key) => key.startsWith(keys.allNodes()))
+  const batch = session.files.batch([
+    { write: { path: '/large', content } },
+    { write: { path: '/d/e/a', content: 'b' } },
+  ])
+  await loading.reached
+  await engine.collect()
+  loading.release()
+  await batch
+  expect(Buffer.compare(await session.files.read({ path: '/large' }), content)).toBe(0)
+})
+
 test('keeps the state that the abort of a merge makes the newest one while the collection starts to mark', async () => {
   const session = await engine.sessions.create({ files: { '/d/a': 'base' } })
   const fork = await session.fork()

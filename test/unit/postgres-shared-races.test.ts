@@ -179,6 +179,19 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await written
   })
 
+  test('a change that changes nothing is planned again after the lost one before it', async () => {
+    const { a, b, steps } = await both({})
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    const made = a.files.createDirectory({ path: '/d' })
+    const again = a.files.createDirectory({ path: '/d', recursive: true })
+    await held.reached
+    await write(b, '/d', 'a file')
+    held.release()
+    const outcomes = await Promise.allSettled([made, again])
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(await read(a, '/d')).toBe('a file')
+  })
+
   test('a view of an event of another engine has its stored state, not one that this engine is about to store', async () => {
     const schema = freshSchema()
     const steps = await storageOn(schema, { freshnessMillis: 60_000 })

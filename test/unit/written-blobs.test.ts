@@ -80,6 +80,19 @@ describe('the ledger of written contents on a durable store', () => {
     expect(await engine.usage.metrics()).toMatchObject({ objectCount: 4, storedBytes: 40 })
   })
 
+  test('counts a content once as stored and once as deleted, and each write of a stored one', async () => {
+    await write(0, 8)
+    await write(0, 2)
+    await session.files.delete({ path: '/0' })
+    await engine.collect()
+    const stored = { objectCount: 7, storedBytes: 70, logicalBytes: 80 }
+    expect(await engine.usage.metrics()).toMatchObject(stored)
+    const gte = keys.everyWrittenBlobs()
+    const found = await store.scan({ gte, lt: prefixEnd(gte), limit: 1000 })
+    const gone = found.flatMap(([, json]) => (JSON.parse(json) as { gone: unknown[][] }).gone)
+    expect(gone.map(([, , bytes]) => bytes)).toEqual([10])
+  })
+
   test.each(['fail', 'pass'] as const)(
     'leaves out the contents of a commit that did not happen (%s)',
     async (how) => {
