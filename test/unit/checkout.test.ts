@@ -527,6 +527,9 @@ describe.each(fewStorages)('checkouts on %s', (_name, makeStorage, lasting) => {
       // Unsafe names stay unchanged after the engine is opened without the option.
       await reload()
       const again = await session.checkout(target)
+      await again.update()
+      // This would write all names.
+      expect(await reasonOf(again.update({ force: true }))).toBe('UNSAFE_PATH')
       await write('/.git/hooks', 'z')
       expect(await reasonOf(again.update())).toBe('UNSAFE_PATH')
       edit('.git/config', 'z')
