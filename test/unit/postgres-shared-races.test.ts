@@ -182,13 +182,14 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   test('a change that changes nothing is planned again after the lost one before it', async () => {
     const { a, b, steps } = await both({})
     const held = steps.hold('commit', ({ events }) => events !== undefined)
-    const made = a.files.createDirectory({ path: '/d' })
-    const again = a.files.createDirectory({ path: '/d', recursive: true })
+    const outcomes = Promise.allSettled([
+      a.files.createDirectory({ path: '/d' }),
+      a.files.createDirectory({ path: '/d', recursive: true }),
+    ])
     await held.reached
     await write(b, '/d', 'a file')
     held.release()
-    const outcomes = await Promise.allSettled([made, again])
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     expect(await read(a, '/d')).toBe('a file')
   })
 
@@ -310,22 +311,29 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await expect(other.sources.abortJob(unknown)).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' })
   })
 
-  test('a job that was aborted just before its result is stored stores nothing', async () => {
+  test.each([
+    ['it starts', ImportJobState.RUNNING],
+    ['its result is stored', ImportJobState.SUCCEEDED],
+  ])('a job that was aborted just before %s stores nothing', async (_, next) => {
     const schema = freshSchema()
     const steps = await storageOn(schema)
     const engine = await engineOn(steps)
     const other = await engineOn(await storageOn(schema))
     const { sourceId } = await engine.sources.create({ displayName: 'files', uploadedSnapshot: {} })
     const { content, release } = await heldContent(engine)
-    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
     const held = steps.hold('commit', ({ put = [] }) =>
-      put.some(([, value]) => (value as Partial<ImportJob>).state === ImportJobState.SUCCEEDED),
+      put.some(([, value]) => (value as Partial<ImportJob>).state === next),
     )
+    const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } })
     release()
     await held.reached
+    const refused = expect(engine.sources.waitForJob(job)).rejects.toMatchObject({
+      reason: 'IMPORT_FAILED',
+      details: { errorCode: 'INTERRUPTED' },
+    })
     await other.sources.abortJob(job)
     held.release()
-    await expect(engine.sources.waitForJob(job)).rejects.toMatchObject({ reason: 'IMPORT_FAILED' })
+    await refused
     expect(await engine.sources.getJob(job)).toMatchObject({ state: ImportJobState.FAILED })
     expect(await other.sources.get(sourceId)).toMatchObject({ latestRevisionId: '' })
   })

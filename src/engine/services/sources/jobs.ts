@@ -353,7 +353,7 @@ export class Jobs {
           const { head } = running
           const put = [[jobKey, running.job]] as const
           if (!(await core.store.commit(head === undefined ? { put } : { put, heads: [head.next()] })))
-            throw takenOver()
+            throw stopped(running)
         },
         onDone: async (result) => {
           const succeeded = await this.#storeResult(core, running, result)
@@ -403,7 +403,7 @@ export class Jobs {
       const isStored = await (commit === undefined ? core.store.commit(shared) : storedBy(commit(shared)))
       if (isStored) return succeeded
       head.current = before
-      if ((await readHead(core.store, running.job.jobId)) !== before) throw takenOver()
+      if ((await readHead(core.store, running.job.jobId)) !== before) throw stopped(running)
       if (result.again === undefined || run === limits.sharedChangeRuns) throw takenOver()
       result = await result.again()
     }
@@ -424,6 +424,13 @@ async function storedBy(change: Promise<unknown>): Promise<boolean> {
 /** The error of a job that another engine has ended, because the lease of this engine had expired. */
 function takenOver(): EngineError {
   return new EngineError('IMPORT_FAILED', 'another engine ended the job, or kept changing its source')
+}
+
+/** Stops the work of a job that another engine has ended, so that the job counts as interrupted here too. */
+function stopped({ abort }: RunningJob): EngineError {
+  const error = takenOver()
+  abort.abort(error)
+  return error
 }
 
 function tooSlow(bytes: number, { minBytesPerSecond, windowMs }: JobLimits): string {
