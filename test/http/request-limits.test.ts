@@ -30,18 +30,19 @@ describe('a concurrency limit', () => {
 describe('the slot of a request', () => {
   test('stays taken while the request waits for response space, and until its response was sent', async () => {
     const shared = createShared({ ...defaultHttpLimits, concurrentRequests: 2, allResponseBytes: 10 })
-    const before = new Slot(shared, 'a')
+    const take = (tenant: string): Slot => new Slot(shared, tenant)
+    const before = take('a')
     expect(before.reserve(10)).toBeUndefined()
-    const waiting = new Slot(shared, 'b')
+    const waiting = take('b')
     const entered = waiting.reserve(10)
     before.release()
     await entered
-    new Slot(shared, 'c')
-    expect(() => new Slot(shared, 'd')).toThrow('too many requests at once')
+    take('c')
+    expect(() => take('d')).toThrow('too many requests at once')
     expect(shared.responses.of('e').enter(1)).toBeInstanceOf(Promise)
     waiting.release()
-    new Slot(shared, 'd')
-    expect(() => new Slot(shared, 'f')).toThrow('too many requests at once')
+    take('d')
+    expect(() => take('f')).toThrow('too many requests at once')
   })
 
   test('frees the bytes of its body once', () => {
