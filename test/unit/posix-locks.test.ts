@@ -95,8 +95,11 @@ describe.each([
   })
 
   test('of one owner replace, split and merge', async () => {
-    await set(a, 0, 10)
+    await set(a, 0, 5)
     await set(a, 10, 10)
+    expect(await held()).toEqual(['a x 0 5', 'a x 10 10'])
+    // Touches the lock before it, and the lock after it.
+    await set(a, 5, 5)
     expect(await held()).toEqual(['a x 0 20'])
     await set(a, 5, 5, SHARED)
     expect(await held()).toEqual(['a x 0 5', 'a s 5 5', 'a x 10 10'])
