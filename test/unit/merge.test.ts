@@ -839,6 +839,17 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(again)).toEqual({ '/a': 'mine', '/b': 'one', '/gone': 'one' })
   })
 
+  test('merges two new directories into one with the mode of the target', async () => {
+    const base = await engine.sessions.create()
+    const [ours, theirs] = [await base.fork(), await base.fork()]
+    await ours.fs.promises.mkdir('/new', { mode: 0o700 })
+    await theirs.fs.promises.mkdir('/new', { mode: 0o755 })
+    await theirs.files.write({ path: '/new/a', content: 'a' })
+    expect((await ours.merge(theirs)).conflicts).toEqual([])
+    expect((await ours.fs.promises.stat('/new')).mode & 0o777).toBe(0o700)
+    expect(await ours.fs.promises.readFile('/new/a', 'utf8')).toBe('a')
+  })
+
   test('merges three newest common states, two of which have a newer one in common', async () => {
     const files = { '/f': 'root\n', '/a': '', '/b': '', '/x': '' }
     const root = await engine.sessions.create({ files })
