@@ -154,6 +154,13 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     expect(await (await fork).fs.promises.readFile('/moved/f1', 'utf8')).toBe('batch 1')
   })
 
+  test('a dry run that is called later sees its changes', async () => {
+    const batch = session.files.batch([...writes(many), { write: { path: '/x/0', content: '' } }])
+    const dryRun = session.text.applyPatch({ patch: creations(1, 'x'), dryRun: true })
+    await expect(dryRun).rejects.toMatchObject({ reason: 'ALREADY_EXISTS' })
+    await batch
+  })
+
   test('a synchronous change is refused while it waits', async () => {
     const batch = session.files.batch(writes(many))
     expect(() => session.fs.writeFileSync('/a', 'a')).toThrow(expect.objectContaining({ code: 'EAGAIN' }))

@@ -486,6 +486,15 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       expect(session.fs.existsSync('/c.txt')).toBe(false)
     })
 
+    test('is refused during a merge with unresolved conflicts, and so is redo', async () => {
+      const fork = await session.fork()
+      await write('/a.txt', 'ours')
+      await fork.files.write({ path: '/a.txt', content: 'theirs' })
+      await session.merge(fork)
+      for (const call of [() => session.undo(), () => session.redo()])
+        await expect(call()).rejects.toMatchObject({ reason: 'UNRESOLVED_CONFLICTS' })
+    })
+
     test('ends the redo at a merge, even at one that changes no files', async () => {
       const fork = await session.fork()
       for (const one of [session, fork]) await one.files.write({ path: '/same.txt', content: 'same' })
