@@ -361,7 +361,9 @@ test('a step that must load a node halfway is carried out once', async () => {
 
 test('it ends early after an earlier write has failed', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
-  const engine = await openEngine({ storage })
+  // Each step takes a turn of the event loop, so the write fails before the last one.
+  const environment = fixedEnvironment({ stepMs: limits.sliceMs })
+  const engine = await openEngine({ storage, environment })
   const session = await engine.sessions.create()
   storage.next = 'fail'
   const [write, batch] = await Promise.allSettled([
