@@ -7,6 +7,7 @@ import { ByteBudgets } from '../../src/engine/storage/byte-budgets.js'
 import type { ScanRange } from '../../src/engine/storage/store.js'
 import { itemAt } from '../../src/engine/base/present.js'
 import {
+  limits,
   openEngine,
   type Budgets,
   type Engine,
@@ -173,6 +174,20 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
     const fd = fs.openSync('/file', 'r+')
     expect(() => fs.writeSync(fd, noise(10_000 * kb, 5))).toThrow(refused)
     fs.closeSync(fd)
+    for (let i = 0; i < 10; i++) await write(await engine.sessions.create(), '/own', noise(1000 * kb, 10 + i))
+  })
+
+  test('a patch whose rewritten blocks exceed sessionBytes uses none of tenantBytes', async () => {
+    const content = noise(20 * limits.blockBytes, 1)
+    await open({ sessionBytes: 5000 * kb, tenantBytes: content.length + 11_000 * kb })
+    const session = await engine.sessions.create({ files: { '/file': content } })
+    // Each block gets more extents than it may have.
+    const step = Math.floor(limits.blockBytes / (limits.extentsPerBlock / 2 + 10))
+    const segments = Array.from({ length: Math.floor(content.length / step) }, (_, i) => ({
+      data: { offset: i * step, content: Uint8Array.of(i % 256) },
+    }))
+    const patch = session.files.patchSegments({ mutations: [{ path: '/file', segments }] })
+    await expect(patch).rejects.toEqual(usedUp('sessionBytes'))
     for (let i = 0; i < 10; i++) await write(await engine.sessions.create(), '/own', noise(1000 * kb, 10 + i))
   })
 

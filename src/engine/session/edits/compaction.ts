@@ -10,6 +10,8 @@ import type { FileNode } from '../../tree/node.js'
 import { pieceOf } from '../apply.js'
 import type { Core } from '../core.js'
 import type { RedoPiece } from '../../records/event.js'
+import { admitAhead } from '../usage/session-bytes.js'
+import type { PlanState } from './plan.js'
 
 /** Pieces that replace ranges of a file, with the blobs that their event must store. */
 export interface Patch {
@@ -53,11 +55,12 @@ export class Compaction {
    * them if they are large. If the file changed meanwhile, they are rewritten in one turn, because a fast writer could change
    * it again and again.
    */
-  of(file: FileNode, patch: Patch): Patch {
+  of(state: PlanState, file: FileNode, patch: Patch): Patch {
     const body = this.#core.contentIds.body(file)
     const { size } = file
     const last = this.#last
     if (last !== undefined && last.body === body && last.size === size) {
+      admitAhead(this.#core, state, last.rewritten)
       last.rewritten.blobs()
       return { ...last.patch, blobs: [...last.patch.blobs, ...last.rewritten.toCommit()] }
     }

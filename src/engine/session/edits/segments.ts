@@ -150,7 +150,7 @@ export function planSegments(
     if (borrowed.brings(found)) brought.add(found)
     return [offset, length, found, casOffset]
   })
-  const patch = compaction.of(before, {
+  const patch = compaction.of(state, before, {
     size,
     pieces: pieces.filter(([, length]) => length > 0),
     blobs: staged.toCommit(),
