@@ -200,7 +200,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     sessionBytes: budgets.sessionBytes,
     sessionTtlSeconds,
     // If another engine uses the session meanwhile, this fails.
-    trimCache: (caller, sessionId) => services.cache.trim(caller, sessionId),
+    trimCache: (caller, sessionId, wallMs) => services.cache.trim(caller, sessionId, wallMs),
     expire: (caller, sessionId) => endSession(caller, services, sessionId, { runs: limits.sharedChangeRuns }),
     authorize: parts.authorize,
     table: new SessionTable(budget / 4),

@@ -68,6 +68,36 @@ describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
     }
   })
 
+  test.runIf(lasting)(
+    'keeps entries that are not expired, in a collection with a smaller cache',
+    async () => {
+      await session.cache.put({ key: 'kept', value: bytes(200_000, 1), ttlSeconds: 3600 })
+      await session.cache.put({ key: 'short', value: bytes(200_000, 2), ttlSeconds: 60 })
+      await session.cache.put({ key: 'forever', value: bytes(200_000, 3) })
+      environment.advance(60_000)
+      await reopen(0, { cacheBytes: 100_000 })
+      expect((await engine.collect()).deletedBlobs).toBe(1)
+      await reopen()
+      expect(await session.cache.keys()).toMatchObject({ keys: ['forever', 'kept'] })
+    },
+  )
+
+  test.runIf(lasting)(
+    'keeps entries that expire only by a clock that is ahead, in a collection',
+    async () => {
+      let aheadMs = 0
+      const jumping = { ...environment, wallClockMs: () => environment.wallClockMs() + aheadMs }
+      await session.cache.put({ key: 'kept', value: bytes(200_000, 1), ttlSeconds: 3600 })
+      await session.cache.put({ key: 'short', value: bytes(200_000, 2), ttlSeconds: 60 })
+      environment.advance(60_000)
+      await reopen(0, { environment: jumping })
+      aheadMs = 24 * 3_600_000
+      expect((await engine.collect()).deletedBlobs).toBe(1)
+      await reopen()
+      expect(await session.cache.keys()).toMatchObject({ keys: ['kept'] })
+    },
+  )
+
   /** Reopens the engine after a time. On storage that is not durable, only the time passes. */
   async function reopen(awayMs = 0, options: EngineOptions = {}): Promise<void> {
     if (lasting) await engine.close()

@@ -83,8 +83,8 @@ export interface EngineContext {
   readonly sessionTtlSeconds: number | undefined
   /** Deletes a session and everything that belongs to it. */
   readonly expire: (core: Core, sessionId: string) => Promise<void>
-  /** Deletes the expired entries of a session's cache. */
-  readonly trimCache: (core: Core, sessionId: string) => Promise<void>
+  /** Deletes the entries of a session's cache that are expired at this time of the wall clock. */
+  readonly trimCache: (core: Core, sessionId: string, wallMs: number) => Promise<void>
   /** Objects that collections must keep although no record in the store refers to them. */
   readonly pins: Pins
   /** Sessions by their tags. Absent if other engines may add sessions too. */

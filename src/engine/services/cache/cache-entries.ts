@@ -146,6 +146,17 @@ export class CacheEntries {
     }
   }
 
+  /** Removes the entries that are expired by both clocks. */
+  *removeExpired(wallMs: number, monotonicMs: number): Steps<void> {
+    let count = 0
+    for (const node of this.#byKey.values()) {
+      const { deadline, expiresAt } = node.item
+      if (deadline > monotonicMs || expiresAt > wallMs) continue
+      this.#remove(node)
+      if (++count % limits.cacheEntriesPerStep === 0) yield
+    }
+  }
+
   /** Removes the least recently used entries until the cache is within its bounds. */
   evict(): void {
     while (this.isOver) this.#remove(present(this.#oldest, 'the oldest entry'))

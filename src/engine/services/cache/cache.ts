@@ -191,9 +191,18 @@ export class CacheService {
     return mutate(core, live, () => this.#delete(core, live, this.#current(core, live).entries, unwanted))
   }
 
-  /** Deletes the expired entries from the store. */
-  async trim(core: Core, sessionId: string): Promise<void> {
-    await this.delete(core, await openSession(core, sessionId), [])
+  /**
+   * Deletes the entries that are expired at this time of the wall clock, and no others: the caller may have smaller caches,
+   * or a clock that has jumped ahead.
+   */
+  async trim(core: Core, sessionId: string, wallMs: number): Promise<void> {
+    const live = await openSession(core, sessionId)
+    await mutate(core, live, () => {
+      const { entries } = this.#indexes.get(core, live)
+      const removing = entries.removeExpired(wallMs, core.environment.monotonicMs())
+      if (removing.next().done !== true) throw new Fault(() => runInSlices(removing, core.environment))
+      return this.#commit(core, live, entries)
+    })
   }
 
   deleteByPrefix(core: Core, live: LiveSession, prefix: string): Promise<{ deletedCount: number }> {

@@ -28,7 +28,8 @@ export async function deleteExpiredEntries(run: Run): Promise<void> {
       const sessionId = keys.sessionIdOf(key)
       if (!sessions.has(sessionId)) continue
       // It may have been deleted meanwhile.
-      await core.trimCache(asTenant(core, keys.tenantOfSession(key)), sessionId).catch((error: unknown) => {
+      const tenant = asTenant(core, keys.tenantOfSession(key))
+      await core.trimCache(tenant, sessionId, now).catch((error: unknown) => {
         if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
       })
     }
