@@ -113,6 +113,16 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
     expect(extents.length).toBeLessThanOrEqual(20)
   })
 
+  test('many files without chunks take many turns', async () => {
+    const mutations = Array.from({ length: 10_000 }, (_, i) => ({
+      path: `/d${i % 10}/f${i}`,
+      segments: [],
+      logicalSize: i,
+    }))
+    expect(await turnsOf(() => session.files.patchSegments({ mutations }))).toBeGreaterThan(3)
+    expect((await session.fs.promises.stat('/d9/f9999')).size).toBe(9999)
+  })
+
   test('chunks of one file that are written twice in a batch take effect in order', async () => {
     const content = Buffer.alloc(20 * limits.blockBytes, '.')
     await session.files.write({ path: '/large', content })

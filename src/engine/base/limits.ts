@@ -350,7 +350,7 @@ export const limits = {
   copyStepsPerEvent: 1000,
   /**
    * Steps of a batch or patch that are planned in one turn of the event loop. More are planned in several turns. A segment
-   * write counts once for each chunk.
+   * write counts once for each chunk, and at least once.
    */
   stepsPerTurn: 1000,
   /** Blocks with many extents that a patch rewrites in one turn of the event loop. More are rewritten in several turns. */

@@ -303,6 +303,6 @@ class SegmentSteps {
       const borrowed = (this.#borrowed ??= new BorrowedBlobs(this.#wanted, this.staged))
       return planSegments(this.#core, state, copy, { staged, borrowed, compaction })
     }
-    return { path: copy.path, step: Object.assign(plan, { changes: staged.chunks.length }) }
+    return { path: copy.path, step: Object.assign(plan, { changes: Math.max(1, staged.chunks.length) }) }
   }
 }
