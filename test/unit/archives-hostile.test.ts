@@ -976,6 +976,21 @@ describe('rejects a bomb', () => {
     })
   })
 
+  test('of the bytes of global records, which multiply with the entries', async () => {
+    lowerBound(archiveLimits, 'entries', 5000)
+    async function* parts(): AsyncGenerator<Uint8Array> {
+      yield tarEntry({ ...pax(['SCHILY.xattr.user.a', 'v'.repeat(60_000)]), type: 'g' })
+      for (let i = 0; ; i++) {
+        await Promise.resolve()
+        yield tarEntry(file(`f${i}`))
+      }
+    }
+    expect(await errorOf(parts(), new NoSink())).toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: String(archiveLimits.aheadTotalBytes) },
+    })
+  })
+
   test('of long names in the directory of a zip', async () => {
     lowerBound(archiveLimits, 'pathBytes', 2 ** 22)
     const name = (i: number): string => `${i}/`.padEnd(60_000, 'n')

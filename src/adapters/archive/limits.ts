@@ -39,7 +39,7 @@ export const archiveLimits = {
   aheadBytes: 2 * 2 ** 20,
   /**
    * Most entries have at most `commonAheadBytes` of headers. The bytes above that, in all entries together,
-   * are limited to `aheadTotalBytes`.
+   * are limited to `aheadTotalBytes`. A record of a global header counts once for each entry to which it applies.
    */
   commonAheadBytes: 2048,
   aheadTotalBytes: 128 * 2 ** 20,

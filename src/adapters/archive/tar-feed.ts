@@ -63,7 +63,9 @@ export class TarFeed {
     const ahead = contentStart - this.#entryEnd
     checkGap(ahead)
     checkHeaders(this.#between(this.#entryEnd, contentStart), name, this.#globals)
-    this.#aheadBytes += Math.max(ahead - archiveLimits.commonAheadBytes, 0)
+    let applied = ahead
+    for (const [key, value] of this.#globals) applied += key.length + value.length
+    this.#aheadBytes += Math.max(applied - archiveLimits.commonAheadBytes, 0)
     if (this.#aheadBytes > archiveLimits.aheadTotalBytes)
       throw limitExceeded('the headers of the archive have too many bytes', archiveLimits.aheadTotalBytes)
     this.#entryEnd = contentStart + Math.ceil(size / blockBytes) * blockBytes
