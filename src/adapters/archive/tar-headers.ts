@@ -41,7 +41,7 @@ const typeOffset = 156
 /** Types of pax headers: `x` for one entry, `g` for all entries that follow. */
 const paxTypes = new Set(Buffer.from('xg'))
 const globalType = 0x67
-/** Records that decide what an entry is. One of them for all entries makes no sense, and programs disagree on it. */
+/** Records of the path, target or size of one entry. In a global header, programs read them differently. */
 const onlyForOne = /^(?:path|linkpath|size|GNU\.sparse\..*)$/s
 /** Types of headers whose content describes a later entry: pax headers and the long names of GNU. */
 const aheadTypes = new Set(Buffer.from('xgKL'))

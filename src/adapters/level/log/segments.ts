@@ -140,7 +140,7 @@ export class Segments {
   }
 
   /**
-   * Requires that the head is still in place. Otherwise the next opener would not find what is appended to it.
+   * Requires that the head is still in place. Otherwise the next opener would not find the commits that are appended to it.
    *
    * @throws EngineError `STORE_MOVED`
    */
