@@ -415,7 +415,7 @@ describe.skipIf(!hasGit).each(bothStores)('a session as a remote, in %s', (_, at
     ['empty', '', /\/link is a symlink whose target/],
     ['with NUL', 'a\0b', /\/link is a symlink whose target.*without NUL/],
     ['too long', 'a'.repeat(5000), /\/link is a symlink whose target.*4096 bytes/],
-  ])('says what is wrong with a target of a symlink that is %s in a push', async (_what, target, message) => {
+  ])('names the fault of a symlink whose target is %s in a push', async (_what, target, message) => {
     const clone = await world.clone(await create())
     const repository = new GitRepository(clone.path)
     const tree = repository.rawTree([['120000', 'link', repository.blob(target)]])

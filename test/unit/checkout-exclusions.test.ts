@@ -145,18 +145,21 @@ describe.each(fewStorages)('parts of a checkout that are left out on %s', (_name
       expect((await checkout.sync()).added).toEqual(['/both', '/both/deep', '/both/deep/x.c', '/empty'])
     })
 
-    test.runIf(process.platform === 'linux')('do not hide a name that is not UTF-8 beside them', async () => {
-      const checkout = await session.checkout(target, { ignore: ['*.log'] })
-      put('d/own/a.log')
-      const name = Buffer.concat([Buffer.from(join(target, 'd/own/')), Buffer.from([0xff])])
-      writeFileSync(name, 'own')
-      await session.files.removeDirectory({ path: '/d', recursive: true })
-      expect(await failure(checkout.update())).toEqual(['CHECKOUT_MODIFIED', '/d/own'])
-      rmSync(name)
-      await checkout.update()
-      expect(existsSync(join(target, 'd/x'))).toBe(false)
-      expect(existsSync(join(target, 'd/own/a.log'))).toBe(true)
-    })
+    test.runIf(process.platform === 'linux')(
+      'do not hide a name that is not UTF-8 in the same directory',
+      async () => {
+        const checkout = await session.checkout(target, { ignore: ['*.log'] })
+        put('d/own/a.log')
+        const name = Buffer.concat([Buffer.from(join(target, 'd/own/')), Buffer.from([0xff])])
+        writeFileSync(name, 'own')
+        await session.files.removeDirectory({ path: '/d', recursive: true })
+        expect(await failure(checkout.update())).toEqual(['CHECKOUT_MODIFIED', '/d/own'])
+        rmSync(name)
+        await checkout.update()
+        expect(existsSync(join(target, 'd/x'))).toBe(false)
+        expect(existsSync(join(target, 'd/own/a.log'))).toBe(true)
+      },
+    )
 
     test('are chosen without following a symlink or waiting for a FIFO', async () => {
       writeFileSync(join(scratch, 'rules'), '*\n')

@@ -86,7 +86,7 @@ test('says that credentials are not sent to another host that asks for them afte
       reason: 'GIT_AUTH_FAILED',
       message: expect.stringContaining(`redirects to ${target}, which asks for credentials`) as string,
     })
-    // Without credentials, the caller is told to pass some.
+    // Without credentials, the caller gets the 401, and asks for some.
     expect(await http.request({ url, headers: {}, signal })).toMatchObject({ statusCode: 401 })
     expect(seen).toEqual([undefined, undefined])
   } finally {

@@ -61,6 +61,16 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     return { a, b: await engines[1].sessions.open(a.id), engines, steps, schema }
   }
 
+  /** Like {@link both}, but the first engine opens the session that the second one made, and looks for its changes rarely. */
+  async function stale(
+    files: Record<string, string>,
+  ): Promise<{ a: Session; b: Session; steps: SteppedStorage }> {
+    const schema = freshSchema()
+    const b = await (await engineOn(await storageOn(schema))).sessions.create({ files })
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    return { a: await (await engineOn(steps)).sessions.open(b.id), b, steps }
+  }
+
   const write = (session: Session, path: string, content: string): Promise<void> =>
     session.fs.promises.writeFile(path, content)
   const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
@@ -163,12 +173,7 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   })
 
   test('a read waits while its engine takes over the changes of another one', async () => {
-    const schema = freshSchema()
-    const b = await (
-      await engineOn(await storageOn(schema))
-    ).sessions.create({ files: { '/start': 'start' } })
-    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
-    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const { a, b, steps } = await stale({ '/start': 'start' })
     await write(b, '/b', 'b')
     const held = steps.hold('events', (sessionId) => sessionId === a.id)
     const written = write(a, '/a', 'a')
@@ -574,12 +579,7 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   })
 
   test('a fork has the files of the git commits that it builds on', async () => {
-    const schema = freshSchema()
-    const b = await (
-      await engineOn(await storageOn(schema))
-    ).sessions.create({ files: { '/start': 'start' } })
-    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
-    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const { a, b, steps } = await stale({ '/start': 'start' })
     const held = steps.hold('scan', ({ gte }) => gte.startsWith('v'))
     const forking = a.fork()
     await held.reached

@@ -16,13 +16,13 @@ import { GarbageEstimate } from './garbage-estimate.js'
 import { Marker } from './mark.js'
 import { EngineEnded, SharedRun } from './shared-run.js'
 import { unlessLost } from './unless-lost.js'
-import { asTenant, queued, rest, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { asTenant, queued, type CollectCounts, type CollectStage, type Run } from './run.js'
+import { deleteScans } from './deleted-scans.js'
 import { deleteExpiredEntries } from './expired-cache-entries.js'
 import { deleteExpired, deleteUnneeded, settleSessions } from './expired-sessions.js'
 import { readStateReferences, StateReferences } from './state-references.js'
 import { kindOf, recordKinds } from '../../records/index.js'
 import { sessionKind } from '../../records/session.js'
-import { sourceKind } from '../../records/source.js'
 
 /** Options of `engine.collect`. */
 export interface CollectOptions {
@@ -285,25 +285,6 @@ async function collectRecords(run: Run): Promise<void> {
   await deleteExpired(run, references)
   await readStateReferences(run, references)
   await deleteUnneeded(run, references)
-}
-
-/** Deletes the scans of host directories whose sources are deleted. */
-async function deleteScans(run: Run): Promise<void> {
-  const { core, counts, signal } = run
-  for await (const page of scanAll(core, keys.allSources())) {
-    for (const [key, json] of page) {
-      await rest(run)
-      const { sourceId, path, deletedAt } = sourceKind.parse(json, key)
-      if (path === undefined || deletedAt === undefined) continue
-      const seen = keys.hostEntries(keys.tenantOfSource(key), keys.scanPlace(sourceId), '')
-      for await (const entries of scanAll(core, seen)) {
-        signal.throwIfAborted()
-        await core.store.commit({ del: entries.map(([name]) => name) })
-        counts.deletedRecords += entries.length
-        for (const [name, value] of entries) counts.freedBytes += name.length + value.length
-      }
-    }
-  }
 }
 
 async function sweepUnmarked(run: Run): Promise<void> {
