@@ -93,8 +93,9 @@ export class CommitLog {
       await this.#syncHead(this.#mayBlock(frames.length, bytes) ? 'here' : 'elsewhere')
     }
     // The directory may have moved during the write. Then the next opener would not find these frames, so
-    // they must not be acknowledged.
-    this.#checkPlaceIfDue()
+    // they must not be acknowledged. A check costs little beside a sync.
+    if (this.#options.sync) this.#checkPlace()
+    else this.#checkPlaceIfDue()
     head.end = offset
     this.place = { segment: head.segment, offset, commit, chain }
     if (this.#options.sync) this.#noteSynced(this.place)
@@ -158,14 +159,10 @@ export class CommitLog {
   /**
    * Checks the place, unless the last check still holds. A check holds for a millisecond, and only within its turn, which
    * is one callback of the event loop with its microtasks. Code that waited for the move of the directory runs in another
-   * callback. With a sync for each write, each write is checked, because a check costs little compared with a sync.
+   * callback.
    */
   #checkPlaceIfDue(): void {
-    if (
-      this.#options.sync ||
-      !this.#isCheckedTurn ||
-      performance.now() - this.#checkedAt > levelLimits.placeHoldsMs
-    )
+    if (!this.#isCheckedTurn || performance.now() - this.#checkedAt > levelLimits.placeHoldsMs)
       this.#checkPlace()
   }
 
