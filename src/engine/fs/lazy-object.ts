@@ -45,6 +45,9 @@ class LazyProperties<S> implements ProxyHandler<Target> {
   }
 
   #make(name: string): unknown {
-    return present(this.#makers[name], name)(this.#shared)
+    const made = present(this.#makers[name], name)(this.#shared)
+    // Traces of errors show the name of a function.
+    if (typeof made === 'function' && made.name === '') Object.defineProperty(made, 'name', { value: name })
+    return made
   }
 }

@@ -57,6 +57,7 @@ export interface StreamOptions extends Options {
   readonly emitClose?: boolean
   readonly start?: number
   readonly end?: number
+  readonly defaultEncoding?: BufferEncoding
   readonly highWaterMark?: number
   readonly flush?: boolean
   readonly fs?: unknown
@@ -70,6 +71,7 @@ const optionNames = [
   'emitClose',
   'start',
   'end',
+  'defaultEncoding',
   'highWaterMark',
   'flush',
   'fs',
@@ -320,9 +322,11 @@ function checkFunction(fs: StreamFs, name: keyof StreamFs): void {
 }
 
 /** The options of node:stream itself. */
-function streamOptions({ encoding, emitClose, highWaterMark, signal }: StreamOptions): object {
+function streamOptions(given: StreamOptions): object {
+  const { encoding, defaultEncoding, emitClose, highWaterMark, signal } = given
   return {
     ...(encoding && encoding !== 'buffer' && { encoding }),
+    ...(defaultEncoding && { defaultEncoding }),
     ...(emitClose !== undefined && { emitClose }),
     ...(highWaterMark !== undefined && { highWaterMark }),
     ...(signal !== undefined && { signal }),

@@ -206,3 +206,28 @@ test('open neither creates nor opens a directory with O_CREAT and O_DIRECTORY, a
   }
   expect(fs.existsSync('/d/x')).toBe(false)
 })
+
+test.each([{ defaultEncoding: 'hex' }, { defaultEncoding: 'hex', encoding: 'latin1' }, { encoding: 'hex' }])(
+  'a stream with %j decodes texts as in Node',
+  async (options) => {
+    const written = [fs as unknown as typeof nodeFs, nodeFs].map(async (view, side) => {
+      const path = join(side === 0 ? '/d' : join(root, 'd'), 'decoded')
+      await once(view.createWriteStream(path, options as object).end('6162'), 'close')
+      return view.readFileSync(path, 'latin1')
+    })
+    const [ours, theirs] = await Promise.all(written)
+    expect(ours).toBe(theirs)
+  },
+)
+
+test('each function has its name, as in Node', () => {
+  const nameless = Object.entries({ ...fs, ...fs.promises }).filter(
+    ([, value]) => typeof value === 'function' && (value as () => void).name === '',
+  )
+  expect(nameless).toEqual([])
+  expect([fs.readFile.name, fs.readFileSync.name, fs.promises.watch.name]).toEqual([
+    'readFile',
+    'readFileSync',
+    'watch',
+  ])
+})
