@@ -62,7 +62,10 @@ describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
       if (isReopened) await reopen()
       expect((await engine.collect()).deletedBlobs).toBe(0)
       environment.advance(1)
-      expect((await engine.collect()).deletedBlobs).toBe(1)
+      const { deletedBlobs, deletedRecords, freedBytes } = await engine.collect()
+      expect({ deletedBlobs, deletedRecords }).toEqual({ deletedBlobs: 1, deletedRecords: 1 })
+      // The content, and the record of the entry.
+      expect(freedBytes).toBeGreaterThan(200_050)
       expect((await session.cache.get({ key: 'short' })).found).toBe(false)
       expect((await session.cache.get({ key: 'kept' })).value).toEqual(Buffer.from(bytes(200_000, 1)))
     }

@@ -53,7 +53,7 @@ export interface Collected {
   readonly deletedBlobs: number
   /** Number of deleted tree nodes. A node is a directory, or part of one. */
   readonly deletedNodes: number
-  /** Number of deleted snapshots, and of records of deleted sessions and sources. */
+  /** Number of deleted snapshots, expired cache entries, and records of deleted sessions and sources. */
   readonly deletedRecords: number
   /** Number of deleted sessions whose records and events the collection removed from the store. */
   readonly deletedSessions: number

@@ -11,27 +11,36 @@ import { asTenant, rest, type Run } from './run.js'
  * this is left to that write, because another engine may use the cache.
  */
 export async function deleteExpiredEntries(run: Run): Promise<void> {
-  const { core } = run
+  const { core, counts } = run
   if (run.shared !== undefined) return
   const now = likelyTime(core)
-  const sessions = new Set<string>()
+  const sessions = new Map<string, { records: number; bytes: number }>()
   for await (const page of scanAll(core, keyPrefixes.cacheEntry))
     for (const [key, json] of page) {
       await rest(run)
       const { expiresAt } = cacheEntryKind.parse(json, key)
-      if (expiresAt !== 0 && expiresAt <= now) sessions.add(key.slice(1, 1 + idLength))
+      if (expiresAt === 0 || expiresAt > now) continue
+      const sessionId = key.slice(1, 1 + idLength)
+      const { records, bytes } = sessions.get(sessionId) ?? { records: 0, bytes: 0 }
+      sessions.set(sessionId, { records: records + 1, bytes: bytes + key.length + json.length })
     }
   if (sessions.size === 0) return
   for await (const page of scanAll(core, keys.allSessions()))
     for (const [key] of page) {
       await rest(run)
       const sessionId = keys.sessionIdOf(key)
-      if (!sessions.has(sessionId)) continue
-      // It may have been deleted meanwhile.
+      const expired = sessions.get(sessionId)
+      if (expired === undefined) continue
       const tenant = asTenant(core, keys.tenantOfSession(key))
-      await core.trimCache(tenant, sessionId, now).catch((error: unknown) => {
-        if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
-      })
+      try {
+        await core.trimCache(tenant, sessionId, now)
+      } catch (error) {
+        // It may have been deleted meanwhile.
+        if (error instanceof EngineError && error.reason === 'SESSION_NOT_FOUND') continue
+        throw error
+      }
+      counts.deletedRecords += expired.records
+      counts.freedBytes += expired.bytes
     }
 }
 
