@@ -166,6 +166,30 @@ describe('the handler over HTTP', () => {
     await engine.close()
   })
 
+  test('bounds the contents that one request returns, also with many calls', async () => {
+    await using engine = await openEngine()
+    const session = await engine.sessions.create({ files: { '/a.bin': new Uint8Array(3 * 1024 * 1024) } })
+    const handle = mcpHandler(() => session)
+    const read = { name: 'read_media_file', arguments: { path: '/a.bin' } }
+    const resource = { uri: 'forkspace:///a.bin' }
+    const post = async (calls: readonly object[]): Promise<string[]> => {
+      const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+      const body = JSON.stringify(calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call })))
+      const request = new Request(url, { method: 'POST', headers, body })
+      request.headers.set('host', 'localhost')
+      const answer = await (await handle(request)).text()
+      return answer.match(/TOO_LARGE: [^"]*|"(?:data|blob)":"A+/g)?.map((found) => found.slice(0, 26)) ?? []
+    }
+    const call = { method: 'tools/call', params: read }
+    const found = await post([...Array<object>(6).fill(call), { method: 'resources/read', params: resource }])
+    expect(found.toSorted()).toEqual([
+      ...Array<string>(5).fill(`"blob":"${'A'.repeat(18)}`),
+      ...Array<string>(2).fill('TOO_LARGE: /a.bin was not '),
+    ])
+    // The next request starts again.
+    expect(await post([call])).toHaveLength(1)
+  })
+
   test('serves no request without a session, of another host or of another origin', async () => {
     const asked: string[] = []
     const handle = mcpHandler((request) => {

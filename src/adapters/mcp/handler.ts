@@ -8,6 +8,7 @@ import {
 import type { SessionApi } from '../../engine/index.js'
 import { invalid, isListOf, isText, Shape } from '../../engine/ports.js'
 import { workspaceOf, type WorkspaceOptions } from '../tools/parts.js'
+import { limits } from './limits.js'
 import { serverOf } from './server.js'
 
 /** Options of {@link mcpHandler}. */
@@ -60,7 +61,7 @@ export function mcpHandler(
     let handler = handlers.get(session)
     if (handler === undefined) {
       const workspace = workspaceOf(session, rest)
-      handler = createMcpHandler(() => serverOf(workspace))
+      handler = createMcpHandler(() => serverOf(workspace, limits.requestContentBytes))
       handlers.set(session, handler)
     }
     return handler.fetch(request)

@@ -10,6 +10,8 @@ export const limits = {
   filesAtOnce: 100,
   /** Bytes of a media file or a resource. */
   contentBytes: 4 * 1024 * 1024,
+  /** Bytes of all media files and resources that one request over HTTP returns. A request can have many calls. */
+  requestContentBytes: 16 * 1024 * 1024,
   /** Edits of one call. */
   edits: 1000,
   /** Entries of a listing, a tree or a search. */

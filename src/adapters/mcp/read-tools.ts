@@ -11,6 +11,7 @@ import {
   type Workspace,
   type WorkspaceTool,
 } from '../tools/parts.js'
+import type { ContentReader } from './content-reader.js'
 import { limits } from './limits.js'
 
 const hints = { readOnly: true, idempotent: true }
@@ -94,7 +95,7 @@ function resultFull(path: string): EngineError {
 export const mediaField = 'base64'
 
 /** Reads an image, a sound, or another file of bytes. */
-export function readMediaTool(workspace: Workspace): WorkspaceTool {
+export function readMediaTool(workspace: Workspace, contents: ContentReader): WorkspaceTool {
   return defineTool(workspace, {
     name: 'read_media_file',
     description: 'Reads an image or a sound, or another file as bytes, in base64 with its media type.',
@@ -102,7 +103,7 @@ export function readMediaTool(workspace: Workspace): WorkspaceTool {
     hints,
     async run({ path: given }, { session }) {
       const path = absolute(given)
-      const { content, contentHash, sizeBytes } = await readContent(session, path)
+      const { content, contentHash, sizeBytes } = await contents.read(session, path)
       workspace.see(path, contentHash)
       const mimeType = mediaTypeOf(path) ?? 'application/octet-stream'
       const base64 = Buffer.from(content).toString('base64')
@@ -111,22 +112,6 @@ export function readMediaTool(workspace: Workspace): WorkspaceTool {
         data: { path, mimeType, contentHash, sizeBytes, [mediaField]: base64 },
       }
     },
-  })
-}
-
-/**
- * The content of a file.
- *
- * @throws {EngineError} TOO_LARGE when a message cannot hold it.
- */
-export async function readContent(
-  session: SessionApi,
-  path: string,
-): Promise<{ readonly content: Uint8Array; readonly contentHash: string; readonly sizeBytes: number }> {
-  const read = await session.files.readWithHash({ path, length: limits.contentBytes })
-  if (read.sizeBytes <= limits.contentBytes) return read
-  throw new EngineError('TOO_LARGE', `${path} has ${read.sizeBytes} bytes, too many for one message`, {
-    limit: String(limits.contentBytes),
   })
 }
 

@@ -10,18 +10,19 @@ import {
 import { FileType } from '../../engine/index.js'
 import { EngineError } from '../../engine/ports.js'
 import { mediaTypeOf, type Workspace } from '../tools/parts.js'
+import type { ContentReader } from './content-reader.js'
 import { limits } from './limits.js'
-import { decodeUtf8, readContent } from './read-tools.js'
+import { decodeUtf8 } from './read-tools.js'
 
 const scheme = 'forkspace://'
 
 /** The files of the workspace as resources: `forkspace:///src/a.ts`. */
-export function addResources(server: McpServer, workspace: Workspace): void {
+export function addResources(server: McpServer, workspace: Workspace, contents: ContentReader): void {
   server.registerResource(
     'files',
     new ResourceTemplate(`${scheme}/{+path}`, { list: undefined }),
     { title: 'Files', description: 'The files of the current workspace, by their paths.' },
-    (uri) => asProtocolErrors(() => readResource(workspace, uri)),
+    (uri) => asProtocolErrors(() => readResource(workspace, uri, contents)),
   )
   // The handler of the package has no pages.
   server.server.setRequestHandler('resources/list', ({ params }) =>
@@ -41,9 +42,13 @@ async function listResources(workspace: Workspace, cursor = ''): Promise<ListRes
   return { resources, ...(page.nextPageToken !== '' && { nextCursor: page.nextPageToken }) }
 }
 
-async function readResource(workspace: Workspace, uri: URL): Promise<ReadResourceResult> {
+async function readResource(
+  workspace: Workspace,
+  uri: URL,
+  contents: ContentReader,
+): Promise<ReadResourceResult> {
   const path = pathOf(uri)
-  const { content, contentHash } = await readContent(workspace.current, path)
+  const { content, contentHash } = await contents.read(workspace.current, path)
   workspace.see(path, contentHash)
   const text = decodeUtf8(content)
   const type = mediaTypeOf(path)

@@ -28,28 +28,33 @@ import {
   listSizesTool,
   searchFilesTool,
 } from './listing-tools.js'
+import { ContentReader } from './content-reader.js'
 import { limits } from './limits.js'
 import { withProgress } from './progress.js'
 import { mediaField, readMediaTool, readMultipleTool, readTextTool } from './read-tools.js'
 import { addResources, uriOf } from './resources.js'
 import { teamTools } from './team-tools.js'
 
-/** A server for one connection, or one request, of an agent with a workspace. */
-export function serverOf(workspace: Workspace): McpServer {
+/**
+ * A server for one connection, or one request, of an agent with a workspace. Its answers hold at most `contentBytes` of
+ * media files and resources together.
+ */
+export function serverOf(workspace: Workspace, contentBytes = Infinity): McpServer {
+  const contents = new ContentReader(contentBytes)
   const server = new McpServer(
     { name: 'forkspace', version },
     // Both lists stay the same, as far as clients are told.
     { capabilities: { tools: { listChanged: false }, resources: { listChanged: false } } },
   )
-  for (const tool of toolsOf(workspace)) addTool(server, tool)
-  addResources(server, workspace)
+  for (const tool of toolsOf(workspace, contents)) addTool(server, tool)
+  addResources(server, workspace, contents)
   return server
 }
 
-function toolsOf(workspace: Workspace): WorkspaceTool[] {
+function toolsOf(workspace: Workspace, contents: ContentReader): WorkspaceTool[] {
   return [
     readTextTool(workspace),
-    readMediaTool(workspace),
+    readMediaTool(workspace, contents),
     readMultipleTool(workspace),
     writeFileTool(workspace),
     editFileTool(workspace),

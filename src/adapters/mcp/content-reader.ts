@@ -1,0 +1,41 @@
+import type { SessionApi } from '../../engine/index.js'
+import { EngineError } from '../../engine/ports.js'
+import { limits } from './limits.js'
+
+export interface Content {
+  readonly content: Uint8Array
+  readonly contentHash: string
+  readonly sizeBytes: number
+}
+
+/** Reads whole files for the answers of one server, which hold at most `maxBytes` of them. */
+export class ContentReader {
+  #left: number
+  readonly #maxBytes: number
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+    this.#left = maxBytes
+  }
+
+  /**
+   * The content of a file.
+   *
+   * @throws {EngineError} TOO_LARGE when a message cannot hold it, or not together with the contents before it.
+   */
+  async read(session: SessionApi, path: string): Promise<Content> {
+    const read = await session.files.readWithHash({ path, length: limits.contentBytes })
+    if (read.sizeBytes > limits.contentBytes)
+      throw new EngineError('TOO_LARGE', `${path} has ${read.sizeBytes} bytes, too many for one message`, {
+        limit: String(limits.contentBytes),
+      })
+    if (read.sizeBytes > this.#left)
+      throw new EngineError(
+        'TOO_LARGE',
+        `${path} was not read, because the files before it fill the answer: read it with another request`,
+        { path, limit: String(this.#maxBytes) },
+      )
+    this.#left -= read.sizeBytes
+    return read
+  }
+}
