@@ -37,6 +37,11 @@ const variants: Readonly<Record<string, Variant>> = {
   'an answered request': (socket) => socket.write(head('GET', sessions)),
   'an answered request, closing': (socket) => socket.write(head('GET', sessions, 'connection: close')),
   'an answered request, half closed': (socket) => socket.end(head('GET', sessions)),
+  'blank lines after an answered request': (socket) => {
+    socket.write(head('GET', sessions))
+    const timer = setInterval(() => socket.write('\r\n'), 50)
+    socket.once('close', () => clearInterval(timer))
+  },
   'half a request, half closed': (socket) => socket.end('GET / HT'),
   'HTTP/1.0': (socket) => socket.write('GET / HTTP/1.0\r\n\r\n'),
   'another protocol': (socket) => socket.write(head('GET', sessions, 'connection: upgrade', 'upgrade: h2c')),

@@ -40,6 +40,23 @@ describe('a slow client', () => {
     expect((await there.call('GET', `/v1/sessions/${id}`)).status).toBe(200)
   })
 
+  test.each(['\r\n', '\n'])(
+    'that sends only blank lines (%j) after a response is disconnected',
+    async (line) => {
+      await using there = await openServer({ server: { headersTimeoutMs: 300, keepAliveMs: 200 } })
+      const socket = await there.open()
+      const answer = readAll(socket)
+      socket.write(there.head('GET', '/v1/sessions'))
+      const started = performance.now()
+      while (!socket.destroyed && performance.now() - started < 5000) {
+        socket.write(line)
+        await pause(40)
+      }
+      expect(socket.destroyed).toBe(true)
+      expect(await answer).toMatch(/^HTTP\/1.1 200 /)
+    },
+  )
+
   test.runIf(process.platform === 'linux')('that is silent is probed, because it may be gone', async () => {
     await using there = await openServer({ server })
     const { id } = await there.session()

@@ -7,6 +7,7 @@ import { errorResponse } from './responses.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type FetchHandler } from './request-handler.js'
 import { lingering, serverLimits } from '../limits.js'
+import { IdleConnections } from './idle-connections.js'
 import { handleNode } from './node-adapter.js'
 import { NodeRequest } from './node-request.js'
 
@@ -109,7 +110,7 @@ export async function serve(handler: FetchHandler, options: ServeOptions = {}): 
   // 0 means no limit. Node drops headers above a limit, possibly the length of the body. `maxHeaderSize`
   // limits the bytes.
   server.maxHeadersCount = 0
-  const running = new Running(server)
+  const running = new Running(server, new IdleConnections({ keepAliveMs, headersTimeoutMs }))
   const waiting = (httpRequest: NodeRequest): void => running.wait(httpRequest)
   const listen =
     (goOn: boolean) =>
@@ -145,10 +146,12 @@ class Running {
   readonly #waiting = new Set<NodeRequest>()
   /** Connections that have not sent a request yet. */
   readonly #unused = new Set<Socket>()
+  readonly #idle: IdleConnections
   #closed: Promise<void> | undefined
 
-  constructor(server: Server) {
+  constructor(server: Server, idle: IdleConnections) {
     this.#server = server
+    this.#idle = idle
     server.on('connection', (socket) => {
       this.#unused.add(socket)
       socket.once('close', () => this.#unused.delete(socket))
@@ -158,6 +161,10 @@ class Running {
   add({ socket }: IncomingMessage, outgoing: ServerResponse): void {
     this.#unused.delete(socket)
     this.#responses.set(socket, outgoing)
+    this.#idle.begin(socket)
+    outgoing.once('finish', () => {
+      if (this.#responses.get(socket) === outgoing) this.#idle.end(socket)
+    })
     if (this.#closed !== undefined) outgoing.setHeader('connection', 'close')
   }
 
