@@ -39,7 +39,8 @@ const file: fc.Arbitrary<GitFile> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       mode: fc.constant('120000' as const),
-      content: fc.constantFrom('a', 'b c', 'ü/d'),
+      // No target is a path of the tree: git cannot replace a symlink that leads to itself by a directory.
+      content: fc.constantFrom('x', 'b c', 'é/d'),
     }),
   },
 )

@@ -547,7 +547,7 @@ describe('single opener', () => {
       const lines = createInterface({ input: writer.stdout! })
       lines.on('line', (line) => (acknowledged = Math.max(acknowledged, Number(line))))
       await once(lines, 'line')
-      await new Promise((resolve) => setTimeout(resolve, 10 + Math.random() * 200))
+      await new Promise((resolve) => setTimeout(resolve, 10 + ((kills * 73) % 200)))
       await kill(writer)
 
       const store = await open()
