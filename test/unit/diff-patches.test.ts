@@ -39,8 +39,7 @@ const file: fc.Arbitrary<GitFile> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       mode: fc.constant('120000' as const),
-      // No target is a path of the tree: git cannot replace a symlink that leads to itself by a directory.
-      content: fc.constantFrom('x', 'b c', 'é/d'),
+      content: fc.constantFrom('a', 'b c', 'ü/d'),
     }),
   },
 )
@@ -72,6 +71,14 @@ const trees = fc
     for (const one of steps) change(after, one)
     return { before: Object.fromEntries(before), after: Object.fromEntries(after) }
   })
+  .filter(({ before, after }) => !replacesSymlink(before, after))
+
+/** Whether a directory takes the place of a symlink. git does not apply its own patch if the symlink was renamed, or leads to itself. */
+function replacesSymlink(before: GitTree, after: GitTree): boolean {
+  return Object.entries(before).some(
+    ([at, { mode }]) => mode === '120000' && Object.keys(after).some((one) => one.startsWith(`${at}/`)),
+  )
+}
 
 function put(tree: Map<string, GitFile>, path: string, file: GitFile): void {
   // A file is in the place of a directory, or the reverse.
