@@ -249,10 +249,11 @@ describe('a faulty server', () => {
       status: 4,
       details: { timeoutMs: '50' },
     })
+    // A timer of this length would end at once.
     const abort = new AbortController()
-    const ended = connectTo({ signal: abort.signal })
+    const ended = connectTo({ signal: abort.signal, timeoutMs: Infinity })
     const waiting = ended.sessions.list()
-    abort.abort(new Error('enough'))
+    setTimeout(() => abort.abort(new Error('enough')), 50)
     await expect(waiting).rejects.toThrow('enough')
     await expect(ended.sessions.list()).rejects.toThrow('enough')
     await expect(ended.sources.watchJob({ sourceId: 'a', jobId: 'b' }).next()).rejects.toThrow('enough')

@@ -15,6 +15,8 @@ import { connect } from '../../src/adapters/client/index.js'
 import { gitHandler } from '../../src/adapters/git-server/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
 import { checkStore, levelStorage } from '../../src/adapters/level/index.js'
+import { mcpHandler } from '../../src/adapters/mcp/index.js'
+import { workspaceTools } from '../../src/adapters/tools/index.js'
 import { fixedEnvironment, fixture, fromJSON } from '../../src/testing.js'
 
 let engine: Engine
@@ -239,7 +241,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'tags that are a list',
     () => engine.sessions.create({ initialTags: ['a'] as never }),
-    'INVALID_ARGUMENT initialTags: must be an object of strings',
+    'INVALID_ARGUMENT initialTags: must be an object of strings; it is an array',
   ],
   [
     'tags in a Map',
@@ -269,7 +271,7 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
   [
     'files that are a list',
     () => engine.sessions.create({ files: ['/a'] as never }),
-    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }',
+    'INVALID_ARGUMENT files: must be an object of paths and contents, such as { "/a.txt": "hello" }; it is an array',
   ],
   [
     'a source without a content',
@@ -401,6 +403,77 @@ const mistakes: readonly (readonly [what: string, call: () => Promise<unknown>, 
     'a tenant that is a number',
     async () => staticTokens({ token: { tenant: 1, principal: 'b' } as never }),
     'INVALID_ARGUMENT tokens.tenant: must be a string; it is 1',
+  ],
+  [
+    'files in nested objects',
+    () => engine.sessions.create({ files: { '/src': { 'a.ts': 'x' } } as never }),
+    'INVALID_ARGUMENT files["/src"]: must be a string or a Uint8Array; it is an object. For a file in a directory, pass its whole path, such as "/src/a.ts"; for JSON, pass JSON.stringify(value)',
+  ],
+  [
+    'one relative path of many files',
+    () => engine.sessions.create({ files: { '/a': '', 'src/a.ts': 'x' } }),
+    'INVALID_ARGUMENT files["src/a.ts"]: must be absolute, such as "/src/a.ts"; it is "src/a.ts"',
+  ],
+  [
+    'a remote that is a path',
+    () => engine.sources.create({ displayName: 'x', gitRemote: { remoteUrl: '/srv/app.git' } }),
+    'INVALID_ARGUMENT remoteUrl: must be an http or https URL; for a repository of this host, use the source gitRepository: { path }',
+  ],
+  [
+    'a remote that is a file: URL',
+    () => engine.sources.create({ displayName: 'x', gitRemote: { remoteUrl: 'file:///srv/app.git' } }),
+    'GIT_UNSUPPORTED_TRANSPORT file:// cannot be used as a remote; use an http or https URL, or for a repository of this host the source gitRepository: { path }',
+  ],
+  [
+    'tools of an engine',
+    async () => workspaceTools(engine as never),
+    'INVALID_ARGUMENT session: must be a session of forkspace; it is an instance of Engine',
+  ],
+  [
+    'an allowed host that is a URL',
+    async () =>
+      createHttpHandler(engine, {
+        authenticate: () => undefined,
+        allowedHosts: ['a', 'https://app.example'],
+      }),
+    'INVALID_ARGUMENT allowedHosts[1]: must be a name such as "app.example" or "app.example:8080", without https:// and without a path, an address such as "[::1]", or "*" for every host; it is "https://app.example"',
+  ],
+  [
+    'an allowed host with a wildcard',
+    async () => createHttpHandler(engine, { authenticate: () => undefined, allowedHosts: ['*.app.example'] }),
+    'INVALID_ARGUMENT allowedHosts[0]: must be a name such as "app.example" or "app.example:8080", without https:// and without a path, an address such as "[::1]", or "*" for every host; it is "*.app.example"',
+  ],
+  [
+    'an allowed origin that is a host',
+    async () => createHttpHandler(engine, { authenticate: () => undefined, allowedOrigins: ['app.example'] }),
+    'INVALID_ARGUMENT allowedOrigins[0]: must be an origin as browsers send it, such as "https://app.example" or "http://localhost:5173": in lower case, with its scheme, and without a path; it is "app.example"',
+  ],
+  [
+    'an allowed origin with a slash at its end',
+    async () =>
+      createHttpHandler(engine, { authenticate: () => undefined, allowedOrigins: ['https://app.example/'] }),
+    'INVALID_ARGUMENT allowedOrigins[0]: must be an origin as browsers send it, such as "https://app.example" or "http://localhost:5173": in lower case, with its scheme, and without a path; it is "https://app.example/"',
+  ],
+  [
+    'an allowed host of an MCP server with a port',
+    async () => mcpHandler(() => session, { allowedHosts: ['app.example:8080'] }),
+    'INVALID_ARGUMENT options.allowedHosts[0]: must be a host name such as "app.example", without https://, port and path; it is "app.example:8080"',
+  ],
+  [
+    'a port that is a text',
+    () => serve(createHttpHandler(engine, { authenticate: () => undefined }), { port: '8080' as never }),
+    'INVALID_ARGUMENT port: must be a whole number from 0 to 65535; it is "8080"',
+  ],
+  [
+    'a time without end',
+    () => serve(createHttpHandler(engine, { authenticate: () => undefined }), { requestTimeoutMs: Infinity }),
+    'INVALID_ARGUMENT requestTimeoutMs: must be a whole number from 1 to 604800000; it is Infinity',
+  ],
+  [
+    'a limit that a timer cannot have',
+    async () =>
+      createHttpHandler(engine, { authenticate: () => undefined, limits: { stalledUploadMs: 2 ** 40 } }),
+    'INVALID_ARGUMENT limits.stalledUploadMs: must be at most 604800000, which is a week; it is 1099511627776',
   ],
   [
     'a handler of something other than an engine',

@@ -3,7 +3,7 @@ import { posix } from 'node:path'
 import { ReadableStream } from 'node:stream/web'
 import type { Experimental_SandboxSession as SandboxSession } from 'ai'
 import type { SessionApi } from '../../engine/index.js'
-import { abortable, EngineError, invalid, Shape, untilAborted } from '../../engine/ports.js'
+import { abortable, EngineError, given, invalid, Shape, untilAborted } from '../../engine/ports.js'
 import type { WorkspaceExec } from '../tools/index.js'
 import { limits } from './limits.js'
 import { startProcess } from './process.js'
@@ -53,7 +53,8 @@ const optionsShape = new Shape<WorkspaceSandboxOptions>({ exec: true, cwd: true,
  */
 export function workspaceSandbox(session: SessionApi, options: WorkspaceSandboxOptions = {}): SandboxSession {
   const { exec, cwd = '/', description } = optionsShape.read(options, 'options')
-  if (typeof session?.files !== 'object') throw invalid('session', 'must be a session of forkspace')
+  if (typeof session?.files !== 'object')
+    throw invalid('session', `must be a session of forkspace; it is ${given(session)}`)
   if (exec !== undefined && typeof exec !== 'function')
     throw invalid('exec', 'must be a function that runs a command, such as exec of a workspaceShell')
   if (typeof cwd !== 'string' || !cwd.startsWith('/'))

@@ -227,12 +227,14 @@ async function listen(
   }
   const gitOf = async (): Promise<GitHandler> =>
     (await import('../git-server/index.js')).gitHandler(engine, { ...common, push: gitPush })
-  const repositories = git === true || gitPush ? { git: await gitOf() } : {}
-  const handler = createHttpHandler(engine, { ...common, ...repositories })
   try {
+    const repositories = git === true || gitPush ? { git: await gitOf() } : {}
+    const handler = createHttpHandler(engine, { ...common, ...repositories })
     return await serve(handler, { host, port })
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
+    const { code, message } = error as NodeJS.ErrnoException
+    if (reasonOf(error) === 'INVALID_ARGUMENT' && message.startsWith('allowedHosts'))
+      throw new UsageError(`--host and --allow-host: each ${message.replace(/^\S+ /, '')}`)
     if (code === 'EADDRINUSE') throw new Failure(`port ${port} of ${host} is in use`, { cause: error })
     if (code === 'EACCES')
       throw new Failure(`this user is not allowed to use port ${port} of ${host}`, { cause: error })

@@ -1,4 +1,5 @@
 import { EngineError, onAbort } from '../../engine/client-contract.js'
+import { clientLimits } from './limits.js'
 
 /** A signal that aborts when one of several signals aborts, or after a timeout. */
 export class Deadline {
@@ -12,7 +13,8 @@ export class Deadline {
     for (const signal of signals) {
       if (signal !== undefined) this.#releases.push(onAbort(signal, () => this.abort(signal.reason)))
     }
-    if (timeoutMs !== undefined) {
+    // A longer timer would end at once.
+    if (timeoutMs !== undefined && timeoutMs <= clientLimits.longestTimerMs) {
       this.#timer = setTimeout(() => this.abort(timeout(timeoutMs)), timeoutMs)
     }
   }

@@ -10,6 +10,8 @@ export const clientLimits = {
   readings: 5,
   /** Entries of a directory in one request. */
   pageSize: 10_000,
+  /** The longest time of a timer of JavaScript, about 24 days. A longer `timeoutMs` means no timeout. */
+  longestTimerMs: 2 ** 31 - 1,
   /** Default of the option `reconnectMs`. */
   reconnectMs: 60_000,
   /** The first pause before a lost stream is opened again. It doubles with each failure. */

@@ -146,3 +146,11 @@ export const serverLimits = {
   /** Time between two looks for connections whose headers are late. */
   checkMs: 1000,
 } as const
+
+/** The largest values of the options of `serve`, and of all times in the limits of a handler. */
+export const mostServer = {
+  headerBytes: 2 ** 30,
+  connections: 2 ** 30,
+  /** A week. A timer of Node ends at once if it is longer than 24 days. */
+  ms: 7 * 24 * 3_600_000,
+} as const

@@ -1,7 +1,7 @@
 import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
 import type { Authenticate } from './server/authenticate.js'
 import type { FetchHandler } from './server/request-handler.js'
-import { defaultHttpLimits, type HttpLimits } from './limits.js'
+import { defaultHttpLimits, mostServer, type HttpLimits } from './limits.js'
 
 /** Options of {@link createHttpHandler}. */
 export interface HttpHandlerOptions {
@@ -73,12 +73,24 @@ export function parseOptions(options: HttpHandlerOptions): Required<
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
     throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
   if (allowedHosts !== undefined && !isList(allowedHosts))
-    throw invalid('allowedHosts', `must be a list of names; it is ${given(allowedHosts)}`)
+    throw invalid(
+      'allowedHosts',
+      `must be a list of names, such as ["app.example"]; it is ${given(allowedHosts)}`,
+    )
+  // The guards check the entries of both lists.
   if (!isList(allowedOrigins))
-    throw invalid('allowedOrigins', `must be a list of origins; it is ${given(allowedOrigins)}`)
+    throw invalid(
+      'allowedOrigins',
+      `must be a list of origins, such as ["https://app.example"]; it is ${given(allowedOrigins)}`,
+    )
   for (const [name, limit] of Object.entries(limits)) {
     if (!Number.isSafeInteger(limit) || limit < 0)
       throw invalid(`limits.${name}`, `must be a whole number from 0; it is ${given(limit)}`)
+    if (name.endsWith('Ms') && limit > mostServer.ms)
+      throw invalid(
+        `limits.${name}`,
+        `must be at most ${mostServer.ms}, which is a week; it is ${given(limit)}`,
+      )
   }
   return {
     prefix,

@@ -76,7 +76,10 @@ export function parseOptions(options: InspectorOptions): ParsedOptions {
   if (typeof prefix !== 'string' || !/^(?:\/[\w.~-]+)*$/.test(prefix))
     throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
   if (allowedHosts !== undefined && !isList(allowedHosts))
-    throw invalid('allowedHosts', `must be a list of names; it is ${given(allowedHosts)}`)
+    throw invalid(
+      'allowedHosts',
+      `must be a list of names, such as ["app.example"]; it is ${given(allowedHosts)}`,
+    )
   if (typeof log !== 'function') throw invalid('log', `must be a function; it is ${given(log)}`)
   return { authenticate, write, check, prefix, allowedHosts, log }
 }

@@ -6,7 +6,7 @@ import {
   type McpHttpHandler,
 } from '@modelcontextprotocol/server'
 import type { SessionApi } from '../../engine/index.js'
-import { invalid, isListOf, isText, Shape } from '../../engine/ports.js'
+import { given, invalid, isListOf, isText, Shape } from '../../engine/ports.js'
 import { workspaceOf, type WorkspaceOptions } from '../tools/parts.js'
 import { limits } from './limits.js'
 import { serverOf } from './server.js'
@@ -51,6 +51,13 @@ export function mcpHandler(
   if (typeof sessionFor !== 'function') throw invalid('sessionFor', 'must be a function')
   const { allowedHosts = localhostAllowedHostnames(), ...rest } = optionsShape.read(options, 'options')
   if (!isListOf(isText)(allowedHosts)) throw invalid('options.allowedHosts', 'must be a list of names')
+  for (const [i, host] of allowedHosts.entries()) {
+    if (!/^(?:\[[\da-f:.]+\]|[^:[\]/@*\s]+)$/i.test(host))
+      throw invalid(
+        `options.allowedHosts[${i}]`,
+        `must be a host name such as "app.example", without https://, port and path; it is ${given(host)}`,
+      )
+  }
   const hosts = [...allowedHosts]
   const handlers = new WeakMap<SessionApi, McpHttpHandler>()
   return async (request) => {

@@ -11,7 +11,7 @@ import {
 } from '@openai/agents/sandbox'
 import type { ToolOutputImage } from '@openai/agents'
 import type { Session, SessionApi } from '../../engine/index.js'
-import { EngineError, invalid, Shape } from '../../engine/ports.js'
+import { EngineError, given, invalid, Shape } from '../../engine/ports.js'
 import { mediaTypeOf } from '../tools/parts.js'
 import type { WorkspaceExec } from '../tools/index.js'
 import { workspaceEditor } from './editor.js'
@@ -60,7 +60,8 @@ export function workspaceSandboxSession(
   options: WorkspaceSandboxSessionOptions = {},
 ): SandboxSession<WorkspaceSandboxState> {
   const { exec } = optionsShape.read(options, 'options')
-  if (typeof session?.files !== 'object') throw invalid('session', 'must be a session of forkspace')
+  if (typeof session?.files !== 'object')
+    throw invalid('session', `must be a session of forkspace; it is ${given(session)}`)
   if (exec !== undefined && typeof exec !== 'function')
     throw invalid('exec', 'must be a function that runs a command, such as exec of a workspaceShell')
   return sandboxOn(session, exec, { manifest: new Manifest({ root: '/' }) })

@@ -10,7 +10,8 @@ const optionsShape = new Shape<WorkspaceOptions>({ metadata: true, guards: true 
  * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or has the wrong form, or the session is none.
  */
 export function workspaceOf(session: SessionApi, options: WorkspaceOptions): Workspace {
-  if (typeof session?.withMetadata !== 'function') throw invalid('session', 'must be a session of forkspace')
+  if (typeof session?.withMetadata !== 'function')
+    throw invalid('session', `must be a session of forkspace; it is ${given(session)}`)
   const copy = optionsShape.read(options, 'options')
   const { metadata, guards } = copy
   if (

@@ -13,7 +13,8 @@ export class TurnCheckpoints {
 
   /** @throws {EngineError} INVALID_ARGUMENT when the session is none */
   constructor(session: SessionApi) {
-    if (typeof session?.checkpoint !== 'function') throw invalid('session', 'must be a session of forkspace')
+    if (typeof session?.checkpoint !== 'function')
+      throw invalid('session', `must be a session of forkspace; it is ${given(session)}`)
     this.#session = session
   }
 

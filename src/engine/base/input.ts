@@ -60,7 +60,7 @@ export function readList(field: string, list: unknown, limit: number, unit: stri
  * @throws {EngineError} INVALID_ARGUMENT when the value is not such an object, such as a Map or a promise.
  */
 export function readEntries(field: string, map: unknown, expected: string): [string, unknown][] {
-  if (typeof map !== 'object' || map === null) throw invalid(field, expected)
+  if (typeof map !== 'object' || map === null) throw invalid(field, `${expected}; it is ${kindOf(map)}`)
   let entries: [string, unknown][] | undefined
   let plain = false
   try {
@@ -69,7 +69,7 @@ export function readEntries(field: string, map: unknown, expected: string): [str
   } catch (cause) {
     throw unreadable(field, cause)
   }
-  if (entries === undefined) throw invalid(field, expected)
+  if (entries === undefined) throw invalid(field, `${expected}; it is ${kindOf(map)}`)
   if (!plain) throw invalid(field, `${expected}; it is ${objectKind(map)}`)
   return entries
 }

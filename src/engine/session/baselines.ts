@@ -1,5 +1,5 @@
 import { invalid } from '../base/errors.js'
-import { readEntries, shown } from '../base/input.js'
+import { kindOf, readEntries, shown } from '../base/input.js'
 import { joinPath, parsePath } from '../base/path.js'
 import { TimeSlice } from '../base/cooperative.js'
 import { toBytes } from '../cas/staging.js'
@@ -49,10 +49,19 @@ export function copyFiles(files: Readonly<Record<string, FileContent>>, field: s
   const expected = 'must be an object of paths and contents, such as { "/a.txt": "hello" }'
   return readEntries(field, files, expected).map(([path, content]) => [
     path,
-    typeof content === 'string'
-      ? content
-      : new Uint8Array(toBytes(content, `${field}[${JSON.stringify(shown(path))}]`)),
+    typeof content === 'string' ? content : new Uint8Array(contentOf(path, content, field)),
   ])
+}
+
+function contentOf(path: string, content: unknown, field: string): Uint8Array {
+  const name = `${field}[${JSON.stringify(shown(path))}]`
+  // As in other libraries, a directory could be an object of its files.
+  if (kindOf(content) === 'an object')
+    throw invalid(
+      name,
+      'must be a string or a Uint8Array; it is an object. For a file in a directory, pass its whole path, such as "/src/a.ts"; for JSON, pass JSON.stringify(value)',
+    )
+  return toBytes(content, name)
 }
 
 /**
@@ -72,7 +81,7 @@ export async function placeFiles(
   const slice = new TimeSlice(core.environment)
   for (const [given, content] of files) {
     if (slice.over) await slice.next()
-    const names = parsePath(given, field)
+    const names = namesOf(given, field)
     if (names.length === 0) throw invalid(field, 'the root is a directory')
     const path = joinPath(names)
     // If a directory is known, all its parents are known too.
@@ -88,6 +97,15 @@ export async function placeFiles(
     placed.push([path, content])
   }
   return placed
+}
+
+/** The names of a path. An error names the key of the object. */
+function namesOf(path: string, field: string): readonly string[] {
+  try {
+    return parsePath(path, field)
+  } catch {
+    return parsePath(path, `${field}[${JSON.stringify(shown(path))}]`)
+  }
 }
 
 /** Adds files to an empty tree. Missing parents are created. */

@@ -10,7 +10,10 @@ export function checkRemoteUrl(remoteUrl: string): string {
   const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(remoteUrl)?.[1]?.toLowerCase()
   if (scheme === undefined) {
     if (/^[^/]+:/.test(remoteUrl)) throw unsupported('scp-like addresses')
-    throw invalid('remoteUrl', 'must be an http or https URL')
+    throw invalid(
+      'remoteUrl',
+      'must be an http or https URL; for a repository of this host, use the source gitRepository: { path }',
+    )
   }
   if (scheme !== 'http' && scheme !== 'https') throw unsupported(`${scheme}://`)
   if (!URL.canParse(remoteUrl)) throw invalid('remoteUrl', 'is not a valid URL')
@@ -25,6 +28,6 @@ export function checkRemoteUrl(remoteUrl: string): string {
 function unsupported(what: string): EngineError {
   return new EngineError(
     'GIT_UNSUPPORTED_TRANSPORT',
-    `${what} cannot be used as a remote; use an http or https URL`,
+    `${what} cannot be used as a remote; use an http or https URL, or for a repository of this host the source gitRepository: { path }`,
   )
 }

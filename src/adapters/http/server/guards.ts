@@ -1,3 +1,4 @@
+import { given, invalid } from '../../../engine/index.js'
 import type { HttpRequest } from './http-messages.js'
 import { HttpError, invalidField } from '../http-error.js'
 import { markHeaders } from './event-marks.js'
@@ -13,14 +14,28 @@ export function checkSingle(httpRequest: HttpRequest): void {
 
 const hostForm = /^(\[[\da-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i
 
+/** Whether a text can be an entry of `allowedHosts`. No request matches any other text. */
+function isHostEntry(entry: string): boolean {
+  return entry === '*' || (hostForm.test(entry) && !entry.includes('*'))
+}
+
 /**
  * Refuses requests for a host that is not allowed. This prevents DNS rebinding, an attack by a web page whose
  * name resolves to this server. An entry is `name` or an address for any port, `name:port` for one port, or
  * `*` for every host.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for an entry that no request can match
  */
 export function hostGuard(
   allowed: readonly string[] | undefined,
 ): (httpRequest: Pick<HttpRequest, 'header' | 'target'>) => void {
+  for (const [i, entry] of (allowed ?? []).entries()) {
+    if (!isHostEntry(entry))
+      throw invalid(
+        `allowedHosts[${i}]`,
+        `must be a name such as "app.example" or "app.example:8080", without https:// and without a path, an address such as "[::1]", or "*" for every host; it is ${given(entry)}`,
+      )
+  }
   const entries = allowed && new Set(allowed.map((entry) => entry.toLowerCase()))
   const check = (host: string | undefined): boolean => {
     const name = host === undefined ? undefined : hostForm.exec(host)?.[1]?.toLowerCase()
@@ -42,12 +57,29 @@ export function hostGuard(
   }
 }
 
+/** Whether browsers can send a text as an `Origin` header. Apps have schemes of their own. */
+function isOrigin(text: string): boolean {
+  if (text === 'null') return true
+  if (/^https?:/i.test(text))
+    return URL.canParse(text) && new URL(text).origin === text && !text.includes('*')
+  return /^[a-z][a-z\d+.-]*:\/\/[^/?#@*\s]*$/.test(text)
+}
+
 /**
  * Refuses requests of web pages whose origin is not in the list. Returns the CORS headers for the response.
+ *
+ * @throws EngineError `INVALID_ARGUMENT` for an entry that no request can match
  */
 export function originGuard(
   allowed: readonly string[],
 ): (httpRequest: HttpRequest) => Readonly<Record<string, string>> | undefined {
+  for (const [i, origin] of allowed.entries()) {
+    if (!isOrigin(origin))
+      throw invalid(
+        `allowedOrigins[${i}]`,
+        `must be an origin as browsers send it, such as "https://app.example" or "http://localhost:5173": in lower case, with its scheme, and without a path; it is ${given(origin)}`,
+      )
+  }
   const origins = new Map(allowed.map((origin) => [origin, corsHeaders(origin)]))
   return (httpRequest) => {
     const origin = httpRequest.header('origin')

@@ -2,11 +2,11 @@ import { Buffer } from 'node:buffer'
 import { once } from 'node:events'
 import { createServer, STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { Shape } from '../../../engine/index.js'
+import { given as shown, invalid, Shape } from '../../../engine/index.js'
 import { errorResponse } from './responses.js'
 import { HttpError } from '../http-error.js'
 import { innerOf, type FetchHandler } from './request-handler.js'
-import { lingering, serverLimits } from '../limits.js'
+import { lingering, mostServer, serverLimits } from '../limits.js'
 import { IdleConnections } from './idle-connections.js'
 import { handleNode } from './node-adapter.js'
 import { NodeRequest } from './node-request.js'
@@ -62,7 +62,7 @@ export interface HttpServer extends AsyncDisposable {
    * Stops accepting requests. Streams and waits for locks end with `UNAVAILABLE`. Other requests may finish.
    * After `timeoutMs`, their connections are closed. The call is idempotent.
    *
-   * @throws {EngineError} INVALID_ARGUMENT when an option is unknown
+   * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or out of range
    *
    * @example
    * await server.close({ timeoutMs: 1000 })
@@ -71,10 +71,20 @@ export interface HttpServer extends AsyncDisposable {
   close(options?: CloseOptions): Promise<void>
 }
 
+/** The smallest and the largest value of each option that is a number. */
+const ranges: Readonly<Record<keyof Omit<ServeOptions, 'host'>, readonly [least: number, most: number]>> = {
+  port: [0, 65_535],
+  headersTimeoutMs: [0, mostServer.ms],
+  requestTimeoutMs: [1, mostServer.ms],
+  keepAliveMs: [0, mostServer.ms],
+  headerBytes: [1, mostServer.headerBytes],
+  connections: [1, mostServer.connections],
+}
+
 /**
  * Listens for requests. Rejects with Node's error, such as `EADDRINUSE`, if it cannot listen.
  *
- * @throws {EngineError} INVALID_ARGUMENT when an option is unknown, or the handler is not from
+ * @throws {EngineError} INVALID_ARGUMENT when an option is unknown or out of range, or the handler is not from
  * {@link createHttpHandler}
  *
  * @example
@@ -83,7 +93,11 @@ export interface HttpServer extends AsyncDisposable {
  */
 export async function serve(handler: FetchHandler, options: ServeOptions = {}): Promise<HttpServer> {
   const given = serveShape.read(options, 'options')
+  for (const [name, [least, most]] of Object.entries(ranges))
+    checkWhole(name, given[name as keyof typeof ranges], least, most)
   const { host = '127.0.0.1', port = 0 } = given
+  if (typeof host !== 'string')
+    throw invalid('host', `must be a string, such as "127.0.0.1"; it is ${shown(host)}`)
   const {
     connections,
     requestTimeoutMs: bodyMs,
@@ -127,8 +141,11 @@ export async function serve(handler: FetchHandler, options: ServeOptions = {}): 
   await once(server, 'listening')
   const address = server.address() as AddressInfo
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address
-  const close = async (closing: CloseOptions = {}): Promise<void> =>
-    running.close(closeShape.read(closing, 'options').timeoutMs ?? serverLimits.closeMs)
+  const close = async (closing: CloseOptions = {}): Promise<void> => {
+    const { timeoutMs = serverLimits.closeMs } = closeShape.read(closing, 'options')
+    checkWhole('timeoutMs', timeoutMs, 0, mostServer.ms)
+    return running.close(timeoutMs)
+  }
   return {
     host: address.address,
     port: address.port,
@@ -136,6 +153,11 @@ export async function serve(handler: FetchHandler, options: ServeOptions = {}): 
     close,
     [Symbol.asyncDispose]: () => close(),
   }
+}
+
+function checkWhole(field: string, value: number | undefined, least: number, most: number): void {
+  if (value === undefined || (Number.isSafeInteger(value) && value >= least && value <= most)) return
+  throw invalid(field, `must be a whole number from ${least} to ${most}; it is ${shown(value)}`)
 }
 
 /** The connections of a server, and the requests whose responses are not complete. */
