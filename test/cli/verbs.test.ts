@@ -577,6 +577,10 @@ describe.each(['store', 'server'])('on a %s', { timeout: 180_000 }, (place) => {
       expect(fork.stderr).toBe(
         'forkspace: the session has no checkpoint with the label "nope"; "forkspace session show" lists them (CHECKPOINT_NOT_FOUND)\n',
       )
+      const search = await run(['grep', '(', session])
+      expect(search.stderr).toContain('Pass --literal to search for the text itself')
+      const rebase = await run(['rebase', session])
+      expect(rebase.stderr).toContain('it has no newer revision; use "forkspace merge" instead')
       if (place === 'server') return
       const checkout = await run(['checkout', session, directory])
       expect(checkout.stderr).toContain('or overwrite it with --force (CHECKOUT_MODIFIED)')

@@ -6,6 +6,15 @@ const commands: readonly (readonly [call: string, command: string])[] = [
   ['with session.conflicts.resolve()', 'with "forkspace resolve"'],
   ['with session.conflicts.abort()', 'with "forkspace abort"'],
   ['with sync()', 'with "forkspace sync"'],
+  ['call session.checkout() again', 'run "forkspace checkout" again'],
+  ['run engine.check() if', 'run "forkspace check" if'],
+  [
+    'Run `engine.check()`, then restore a backup or use `repairStore`.',
+    'Run "forkspace check", then restore a backup or use "forkspace repair".',
+  ],
+  ['use session.merge() instead', 'use "forkspace merge" instead'],
+  ['with sources.startImport', 'with "forkspace source import"'],
+  ['Pass literal: true to search', 'Pass --literal to search'],
   ['{ force: true }', '--force'],
   [
     'pass them through the `credentials` option',
