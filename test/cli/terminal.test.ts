@@ -1,13 +1,15 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { execPath, platform } from 'node:process'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { openEngine } from '../../src/index.js'
-import { commandFile, outputOf } from '../support/command.js'
+import { commandFile, outputOf, startCommand } from '../support/command.js'
 import { outputHere } from '../support/command-here.js'
 
 /** Connects a command to its own terminal. */
@@ -103,4 +105,15 @@ describe('in a pipe', () => {
     expect(await inPipe(['diff', session], { FORCE_COLOR: '1' })).toBe('\u001b[33mM /a.txt\u001b[39m')
     expect(await inPipe(['diff', session, '--json'], { FORCE_COLOR: '1' })).not.toContain('\u001b')
   })
+})
+
+test('watch runs until a signal ends it', async () => {
+  const child = startCommand(['watch', session, '--after', `${session}-00000001`], {
+    env: { FORKSPACE_STORE: join(directory, 'store') },
+  })
+  const exit = once(child, 'exit')
+  await once(child.stdout!, 'data')
+  expect(await Promise.race([exit, pause(1000, 'running')])).toBe('running')
+  child.kill('SIGINT')
+  expect(await exit).toEqual([null, 'SIGINT'])
 })

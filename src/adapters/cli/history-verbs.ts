@@ -3,6 +3,7 @@ import { parseId } from './arguments.js'
 import { findCheckpoint } from './checkpoints.js'
 import type { Context } from './context.js'
 import { UsageError } from './failure.js'
+import { cliLimits } from './limits.js'
 import { printableName } from './printable.js'
 
 interface StepOptions {
@@ -171,10 +172,17 @@ export async function watchChanges(
 ): Promise<void> {
   const session = await context.session(prefix)
   const batches = session.watch({ globs, ...(after !== undefined && { afterEventId: after }) })
-  for await (const batch of batches) {
-    if (context.out.json) await context.out.line('', batch)
-    else await printChanges(context, batch.changes)
-    if (once) return
+  // A wait for changes of a store in this process does not keep Node running.
+  const running = setInterval(() => undefined, cliLimits.watchMs)
+  try {
+    for await (const batch of batches) {
+      if (context.out.json) await context.out.line('', batch)
+      else await printChanges(context, batch.changes)
+      await context.out.flush()
+      if (once) return
+    }
+  } finally {
+    clearInterval(running)
   }
 }
 

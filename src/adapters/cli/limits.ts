@@ -27,6 +27,8 @@ export const cliLimits = {
   inspectHeaderBytes: 16 * 1024,
   /** Connections to the server of `mount` at once. */
   mountConnections: 256,
+  /** Time between two timers that keep `watch` running. */
+  watchMs: 60_000,
   /** Time between two attempts to unmount a directory that is in use. */
   unmountRetryMs: 500,
   /** The buffer of davfs2, in KiB. A kernel asks for up to 32 KiB of a directory. */
