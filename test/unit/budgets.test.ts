@@ -382,3 +382,68 @@ test('contents that are stored during a recount are in the old counts and in the
   budgets.admit('tenant', [{ hash: '3'.repeat(64), length: 9 }])
   expect(() => budgets.admit('tenant', [{ hash: '4'.repeat(64), length: 10 }])).toThrow(usedUp('tenantBytes'))
 })
+
+describe('the bytes of tenants', () => {
+  const blob = (digit: number, length: number) => ({ hash: String(digit).repeat(64), length })
+  const admits = (budgets: ByteBudgets, tenant: string, ...blobs: ReturnType<typeof blob>[]): boolean => {
+    try {
+      budgets.admit(tenant, blobs)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  test('may fill each budget exactly', () => {
+    const budgets = new ByteBudgets({ tenantBytes: 10, storeBytes: 15 }, true)
+    expect([admits(budgets, 'a', blob(1, 10)), admits(budgets, 'a', blob(1, 11))]).toEqual([true, false])
+    budgets.add('a', [blob(1, 10)])
+    expect([admits(budgets, 'b', blob(1, 5)), admits(budgets, 'b', blob(1, 6))]).toEqual([true, false])
+    expect(() => budgets.admit('b', [blob(1, 6)])).toThrow(usedUp('storeBytes'))
+    expect(() => budgets.admit('a', [blob(2, 1)])).toThrow(usedUp('tenantBytes'))
+    budgets.add('b', [blob(1, 5)])
+    // Contents that are known, and empty ones, always fit.
+    expect(admits(budgets, 'a', blob(1, 10), blob(2, 0))).toBe(true)
+    expect(admits(budgets, 'b', blob(2, 1))).toBe(false)
+  })
+
+  test('count equal contents once, or each time in memory', () => {
+    for (const countsOnce of [true, false]) {
+      const budgets = new ByteBudgets({ tenantBytes: 10 }, countsOnce)
+      expect(admits(budgets, 'a', blob(1, 6), blob(1, 6))).toBe(countsOnce)
+      budgets.add('a', [blob(1, 4), blob(1, 4)])
+      expect(admits(budgets, 'a', blob(2, 6))).toBe(countsOnce)
+      expect(admits(budgets, 'a', blob(2, 2))).toBe(true)
+      expect(admits(budgets, 'a', blob(2, 7))).toBe(false)
+    }
+  })
+
+  test('are counted anew after they were forgotten', async () => {
+    const budgets = new ByteBudgets({ tenantBytes: 10, storeBytes: 12 }, true)
+    budgets.add('a', [blob(1, 10)])
+    budgets.forget()
+    expect(admits(budgets, 'a', blob(2, 10))).toBe(true)
+    await budgets.recount(async (next) => next.add('a', [blob(3, 9)]))
+    expect([admits(budgets, 'a', blob(2, 1)), admits(budgets, 'a', blob(2, 2))]).toEqual([true, false])
+    expect([admits(budgets, 'b', blob(2, 3)), admits(budgets, 'b', blob(2, 4))]).toEqual([true, false])
+  })
+
+  test('ignore a recount during which they were forgotten, or which failed', async () => {
+    const budgets = new ByteBudgets({ tenantBytes: 10 }, true)
+    await budgets.recount(async (next) => {
+      next.add('a', [blob(1, 10)])
+      budgets.forget()
+    })
+    expect(admits(budgets, 'a', blob(2, 10))).toBe(true)
+    await expect(
+      budgets.recount(async (next) => {
+        next.add('a', [blob(1, 10)])
+        throw new Error('failed')
+      }),
+    ).rejects.toThrow('failed')
+    expect(admits(budgets, 'a', blob(2, 10))).toBe(true)
+    // The next recount is not affected.
+    await budgets.recount(async (next) => next.add('a', [blob(1, 10)]))
+    expect(admits(budgets, 'a', blob(2, 1))).toBe(false)
+  })
+})

@@ -19,6 +19,10 @@ import { lowerBound } from '../support/lower-bound.js'
 import { size } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 import { randomBytes } from '../support/random-bytes.js'
+import { CacheEntries } from '../../src/engine/services/cache/cache-entries.js'
+import { toContent } from '../../src/engine/services/cache/cache-content.js'
+import { ExpiryQueue } from '../../src/engine/services/cache/expiry-queue.js'
+import { runAtOnce } from '../../src/engine/base/cooperative.js'
 
 const refused = (reason: string, field?: string): unknown =>
   expect.objectContaining({
@@ -777,3 +781,155 @@ test.each([-1, 0.5, Number.NaN, '5' as unknown as number])(
     await expect(openEngine({ cacheBytes })).rejects.toEqual(refused('INVALID_ARGUMENT', 'cacheBytes'))
   },
 )
+
+describe('the entries of a cache', () => {
+  const forever = Number.POSITIVE_INFINITY
+  const item = (key: string, size = 1, { deadline = forever, expiresAt = 0 } = {}) => ({
+    key,
+    content: toContent(Buffer.alloc(size)),
+    createdAt: 0,
+    updatedAt: 0,
+    expiresAt,
+    deadline,
+  })
+
+  test('may fill the bounds exactly', () => {
+    const entries = new CacheEntries({ bytes: 6, entries: 2 })
+    entries.put(item('é', 2))
+    entries.put(item('b', 1))
+    expect([entries.bytes, entries.size, entries.isOver]).toEqual([6, 2, false])
+    entries.put(item('b', 2))
+    expect([entries.bytes, entries.isOver]).toEqual([7, true])
+    entries.evict()
+    expect([entries.bytes, entries.size]).toEqual([3, 1])
+    expect(entries.takeRemoved()).toEqual(['é'])
+    entries.put(item('c', 0))
+    expect(entries.isOver).toBe(false)
+    entries.put(item('d', 0))
+    expect(entries.isOver).toBe(true)
+  })
+
+  test('are evicted in the order of their last use', () => {
+    const entries = new CacheEntries({ bytes: 100, entries: 2 })
+    for (const key of ['a', 'b', 'c', 'd']) entries.put(item(key))
+    entries.use('a')
+    entries.use('d')
+    entries.use('b')
+    entries.evict()
+    expect(entries.keys('', 10)).toEqual(['b', 'd'])
+    expect(entries.takeRemoved().toSorted()).toEqual(['a', 'c'])
+  })
+
+  test('are restored in the order of their writes, and continue it', () => {
+    const entries = new CacheEntries({ bytes: 100, entries: 2 })
+    for (const [key, order] of [
+      ['a', 7],
+      ['b', 3],
+      ['c', 5],
+    ] as const)
+      entries.restore({ ...item(key), order })
+    entries.restored()
+    entries.evict()
+    expect(entries.keys('', 10)).toEqual(['a', 'c'])
+    expect(entries.put(item('d'))).toBe(8)
+    entries.evict()
+    expect(entries.keys('', 10)).toEqual(['a', 'd'])
+  })
+
+  test('that were removed are named once, and not at all if they were put again', () => {
+    const entries = new CacheEntries({ bytes: 100, entries: 10 })
+    entries.put(item('a'))
+    entries.put(item('b'))
+    expect(entries.remove('a')).toBe(true)
+    expect(entries.remove('a')).toBe(false)
+    entries.remove('b')
+    entries.put(item('a'))
+    expect(entries.takeRemoved()).toEqual(['b'])
+    expect(entries.takeRemoved()).toEqual([])
+  })
+
+  test('expire at their deadline, and not by the deadline of an earlier value', () => {
+    const entries = new CacheEntries({ bytes: 100, entries: 10 })
+    entries.put(item('a', 1, { deadline: 10 }))
+    entries.put(item('b', 1, { deadline: 10 }))
+    entries.put(item('b', 1, { deadline: 20 }))
+    entries.put(item('c', 1, { deadline: 10 }))
+    entries.put(item('c', 1))
+    expect(entries.nextExpiry).toBe(10)
+    runAtOnce(entries.tidy(9))
+    expect(entries.keys('', 10)).toEqual(['a', 'b', 'c'])
+    runAtOnce(entries.tidy(10))
+    expect(entries.keys('', 10)).toEqual(['b', 'c'])
+    runAtOnce(entries.tidy(19))
+    expect(entries.keys('', 10)).toEqual(['b', 'c'])
+    runAtOnce(entries.tidy(20))
+    expect(entries.keys('', 10)).toEqual(['c'])
+    expect(entries.nextExpiry).toBe(forever)
+  })
+
+  test('are removed by both clocks together only', () => {
+    const entries = new CacheEntries({ bytes: 100, entries: 10 })
+    entries.put(item('both', 1, { deadline: 10, expiresAt: 10 }))
+    entries.put(item('later', 1, { deadline: 11, expiresAt: 10 }))
+    entries.put(item('wall', 1, { deadline: 10, expiresAt: 11 }))
+    entries.put(item('never', 1))
+    runAtOnce(entries.removeExpired(10, 10))
+    expect(entries.takeRemoved()).toEqual(['both'])
+  })
+
+  test('are listed by prefix, after a key, up to a limit, also after changes of a listed cache', () => {
+    const entries = new CacheEntries({ bytes: 1e6, entries: 1e6 })
+    for (const key of ['b', 'a/1', 'a', 'a/2', '～', '😀']) entries.put(item(key))
+    expect(entries.keys('', 10)).toEqual(['a', 'a/1', 'a/2', 'b', '～', '😀'])
+    expect(entries.keys('a/', 10)).toEqual(['a/1', 'a/2'])
+    expect(entries.keys('a/', 1)).toEqual(['a/1'])
+    expect(entries.keys('a/', 10, 'a/1')).toEqual(['a/2'])
+    expect(entries.keys('', 2, 'a/1')).toEqual(['a/2', 'b'])
+    expect(entries.keys('c', 10, 'a')).toEqual([])
+    entries.remove('a/1')
+    entries.put(item('a/3'))
+    entries.put(item('a/0'))
+    expect(entries.keys('a', 10)).toEqual(['a', 'a/0', 'a/2', 'a/3'])
+    entries.remove('a/0')
+    entries.put(item('a/0'))
+    expect(entries.keys('a', 10)).toEqual(['a', 'a/0', 'a/2', 'a/3'])
+  })
+
+  test('are listed right after very many were removed and added', () => {
+    const entries = new CacheEntries({ bytes: 1e6, entries: 1e6 })
+    entries.put(item('kept'))
+    expect(entries.keys('', 10)).toEqual(['kept'])
+    for (let index = 0; index < 3 * limits.cacheStaleEntries; index++) {
+      entries.put(item(`k${index}`, 1, { deadline: index }))
+      entries.remove(`k${index}`)
+    }
+    entries.put(item('last', 1, { deadline: 5 }))
+    expect(entries.keys('', 10)).toEqual(['kept', 'last'])
+    expect(entries.nextExpiry).toBeLessThanOrEqual(5)
+    runAtOnce(entries.tidy(5))
+    expect(entries.keys('', 10)).toEqual(['kept'])
+  })
+})
+
+test('a queue of expiries returns its items in the order of their deadlines', () => {
+  const queue = new ExpiryQueue<number>()
+  expect([queue.next, queue.take()]).toEqual([Number.POSITIVE_INFINITY, undefined])
+  const deadlines = Array.from({ length: 200 }, (_, index) => (index * 73) % 101)
+  for (const [index, deadline] of deadlines.entries()) {
+    queue.add(deadline, index)
+    expect(queue.next).toBe(Math.min(...deadlines.slice(0, index + 1)))
+  }
+  expect(queue.size).toBe(200)
+  const taken: number[] = []
+  const items = new Set<number>()
+  for (let next = queue.take(); next !== undefined; next = queue.take()) {
+    taken.push(next.deadline)
+    items.add(next.item)
+    expect(deadlines[next.item]).toBe(next.deadline)
+  }
+  expect(taken).toEqual(deadlines.toSorted((a, b) => a - b))
+  expect(items.size).toBe(200)
+  queue.add(1, 1)
+  queue.clear()
+  expect([queue.size, queue.next]).toEqual([0, Number.POSITIVE_INFINITY])
+})

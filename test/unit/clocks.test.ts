@@ -7,6 +7,11 @@ import { limits, openEngine, type Engine, type Session, type Storage, type Store
 import { keys } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
+import { addSetBack, nextEventTime, shownTime } from '../../src/engine/session/history/event-times.js'
+import { ClockSpans } from '../../src/engine/session/table/clock-spans.js'
+import { isExpired, noteUse } from '../../src/engine/session/table/unused.js'
+import type { Core } from '../../src/engine/session/core.js'
+import type { SessionRecord } from '../../src/engine/records/session.js'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -467,4 +472,241 @@ test('changes of times, modes and attributes update the ctime but not other time
   }
   fs.closeSync(fd)
   await engine.close()
+})
+
+describe('the time of the next event', () => {
+  const { clockHoldMs } = limits
+
+  test.each([
+    ['the clock, if it has not gone back', 1000, 1000, 1000],
+    ['the clock, if it went on', 1001, 1000, 1001],
+    ['that of the newest event after a step back', 999, 1000, 1000],
+    [
+      'that of the newest event after the longest small step back',
+      1000,
+      1000 + clockHoldMs,
+      1000 + clockHoldMs,
+    ],
+    ['the clock after a longer step back', 1000, 1001 + clockHoldMs, 1000],
+  ])('is %s', (_what, now, last, next) => {
+    expect(nextEventTime(now, last)).toBe(next)
+  })
+})
+
+describe('corrections of the clock', () => {
+  test('replace earlier ones to the same or a later time', () => {
+    const first = addSetBack(undefined, 3, 100)
+    expect(first).toEqual([[3, 100]])
+    expect(addSetBack(first, 5, 101)).toEqual([
+      [3, 100],
+      [5, 101],
+    ])
+    expect(addSetBack(first, 5, 100)).toEqual([[5, 100]])
+    expect(addSetBack(first, 5, 99)).toEqual([[5, 99]])
+  })
+
+  test('are limited in number to the newest ones', () => {
+    let known = addSetBack(undefined, 1, 1)
+    for (let at = 2; at <= limits.clockSetBacks; at++) known = addSetBack(known, at, at)
+    expect([known.length, known[0]]).toEqual([limits.clockSetBacks, [1, 1]])
+    known = addSetBack(known, 1000, 1000)
+    expect([known.length, known[0], known.at(-1)]).toEqual([limits.clockSetBacks, [2, 2], [1000, 1000]])
+  })
+
+  test('limit the shown times of the events before them, and of no others', () => {
+    const record = {
+      setBacks: [
+        [3, 100],
+        [5, 200],
+      ],
+    } as unknown as SessionRecord
+    expect(shownTime(record, 2, 500)).toBe(100)
+    expect(shownTime(record, 2, 50)).toBe(50)
+    expect(shownTime(record, 3, 500)).toBe(200)
+    expect(shownTime(record, 4, 150)).toBe(150)
+    expect(shownTime(record, 5, 500)).toBe(500)
+    expect(shownTime({} as SessionRecord, 1, 500)).toBe(500)
+  })
+})
+
+describe('the jumps of a clock', () => {
+  const { clockHoldMs } = limits
+  const at = (wallMs: number, monotonicMs: number) => ({
+    ...fixedEnvironment(),
+    wallClockMs: () => wallMs,
+    monotonicMs: () => monotonicMs,
+  })
+
+  test('are those above the tolerance, in both directions', () => {
+    for (const sign of [1, -1]) {
+      const spans = new ClockSpans({ wallMs: 10 * hour, monotonicMs: 0 })
+      spans.note(at(10 * hour + 1000 + sign * clockHoldMs, 1000))
+      expect(spans.hasJumped).toBe(false)
+      spans.note(at(10 * hour + 1000 + sign * (clockHoldMs + 1), 1000))
+      expect(spans.hasJumped).toBe(true)
+    }
+  })
+
+  test('show at which monotonic time the clock may have shown a time', () => {
+    const spans = new ClockSpans({ wallMs: 10 * hour, monotonicMs: 1000 })
+    expect(spans.shownAt(10 * hour)).toBe(1000)
+    expect(spans.shownAt(10 * hour - 1)).toBeUndefined()
+    expect(spans.shownAt(11 * hour)).toBe(1000 + hour)
+    // After an hour, the clock is a day ahead.
+    spans.note(at(35 * hour, 1000 + hour))
+    expect(spans.shownAt(10 * hour)).toBe(1000)
+    expect(spans.shownAt(35 * hour)).toBe(1000 + hour)
+    expect(spans.shownAt(36 * hour)).toBe(1000 + 2 * hour)
+    // The jump may have been a little before or after it was noticed.
+    expect(spans.shownAt(11 * hour + clockHoldMs)).toBe(1000 + hour + clockHoldMs)
+    expect(spans.shownAt(11 * hour + clockHoldMs + 1)).toBeUndefined()
+    expect(spans.shownAt(35 * hour - clockHoldMs)).toBe(1000 + hour - clockHoldMs)
+    expect(spans.shownAt(35 * hour - clockHoldMs - 1)).toBeUndefined()
+  })
+
+  test('show the latest of several times', () => {
+    const spans = new ClockSpans({ wallMs: 10 * hour, monotonicMs: 0 })
+    // The clock goes back by an hour, so it shows some times twice.
+    spans.note(at(10 * hour, hour))
+    expect(spans.shownAt(10.5 * hour)).toBe(1.5 * hour)
+    expect(spans.shownAt(10 * hour)).toBe(hour)
+  })
+
+  test('are forgotten from the oldest on', () => {
+    const spans = new ClockSpans({ wallMs: 0, monotonicMs: 0 })
+    for (let jump = 1; jump < limits.clockSpans; jump++) spans.note(at(jump * 10 * hour, jump))
+    expect(spans.shownAt(0)).toBe(0)
+    spans.note(at(limits.clockSpans * 10 * hour, limits.clockSpans))
+    expect(spans.shownAt(0)).toBeUndefined()
+    expect(spans.shownAt(10 * hour)).toBe(1)
+  })
+})
+
+describe('a session with a time to live', () => {
+  const ttlSeconds = 3600
+  const ttlMs = ttlSeconds * 1000
+  const opened = { wallMs: start, monotonicMs: 0 }
+
+  interface World {
+    readonly core: Core
+    wall: number
+    monotonic: number
+  }
+
+  function worldOf({
+    sessionTtlSeconds,
+    shared = false,
+  }: { sessionTtlSeconds?: number; shared?: boolean } = {}): World {
+    const world = { wall: start, monotonic: 0 } as World
+    const environment = {
+      ...fixedEnvironment(),
+      wallClockMs: () => world.wall,
+      monotonicMs: () => world.monotonic,
+    }
+    const core = {
+      environment,
+      opened,
+      clockSpans: new ClockSpans(opened),
+      table: { unsureUses: new Map() },
+      sessionTtlSeconds,
+      sharing: shared ? {} : undefined,
+    } as unknown as Core
+    return Object.assign(world, { core })
+  }
+
+  const recordOf = (fields: Partial<SessionRecord> = {}): SessionRecord =>
+    ({ id: 'a', createdAt: start - year, ttlSeconds, ...fields }) as SessionRecord
+
+  const at = (world: World, ms: number): World => Object.assign(world, { wall: start + ms, monotonic: ms })
+
+  test('expires when it was unused for exactly that time', () => {
+    const world = worldOf()
+    const session = { record: recordOf(), lastActivityAt: start + 1000 }
+    expect(isExpired(at(world, 1000 + ttlMs - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, 1000 + ttlMs).core, session)).toBe(true)
+  })
+
+  test('has the time of the engine only without one of its own', () => {
+    const world = at(worldOf({ sessionTtlSeconds: 2 * ttlSeconds }), ttlMs)
+    const lastActivityAt = start
+    expect(isExpired(world.core, { record: recordOf(), lastActivityAt })).toBe(true)
+    const { ttlSeconds: _, ...without } = recordOf()
+    expect(isExpired(world.core, { record: without, lastActivityAt })).toBe(false)
+    expect(isExpired(at(world, 2 * ttlMs).core, { record: without, lastActivityAt })).toBe(true)
+    expect(isExpired(at(worldOf(), year).core, { record: without, lastActivityAt })).toBe(false)
+  })
+
+  test('gets a second look if it was last used before the engine was opened', () => {
+    const world = worldOf()
+    const session = { record: recordOf(), lastActivityAt: start - 2 * ttlMs }
+    expect(isExpired(world.core, session)).toBe(false)
+    expect(isExpired(at(world, limits.expirySecondLookMs - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, limits.expirySecondLookMs).core, session)).toBe(true)
+  })
+
+  test('gets a shorter second look with a shorter time to live', () => {
+    const world = worldOf()
+    const session = { record: recordOf({ ttlSeconds: 60 }), lastActivityAt: start - year }
+    expect(isExpired(at(world, 59_999).core, session)).toBe(false)
+    expect(isExpired(at(world, 60_000).core, session)).toBe(true)
+  })
+
+  test('expires by the rest of its time if that is longer than the second look', () => {
+    const world = worldOf()
+    const session = { record: recordOf(), lastActivityAt: start - 1000 }
+    expect(isExpired(at(world, ttlMs - 1001).core, session)).toBe(false)
+    expect(isExpired(at(world, ttlMs - 1000).core, session)).toBe(true)
+  })
+
+  test('begins its time anew if the clock was ahead at its last use', () => {
+    const world = worldOf()
+    const session = { record: recordOf(), lastActivityAt: start + limits.clockHoldMs + 1 }
+    expect(isExpired(world.core, session)).toBe(false)
+    expect(isExpired(at(world, ttlMs - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, ttlMs).core, session)).toBe(true)
+    // A later use has a time of its own.
+    const used = { record: recordOf(), lastActivityAt: start + ttlMs - 1 }
+    expect(isExpired(world.core, used)).toBe(false)
+    const near = worldOf()
+    const usedSoon = { record: recordOf(), lastActivityAt: start + limits.clockHoldMs }
+    expect(isExpired(near.core, usedSoon)).toBe(false)
+    expect(near.core.table.unsureUses.size).toBe(0)
+  })
+
+  test('begins its time anew if its last use seems older than itself', () => {
+    for (const [ahead, size] of [
+      [limits.clockHoldMs, 0],
+      [limits.clockHoldMs + 1, 1],
+    ] as const) {
+      const world = at(worldOf(), 10 * ttlMs)
+      isExpired(world.core, { record: recordOf({ createdAt: start + ahead }), lastActivityAt: start })
+      expect(world.core.table.unsureUses.size).toBe(size)
+    }
+  })
+
+  test('has more time on a store that several engines share', () => {
+    const world = worldOf({ shared: true })
+    const session = { record: recordOf(), lastActivityAt: start }
+    const more = limits.activityStoredMs + 2 * limits.clockHoldMs
+    expect(isExpired(at(world, ttlMs + more - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, ttlMs + more).core, session)).toBe(true)
+  })
+
+  test('has its uses measured by the monotonic clock while the wall clock is wrong', () => {
+    const noted = (wall: number, monotonic: number, lastActivityAt: number, record = recordOf()): boolean => {
+      const world = Object.assign(worldOf(), { wall, monotonic })
+      noteUse(world.core, record, lastActivityAt)
+      return world.core.table.unsureUses.size === 1
+    }
+    const { clockHoldMs, clockLagMs } = limits
+    expect(noted(start + hour, hour, start + hour)).toBe(false)
+    expect(noted(start + hour, hour, start + hour - clockLagMs)).toBe(false)
+    expect(noted(start + hour, hour, start + hour - clockLagMs - 1)).toBe(true)
+    expect(noted(start + 3 * hour, hour, start + 3 * hour)).toBe(true)
+    expect(noted(start - hour, hour, start - hour)).toBe(true)
+    expect(noted(start, 0, start, recordOf({ createdAt: start + clockHoldMs + 1 }))).toBe(true)
+    expect(noted(start, 0, start, recordOf({ createdAt: start + clockHoldMs }))).toBe(false)
+    const { ttlSeconds: _, ...without } = recordOf()
+    expect(noted(start + 3 * hour, hour, start + 3 * hour, without)).toBe(false)
+  })
 })

@@ -16,6 +16,13 @@ import {
   type SessionPosixLocks,
 } from '../../src/index.js'
 import { isLong } from '../support/seed.js'
+import {
+  conflicts,
+  endOfRanges,
+  firstConflict,
+  overlap,
+  replaced,
+} from '../../src/engine/services/locks/posix-lock-ranges.js'
 
 const [a, b, c] = ['a', 'b', 'c'].map((ownerId) => ({ ownerId })) as [
   PosixLockOwner,
@@ -425,5 +432,77 @@ describe.each([
     }
     await locks.funlock({ path: '/g', owner: { ownerId: 'last' } })
     expect(await Promise.all(waits)).toHaveLength(490)
+  })
+})
+
+describe('ranges of locks', () => {
+  type Kind = 'shared' | 'exclusive'
+  const owner = { key: 'a' }
+  const lock = (start: number, end: number, kind: Kind = 'exclusive', key = 'a') => ({
+    start: BigInt(start),
+    end: BigInt(end),
+    kind,
+    owner: key === 'a' ? owner : { key },
+  })
+  const shown = (locks: readonly { start: bigint; end: bigint; kind: string }[]): string =>
+    locks.map(({ start, end, kind }) => `${kind[0]}${start}-${end}`).join(' ')
+
+  test.each([
+    [0, 5, 5, 9, false],
+    [0, 5, 4, 9, true],
+    [5, 9, 0, 5, false],
+    [5, 9, 0, 6, true],
+    [0, 9, 3, 4, true],
+  ])('%i to %i and %i to %i overlap: %s', (a, b, c, d, expected) => {
+    expect(overlap(lock(a, b), lock(c, d))).toBe(expected)
+    expect(overlap(lock(c, d), lock(a, b))).toBe(expected)
+  })
+
+  test('conflict between owners, if one is exclusive', () => {
+    expect(conflicts(lock(0, 5), lock(4, 9, 'shared', 'b'))).toBe(true)
+    expect(conflicts(lock(0, 5, 'shared'), lock(4, 9, 'exclusive', 'b'))).toBe(true)
+    expect(conflicts(lock(0, 5, 'shared'), lock(4, 9, 'shared', 'b'))).toBe(false)
+    expect(conflicts(lock(0, 5), lock(4, 9))).toBe(false)
+    expect(conflicts(lock(0, 5), lock(5, 9, 'exclusive', 'b'))).toBe(false)
+  })
+
+  test('have a first conflict', () => {
+    const locks = [lock(0, 2), lock(4, 6, 'shared'), lock(8, 10)]
+    const first = (start: number, end: number, kind: Kind = 'exclusive'): string => {
+      const found = firstConflict(locks, lock(start, end, kind, 'b'))
+      return found === undefined ? '' : shown([found])
+    }
+    expect(first(0, 20)).toBe('e0-2')
+    expect(first(1, 2)).toBe('e0-2')
+    expect(first(2, 4)).toBe('')
+    expect(first(2, 5)).toBe('s4-6')
+    expect(first(2, 8, 'shared')).toBe('')
+    expect(first(2, 9, 'shared')).toBe('e8-10')
+    expect(first(6, 8)).toBe('')
+    expect(first(10, 12)).toBe('')
+  })
+
+  test.each<[string, readonly ReturnType<typeof lock>[], [number, number], Kind | undefined, string]>([
+    ['joins what touches', [lock(0, 2), lock(4, 6)], [2, 4], 'exclusive', 'e0-6'],
+    ['joins only its own kind', [lock(0, 2, 'shared'), lock(4, 6)], [2, 4], 'exclusive', 's0-2 e2-6'],
+    ['splits a lock of another kind', [lock(0, 9)], [3, 5], 'shared', 'e0-3 s3-5 e5-9'],
+    ['keeps a lock of the same kind whole', [lock(0, 9)], [3, 5], 'exclusive', 'e0-9'],
+    ['covers smaller ones', [lock(1, 2), lock(3, 4, 'shared')], [0, 5], 'exclusive', 'e0-5'],
+    ['cuts at its start', [lock(0, 4)], [3, 9], undefined, 'e0-3'],
+    ['cuts at its end', [lock(4, 9)], [0, 5], undefined, 'e5-9'],
+    ['releases the middle', [lock(0, 9)], [3, 5], undefined, 'e0-3 e5-9'],
+    ['releases what fits exactly', [lock(3, 5)], [3, 5], undefined, ''],
+    ['leaves neighbours', [lock(0, 3), lock(5, 9)], [3, 5], undefined, 'e0-3 e5-9'],
+    ['leaves others apart', [lock(0, 1), lock(8, 9)], [3, 5], 'exclusive', 'e0-1 e3-5 e8-9'],
+  ])('a change %s', (_what, locks, [start, end], kind, after) => {
+    const range = { start: BigInt(start), end: BigInt(end) }
+    const request = kind === undefined ? undefined : lock(start, end, kind)
+    expect(shown(replaced(locks, range, request))).toBe(after)
+  })
+
+  test('may end with the largest file', () => {
+    const all = { start: 0n, end: endOfRanges }
+    const held = replaced([], all, { ...all, kind: 'exclusive', owner })
+    expect(shown(replaced(held, { start: 5n, end: endOfRanges }, undefined))).toBe('e0-5')
   })
 })
