@@ -1,0 +1,213 @@
+/** Which sessions stay in memory, and which need a snapshot. */
+import { describe, expect, test } from 'vitest'
+import { limits } from '../../src/engine/base/limits.js'
+import type { LiveSession } from '../../src/engine/session/table/live.js'
+import { CheckpointIndex } from '../../src/engine/session/table/live.js'
+import { Residency } from '../../src/engine/session/table/residency.js'
+import type { CheckpointRecord } from '../../src/engine/records/checkpoint.js'
+
+interface Fields {
+  readonly bytes?: number
+  readonly idle?: boolean
+  readonly seq?: number
+  readonly snapshotSeq?: number
+  readonly snapshotSize?: number
+  readonly unstoredBytes?: number
+  readonly pins?: ReadonlyMap<number, object>
+  readonly pinnedBytes?: number
+  readonly tenantKey?: string
+}
+
+function sessionOf(id: string, fields: Fields = {}): LiveSession {
+  const session = {
+    id,
+    tenantKey: 'tenant',
+    idle: true,
+    bytes: 0,
+    seq: 0,
+    snapshotSeq: 0,
+    snapshotSize: 0,
+    unstoredBytes: 0,
+    pinnedBytes: 0,
+    slot: { synchronous: false, live: undefined },
+    ...fields,
+  }
+  return session as unknown as LiveSession
+}
+
+function residencyOf(budget: number, ...sessions: LiveSession[]): Residency {
+  const residency = new Residency(new Map(), budget)
+  for (const session of sessions) residency.enter(session)
+  return residency
+}
+
+const ids = (sessions: readonly LiveSession[]): string[] => sessions.map(({ id }) => id)
+
+describe('sessions that are over the budget together', () => {
+  const sessions = (bytes: number): LiveSession[] =>
+    ['a', 'b', 'c', 'd'].map((id) => sessionOf(id, { bytes }))
+
+  test('are evicted only above it', () => {
+    expect(residencyOf(100, ...sessions(25)).toEvict()).toEqual([])
+    expect(residencyOf(99, ...sessions(25)).toEvict()).not.toEqual([])
+  })
+
+  test('are evicted from the least recently used on, until a quarter of the budget is free', () => {
+    const all = sessions(25)
+    const residency = residencyOf(80, ...all)
+    residency.used(all[0]!)
+    expect(ids(residency.toEvict())).toEqual(['b', 'c'])
+    // Exactly three quarters are left.
+    expect(ids(residencyOf(100, ...sessions(25), sessionOf('e', { bytes: 1 })).toEvict())).toEqual(['a', 'b'])
+    expect(ids(residencyOf(100, sessionOf('e', { bytes: 1 }), ...sessions(25)).toEvict())).toEqual(['e', 'a'])
+  })
+
+  test('do not include those in use, which also do not count', () => {
+    const busy = sessionOf('busy', { bytes: 1000, idle: false })
+    expect(residencyOf(100, busy, ...sessions(25)).toEvict()).toEqual([])
+    expect(ids(residencyOf(99, busy, ...sessions(25)).toEvict())).toEqual(['a', 'b'])
+  })
+
+  test('count with the records of services', () => {
+    const residency = residencyOf(100, ...sessions(25))
+    residency.weigh(({ id }) => (id === 'b' ? 1 : 0))
+    residency.weigh(() => 0)
+    expect(ids(residency.toEvict())).toEqual(['a', 'b'])
+  })
+})
+
+describe('an evicted session', () => {
+  test('comes back as the same object for its tenant', () => {
+    const live = sessionOf('a')
+    const residency = residencyOf(100, live)
+    residency.evict(live)
+    expect(live.slot.live).toBeUndefined()
+    expect(ids(residency.evicted)).toEqual(['a'])
+    expect(residency.revive('a', 'other')).toBeUndefined()
+    expect(residency.revive('b', 'tenant')).toBeUndefined()
+    expect(residency.revive('a', 'tenant')).toBe(live)
+    expect([residency.evicted, live.slot.live, live.revive]).toEqual([[], live, undefined])
+    residency.evict(live)
+    expect(residency.takeEvicted()).toEqual([live])
+    expect(residency.evicted).toEqual([])
+  })
+
+  test('does not come back once it was discarded', () => {
+    const live = sessionOf('a')
+    const residency = residencyOf(100, live)
+    residency.evict(live)
+    live.discarded = 'deleted'
+    live.revive?.()
+    expect(live.slot.live).toBeUndefined()
+  })
+
+  test('stays in its slot if it was used synchronously', () => {
+    const live = sessionOf('a')
+    live.slot.synchronous = true
+    const residency = residencyOf(100, live)
+    const { epoch } = live
+    residency.evict(live)
+    expect(live.slot.live).toBe(live)
+    expect(live.epoch).not.toBe(epoch)
+  })
+})
+
+describe('a snapshot', () => {
+  const { eventsPerSnapshot, eventsPerSnapshotMax, snapshotSizePerEvent } = limits
+  const budget = 1000
+  const wants = (fields: Fields): boolean => residencyOf(budget).wantsSnapshot(sessionOf('a', fields))
+
+  test('is due after some events, if the one before was not large', () => {
+    expect(wants({ seq: eventsPerSnapshot + 4, snapshotSeq: 5 })).toBe(false)
+    expect(wants({ seq: eventsPerSnapshot + 5, snapshotSeq: 5 })).toBe(true)
+    const seq = eventsPerSnapshot + 10
+    expect(wants({ seq, snapshotSize: seq * snapshotSizePerEvent })).toBe(true)
+    expect(wants({ seq, snapshotSize: seq * snapshotSizePerEvent + 1 })).toBe(false)
+    expect(wants({ seq: eventsPerSnapshotMax - 1, snapshotSize: 1e12 })).toBe(false)
+    expect(wants({ seq: eventsPerSnapshotMax, snapshotSize: 1e12 })).toBe(true)
+  })
+
+  test('is due when too much is not stored', () => {
+    expect([wants({ unstoredBytes: budget }), wants({ unstoredBytes: budget + 1 })]).toEqual([false, true])
+    const large = { seq: eventsPerSnapshot, snapshotSize: 1e12 }
+    expect(wants({ ...large, unstoredBytes: budget })).toBe(false)
+    expect(wants({ ...large, unstoredBytes: budget + 1 })).toBe(true)
+    const residency = residencyOf(budget)
+    expect(residency.isOverdue(sessionOf('a', { unstoredBytes: 2 * budget }))).toBe(false)
+    expect(residency.isOverdue(sessionOf('a', { unstoredBytes: 2 * budget + 1 }))).toBe(true)
+  })
+
+  test('is made of idle sessions with a share of the budget', () => {
+    const share = 800 / limits.sessionShare
+    const sessions = [
+      sessionOf('at', { unstoredBytes: share }),
+      sessionOf('above', { unstoredBytes: share + 1 }),
+      sessionOf('busy', { unstoredBytes: share + 1, idle: false }),
+    ]
+    expect(ids(residencyOf(800, ...sessions).toSnapshot())).toEqual(['above'])
+  })
+
+  test('is never made in memory that is not durable', () => {
+    const residency = residencyOf(Number.POSITIVE_INFINITY)
+    const session = sessionOf('a', { seq: 1e9, unstoredBytes: 1e12, pins: new Map(), pinnedBytes: 1e12 })
+    expect([residency.wantsSnapshot(session), residency.hasTooManyPins(session), residency.due]).toEqual([
+      false,
+      false,
+      false,
+    ])
+  })
+})
+
+test('a session may hold a number of earlier states, and a share of the budget', () => {
+  const residency = residencyOf(800)
+  const pins = (count: number): ReadonlyMap<number, object> =>
+    new Map(Array.from({ length: count }, (_, index) => [index, {}]))
+  expect(residency.hasTooManyPins(sessionOf('a'))).toBe(false)
+  expect(residency.hasTooManyPins(sessionOf('a', { pins: pins(limits.pinnedRoots) }))).toBe(false)
+  expect(residency.hasTooManyPins(sessionOf('a', { pins: pins(limits.pinnedRoots + 1) }))).toBe(true)
+  const share = 800 / limits.sessionShare
+  expect(residency.hasTooManyPins(sessionOf('a', { pins: pins(1), pinnedBytes: share }))).toBe(false)
+  expect(residency.hasTooManyPins(sessionOf('a', { pins: pins(1), pinnedBytes: share + 1 }))).toBe(true)
+})
+
+test('a look at the budget is due once in a number of uses', () => {
+  const residency = residencyOf(100)
+  const dues = Array.from({ length: 2 * limits.sessionsLookedAt }, () => residency.due)
+  expect(dues.flatMap((due, index) => (due ? [index + 1] : []))).toEqual([
+    limits.sessionsLookedAt,
+    2 * limits.sessionsLookedAt,
+  ])
+})
+
+test('checkpoints are found by id and label, until they are deleted', () => {
+  const index = new CheckpointIndex()
+  const checkpoint = (id: string, label: string, metadata?: object): CheckpointRecord =>
+    ({ id, label, seq: 1, ...(metadata && { metadata }) }) as CheckpointRecord
+  expect([index.size, index.bytes, index.byId('a'), index.byLabel(''), [...index.values()]]).toEqual([
+    0,
+    0,
+    undefined,
+    undefined,
+    [],
+  ])
+  const plain = checkpoint('a', '')
+  const labelled = checkpoint('b', 'label', { key: 'value' })
+  index.add(plain)
+  const { bytes } = index
+  index.add(labelled)
+  expect(index.bytes).toBeGreaterThan(2 * bytes)
+  expect([index.size, index.byId('a'), index.byLabel('label'), index.byLabel('')]).toEqual([
+    2,
+    plain,
+    labelled,
+    undefined,
+  ])
+  index.delete(labelled)
+  index.delete(labelled)
+  expect([index.size, index.bytes, index.byId('b'), index.byLabel('label')]).toEqual([
+    1,
+    bytes,
+    undefined,
+    undefined,
+  ])
+})
