@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   limits,
   openEngine,
@@ -14,6 +14,15 @@ import {
 } from '../../src/index.js'
 import { capabilities } from '../../src/engine/operations/operation.js'
 import { storages } from '../support/storages.js'
+import {
+  endFollowers,
+  follow,
+  notifyFollowers,
+  type CommittedEvent,
+  type Follower,
+} from '../../src/engine/session/history/feed.js'
+import { QuietFeed } from '../../src/engine/session/history/quiet-feed.js'
+import type { LiveSession } from '../../src/engine/session/table/live.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
 
@@ -252,5 +261,127 @@ describe.each(storages)('session.watch on %s', { timeout: 60_000 }, (_name, make
       .watch({ debounceMs: 0 })
     await write('/a', '2')
     expect(await next(batches)).toEqual(['modified /a'])
+  })
+})
+
+describe('followers of a session', () => {
+  const sessionOf = (seq: number, stored?: number) => ({
+    seq,
+    shared: stored === undefined ? undefined : { stored: { seq: stored } },
+    revive: undefined,
+    followers: undefined as Map<Follower, number> | undefined,
+  })
+  const event = (seq: number): CommittedEvent => ({ seq }) as CommittedEvent
+
+  test('get the events after the one at which they began', () => {
+    const live = sessionOf(3)
+    const got: number[] = []
+    const stop = follow(live, { event: ({ seq }) => got.push(seq), end: () => got.push(-1) })
+    for (const seq of [2, 3, 4, 5]) notifyFollowers(live, event(seq))
+    expect(got).toEqual([4, 5])
+    stop()
+    notifyFollowers(live, event(6))
+    endFollowers(live)
+    expect(got).toEqual([4, 5])
+  })
+
+  test('begin at the newest stored event on a shared store', () => {
+    const live = sessionOf(9, 3)
+    const got: number[] = []
+    follow(live, { event: ({ seq }) => got.push(seq), end: () => undefined })
+    notifyFollowers(live, event(4))
+    expect(got).toEqual([4])
+  })
+
+  test('end once, with the error', () => {
+    const live = sessionOf(1)
+    const ends: unknown[] = []
+    follow(live, { event: () => undefined, end: (error) => ends.push(error) })
+    const error = new Error('lost')
+    endFollowers(live, error)
+    endFollowers(live)
+    expect(ends).toEqual([error])
+  })
+})
+
+describe('a feed of quiet times', () => {
+  const feedOf = (debounceMs: number): { feed: QuietFeed; live: LiveSession } => {
+    const live = { seq: 0, followers: undefined } as unknown as LiveSession
+    return { feed: new QuietFeed(live, debounceMs), live }
+  }
+
+  beforeEach(() => {
+    vi.useFakeTimers()
+  })
+
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  /** Whether the feed is quiet by now. */
+  const isQuiet = async (feed: QuietFeed): Promise<boolean> => {
+    let quiet = false
+    void feed.quiet(undefined).then(() => (quiet = true))
+    await vi.advanceTimersByTimeAsync(0)
+    return quiet
+  }
+
+  test('reports a pause after each event anew', async () => {
+    const { feed, live } = feedOf(50)
+    expect(await isQuiet(feed)).toBe(false)
+    notifyFollowers(live, { seq: 1 } as CommittedEvent)
+    await vi.advanceTimersByTimeAsync(49)
+    notifyFollowers(live, { seq: 2 } as CommittedEvent)
+    await vi.advanceTimersByTimeAsync(49)
+    expect(await isQuiet(feed)).toBe(false)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(await isQuiet(feed)).toBe(true)
+    // It stays quiet until it is reset.
+    notifyFollowers(live, { seq: 3 } as CommittedEvent)
+    expect(await isQuiet(feed)).toBe(true)
+    feed.reset()
+    await vi.advanceTimersByTimeAsync(limits.watchBatchMs)
+    expect(await isQuiet(feed)).toBe(false)
+    feed[Symbol.dispose]()
+  })
+
+  test('reports a session that is never quiet after the longest wait', async () => {
+    const { feed } = feedOf(50)
+    for (let ms = 0; ms < limits.watchBatchMs - 40; ms += 40) {
+      feed.event()
+      await vi.advanceTimersByTimeAsync(40)
+    }
+    expect(await isQuiet(feed)).toBe(false)
+    feed.event()
+    await vi.advanceTimersByTimeAsync(40)
+    expect(await isQuiet(feed)).toBe(true)
+    feed[Symbol.dispose]()
+  })
+
+  test('reports each event at once without a pause', async () => {
+    const { feed } = feedOf(0)
+    expect(await isQuiet(feed)).toBe(false)
+    feed.event()
+    expect(await isQuiet(feed)).toBe(true)
+    feed[Symbol.dispose]()
+  })
+
+  test('ends with the session, and with an aborted signal', async () => {
+    const { feed, live } = feedOf(50)
+    const waiting = feed.quiet(undefined)
+    const error = new Error('lost')
+    endFollowers(live, error)
+    await waiting
+    await feed.quiet(undefined)
+    expect(feed.ended).toEqual({ error })
+    await feedOf(50).feed.quiet(AbortSignal.abort())
+  })
+
+  test('has no timers and no follower after its end', async () => {
+    const { feed, live } = feedOf(50)
+    feed.event()
+    expect(vi.getTimerCount()).toBe(2)
+    feed[Symbol.dispose]()
+    expect([vi.getTimerCount(), live.followers?.size]).toEqual([0, 0])
   })
 })
