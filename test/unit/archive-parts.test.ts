@@ -1,4 +1,5 @@
 /** The small parts from which the readers and writers of archives are made, each at its limits. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { ByteReader } from '../../src/adapters/archive/byte-reader.js'
 import { EntryGate } from '../../src/adapters/archive/entry-gate.js'
@@ -23,7 +24,11 @@ async function read(content: Uint8Array | AsyncIterable<Uint8Array>): Promise<Me
 }
 
 async function* inPiecesOf(size: number, bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+  for (let at = 0; at < bytes.length; at += size) {
+    // The reader takes the entries of a piece before the next one arrives.
+    await nextTurn()
+    yield bytes.subarray(at, at + size)
+  }
 }
 
 const attributes = { mode: 0o644, mtimeMs: 0 }
@@ -283,6 +288,14 @@ describe('the kinds and modes of a zip', () => {
     expect((await read(zipOf([entry]))).entries.get('/a')).toMatchObject(seen)
   })
 
+  test.each([0, 8])('a large content must have its checksum, by the method %i', async (method) => {
+    const content = Buffer.alloc(archiveLimits.pieceBytes + 1, 'x')
+    const large = { name: 'a', content, method }
+    const { entries } = await read(zipOf([large, { name: 'b' }]))
+    expect([...entries.keys()]).toEqual(['/a', '/b'])
+    await expect(read(zipOf([{ ...large, crc: 1 }, { name: 'b' }]))).rejects.toThrow('stated checksum')
+  })
+
   test.each(['c:', 'C:/a', 'z:/'])('a name with a drive is absolute: %j', async (name) => {
     await expect(read(zipOf([{ name }]))).rejects.toMatchObject({ reason: 'UNSAFE_PATH' })
   })
@@ -352,6 +365,14 @@ describe('the headers of a tar', () => {
     const { entries } = await read(tarOf(pax(['mtime', text]), { name: 'f' }))
     expect(entries.get('/f')).toMatchObject({ mtimeMs })
   })
+
+  test.each(['0000000\0', '0000644\0', '0004755\0', '0107777\0'])(
+    'have the mode %j without type bits',
+    async (mode) => {
+      const { entries } = await read(tarOf({ name: 'f', fields: [[100, mode]] }))
+      expect(entries.get('/f')).toMatchObject({ mode: Number.parseInt(mode, 8) & 0o7777 })
+    },
+  )
 
   test.each(['8640000000000.001', '-8640000000001', '1e3', '', '.5', '--1'])(
     'do not have the time %j in pax',

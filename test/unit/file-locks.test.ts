@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keys, prefixEnd } from '../../src/engine/ports.js'
 import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { isForMany, storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -183,6 +184,15 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await session.fileLocks.unlock({ path: '/kept', ...kept })
     await reopen()
     await lock('/kept')
+  })
+
+  test.runIf(lasting)('are all found after a reopening, however many reads they take', async () => {
+    lowerBound(limits, 'recordsPerScan', 2)
+    for (let count = 1; count <= 5; count++) {
+      await lock(`/${count}`)
+      await reopen()
+      expect(await paths()).toHaveLength(count)
+    }
   })
 
   test('are listed by a literal prefix, in path order', async () => {
