@@ -132,4 +132,16 @@ describe.each(storages)('a draft on %s', (_name, makeStorage, lasting) => {
     await draft.commit()
     expect((await session.events.list()).events.at(-1)!.details).toMatchObject({ group: 'turn 3' })
   })
+
+  test('of a handle without the right to read does not read, not even by borrowing content', async () => {
+    const hash = await session.files.contentHash('/a')
+    await using draft = await session.narrow({ without: ['files.read'] }).draft()
+    const denied = { reason: 'PERMISSION_DENIED', details: { capability: 'files.read' } }
+    await expect(draft.files.read({ path: '/a' })).rejects.toMatchObject(denied)
+    const segments = [{ borrowed: { offset: 0, length: 1, hash } }]
+    await expect(
+      draft.files.patchSegments({ mutations: [{ path: '/copy', segments }] }),
+    ).rejects.toMatchObject(denied)
+    await draft.files.write({ path: '/copy', content: 'x' })
+  })
 })

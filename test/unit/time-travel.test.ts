@@ -161,6 +161,19 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       const blind = session.narrow({ without: ['files.read'] })
       await expect(blind.at()).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
     })
+
+    test('asks the option authorize for each read', async () => {
+      const denied = new Set<string>()
+      await using own = await openEngine({ authorize: (_caller, action) => !denied.has(action) })
+      const other = await own.sessions.create({ files: { '/a.txt': 'base' } })
+      using view = await other.at()
+      expect(await textAt(view)).toBe('base')
+      denied.add('readFile')
+      await expect(textAt(view)).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' })
+      denied.add('fs.read')
+      expect(() => view.fs.readFileSync('/a.txt')).toThrow(expect.objectContaining({ code: 'EACCES' }))
+      expect(await view.files.stat({ path: '/a.txt' })).toMatchObject({ kind: 'file' })
+    })
   })
 
   describe('restore', () => {
