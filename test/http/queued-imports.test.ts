@@ -43,13 +43,19 @@ describe('the bytes of uploads that stay in memory', () => {
     const made = await there.call('POST', '/v1/sources', { displayName: 'a', [kind]: {} })
     const { sourceId } = made.body as { sourceId: string }
     const answer = await there.call('POST', `/v1/sources/${sourceId}/${kind}`, content, bytesType)
-    return { answer, job: answer.body as { sourceId: string; jobId: string } }
+    return { answer, sourceId, job: answer.body as { sourceId: string; jobId: string } }
   }
 
   test('are bounded together', async () => {
     const { sources } = there.engine.as(caller)
     const large = zipOf([{ name: 'a', content: randomBytes(1_500_000, 8), method: 0 }])
-    expect(refusalIn((await upload(large, 'uploadedSnapshot')).answer)).toMatchObject(refused)
+    const { answer: refusal, sourceId } = await upload(large, 'uploadedSnapshot')
+    expect(refusalIn(refusal)).toMatchObject(refused)
+    // The job, too, names the cause.
+    await vi.waitFor(async () => {
+      const [job] = (await sources.listJobs({ sourceId })).jobs
+      expect(job).toMatchObject({ state: ImportJobState.FAILED, errorCode: 'LIMIT_EXCEEDED' })
+    })
     const bundle = Buffer.concat([Buffer.from('# v2 git bundle\n'), Buffer.alloc(1_500_000)])
     expect(refusalIn((await upload(bundle, 'uploadedGitBundle')).answer)).toMatchObject(refused)
     // Each job gives its share back.
@@ -96,5 +102,6 @@ describe('the bytes of uploads that stay in memory', () => {
 
 interface Uploaded {
   readonly answer: Answered
+  readonly sourceId: string
   readonly job: { readonly sourceId: string; readonly jobId: string }
 }

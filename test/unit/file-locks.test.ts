@@ -186,6 +186,17 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     await lock('/kept')
   })
 
+  test('that expired are replaced by a new one on the same path, and removed on others', async () => {
+    await lock('/a', 10)
+    await lock('/b', 10)
+    await lock('/c', 60)
+    environment.advance(10_000)
+    await lock('/a', 60)
+    await reopen()
+    expect(await paths()).toEqual(['/a', '/c'])
+    expect(await records()).toBe(lasting ? 2 : 0)
+  })
+
   test.runIf(lasting)('are all found after a reopening, however many reads they take', async () => {
     lowerBound(limits, 'recordsPerScan', 2)
     for (let count = 1; count <= 5; count++) {

@@ -11,6 +11,8 @@ import {
   type Storage,
   type TextEdit,
 } from '../../src/index.js'
+import { limits } from '../../src/engine/base/limits.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { fewStorages } from '../support/storages.js'
 
 describe.each(fewStorages)('the text of files on %s', (_name, makeStorage, lasting) => {
@@ -474,6 +476,16 @@ describe.each(fewStorages)('the text of files on %s', (_name, makeStorage, lasti
         reason: 'TOO_LARGE',
         details: { field: 'edits', limit: '512' },
       })
+    })
+
+    test('refuses a result that is too large with its line ends', async () => {
+      lowerBound(limits, 'textFileBytes', 20)
+      await write('aaaa\r\nbbbb\r\n')
+      const edit = { path: '/a.txt', oldText: 'aaaa' }
+      const refused = await refusalOf(session.text.edit({ ...edit, newText: '1\n2\n3\n4\n5' }))
+      expect([refused.reason, refused.details['limit']]).toEqual(['TOO_LARGE', '20'])
+      await session.text.edit({ ...edit, newText: '1\n2\n3\n4' })
+      expect(await read()).toBe('1\r\n2\r\n3\r\n4\r\nbbbb\r\n')
     })
 
     test('refuses requests with a wrong form', async () => {

@@ -16,6 +16,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { EngineError, openEngine, type Engine, type Session, type Storage } from '../../src/index.js'
 import { gitEnvironment, hasGit } from '../support/git-repository.js'
 import { runs, seed } from '../support/seed.js'
+import { limits } from '../../src/engine/base/limits.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { fewStorages } from '../support/storages.js'
 
 async function refusalOf(work: Promise<unknown>): Promise<EngineError> {
@@ -147,6 +149,33 @@ describe.each(fewStorages)('patches on %s', (name, makeStorage, lasting) => {
       expect((await refusalOf(session.text.applyPatch({ patch: fuzzy }))).reason).toBe('NO_MATCH')
       await session.text.applyPatch({ patch: fuzzy, fuzz: 1 })
       expect(await read('/a.txt')).toBe(`${'x\n'.repeat(50)}one\ntwo\n3\nfour\nfive\n`)
+    })
+
+    test('apply at the later one of two places that are equally near, close or far', async () => {
+      const far = Array.from({ length: 41 }, (_, index) => `${index}`)
+      for (const between of [['m'], far]) {
+        await session.files.write({
+          path: '/near.txt',
+          content: ['first', 'k', 'old', 'k', ...between, 'k', 'old', 'k', 'last', ''].join('\n'),
+        })
+        const middle = 2 + (3 + between.length) / 2
+        const at = `${middle},3`
+        await session.text.applyPatch({
+          patch: `--- a/near.txt\n+++ b/near.txt\n@@ -${at} +${at} @@\n k\n-old\n+new\n k\n`,
+        })
+        const lines = (await session.fs.promises.readFile('/near.txt', 'utf8')).split('\n')
+        expect(lines.indexOf('new')).toBeGreaterThan(lines.indexOf('old'))
+        lowerBound(limits, 'charactersPerLook', 1)
+      }
+    })
+
+    test('match the end of a file without context after it, unless fuzz is allowed', async () => {
+      const content = 'a\nb\nold\nmore\n'
+      await session.files.write({ path: '/end.txt', content })
+      const patch = '--- a/end.txt\n+++ b/end.txt\n@@ -2,2 +2,2 @@\n b\n-old\n+new\n'
+      expect((await refusalOf(session.text.applyPatch({ patch }))).reason).toBe('NO_MATCH')
+      await session.text.applyPatch({ patch, fuzz: 1 })
+      expect(await session.fs.promises.readFile('/end.txt', 'utf8')).toBe('a\nb\nnew\nmore\n')
     })
 
     test('keep CRLF, and take prefixes off by strip', async () => {

@@ -283,7 +283,7 @@ describe.each(fewStorages)('searches on %s', (_name, makeStorage, lasting) => {
     })
 
     test('takes a match for a word if no letter, digit or underscore touches it', async () => {
-      await session.files.write({ path: '/f', content: 'a -x\nfoo(a\n-x9\nfoo(\n' })
+      await session.files.write({ path: '/f', content: 'a -x\nfoo(a\n-x9\nfoo(\n-x_\n_b_ b\n' })
       const lines = async (request: GrepRequest): Promise<unknown> =>
         (await session.text.grep({ ...request, path: '/f', wholeWord: true })).lines.map(
           ({ lineNumber, column }) => [lineNumber, column],
@@ -293,6 +293,7 @@ describe.each(fewStorages)('searches on %s', (_name, makeStorage, lasting) => {
         expect(await lines({ pattern: '-[x]', multiline })).toEqual([[1, 3]])
         expect(await lines({ pattern: String.raw`fo*\(`, multiline })).toEqual([[4, 1]])
         expect(await lines({ pattern: 'foo(', literal: true, multiline })).toEqual([[4, 1]])
+        expect(await lines({ pattern: 'b', multiline })).toEqual([[6, 5]])
       }
     })
 

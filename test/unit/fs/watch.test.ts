@@ -106,6 +106,18 @@ describe.each(storages)('watching on %s', (name, make) => {
     ])
   })
 
+  test('does not report changes of an entry whose name only begins the same', async () => {
+    await fs.promises.writeFile('/w/file2', '')
+    await fs.promises.mkdir('/w/sub2')
+    const [file, directory] = [watched('/w/file2'), watched('/w/sub2', { recursive: true })]
+    await fs.promises.rename('/w/file', '/w/other')
+    await fs.promises.rm('/w/sub', { recursive: true })
+    await fs.promises.writeFile('/w/file2', 'x')
+    await fs.promises.writeFile('/w/sub2/x', '')
+    await settled()
+    expect([file, directory]).toEqual([[['change', 'file2']], [['rename', 'x']]])
+  })
+
   test('does not report changes of a fork', async () => {
     const events = watched('/', { recursive: true })
     const fork = await session.fork()
