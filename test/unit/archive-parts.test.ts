@@ -239,7 +239,7 @@ describe('the bytes of a zip', () => {
   test('are read up to their end', () => {
     const zip = new ZipContent([Buffer.from('abc')], 3)
     const target = Buffer.alloc(6, '-')
-    const done = vi.fn()
+    const done = vi.fn<(error: Error | null, bytesRead?: number) => void>()
     zip.read(target, 1, 9, 1, done)
     expect(done).toHaveBeenCalledWith(null, 2)
     expect(String(target)).toBe('-bc---')
@@ -328,7 +328,9 @@ describe('the headers of a tar', () => {
   test('may end in records that are padded with zeros', () => {
     const records = pax(['a', 'b'])
     const padded = { ...records, content: Buffer.concat([records.content as Buffer, Buffer.alloc(3)]) }
-    checkHeaders(headersOf(padded, { name: 'f' }), 'f', new Map())
+    const globals = new Map<string, string>()
+    checkHeaders(headersOf({ ...padded, type: 'g' }, { name: 'f' }), 'f', globals)
+    expect([...globals]).toEqual([['a', 'b']])
   })
 
   test('are read in blocks: a long name of exactly one block does not hide the header after it', () => {

@@ -307,7 +307,7 @@ describe('a patch of a file with many extents', () => {
     blobs: pieces.flatMap(({ blob }) => blob ?? []),
   })
   const compacted = (file: FileNode, patch: ReturnType<typeof patchOf>) =>
-    compact(core, file, patch, new StagedBlobs([], core as never))
+    compact(core, file, patch, new StagedBlobs([], core))
 
   test('stays as it is while its block has few enough', () => {
     const file = fileOf(extentsPerBlock - 1)

@@ -321,7 +321,8 @@ describe('a feed of quiet times', () => {
   /** Whether the feed is quiet by now. */
   const isQuiet = async (feed: QuietFeed): Promise<boolean> => {
     let quiet = false
-    void feed.quiet(undefined).then(() => (quiet = true))
+    const become = (): boolean => (quiet = true)
+    feed.quiet(undefined).then(become, become)
     await vi.advanceTimersByTimeAsync(0)
     return quiet
   }
