@@ -354,6 +354,19 @@ describe('a patch of a file with many extents', () => {
     expect((pieces[1]![2] as BlobRef).bytes!.subarray(0, 4).toString()).toBe('b\0\0x')
   })
 
+  test('keeps a piece that reaches from a rewritten block into the next one', () => {
+    const file = fileOf(extentsPerBlock)
+    const long = BlobRef.of(Buffer.alloc(blockBytes, 'z'))
+    const from = 3 * extentsPerBlock + 1
+    const wide: Piece = { offset: from, length: blockBytes, blob: long, casOffset: 0 }
+    const { pieces, blobs } = compacted(file, patchOf(from + blockBytes, wide))
+    expect(pieces.map(([offset, length]) => [offset, length])).toEqual([
+      [from, blockBytes],
+      [0, blockBytes],
+    ])
+    expect(blobs).toEqual([long, pieces[1]![2]])
+  })
+
   test('that makes the file shorter rewrites only what is left', () => {
     const file = fileOf(extentsPerBlock + 40)
     const size = 3 * extentsPerBlock + 3

@@ -671,6 +671,21 @@ test('a damaged commit before the newest segment is DATA_LOSS when the index mus
   }
 })
 
+test('bytes after the end of a sealed segment, whose cut did not reach the disk, are ignored', async () => {
+  const store = await openSmall(data)
+  for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+  await store.close()
+  const path = join(data, 'segments/00000001.seg')
+  const before = await readFile(path)
+  for (const more of [Buffer.alloc(9), before.subarray(segmentHeaderBytes)]) {
+    await writeFile(path, Buffer.concat([before, more]))
+    await rm(join(data, 'index'), { recursive: true })
+    const opened = await openSmall(data)
+    for (const key of ['a', 'b', 'c']) expect(await opened.get(key)).toBe(key.repeat(20_000))
+    await opened.close()
+  }
+})
+
 describe('the manifest', () => {
   test('fails with DATA_LOSS if it is outdated, and later segments are kept', async () => {
     const store = await openSmall(data)

@@ -248,12 +248,16 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await write(source, '/a', 'theirs')
     await write(source, '/b', 'theirs')
     const before = await tree(target)
+    const eventId = await newestEvent(target)
     await target.merge(source)
     expect(await read(target, '/b')).toBe('theirs')
     await write(target, '/later', 'x')
     if (isLasting) {
       await engine.collect()
       await reopen()
+      // The collection keeps the state to which an abort leads, but none before it.
+      using view = await target.at({ eventId })
+      expect(Buffer.from(await view.files.read({ path: '/a' })).toString()).toBe('ours')
       source = await engine.sessions.open(source.id)
     }
     await target.conflicts.abort()
@@ -434,6 +438,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await target.conflicts.resolve({ path: '/c1', use: 'theirs' })
     await target.conflicts.resolve({ path: '/d1', use: 'base' })
     expect(Object.keys(await tree(target))).toEqual(['/b2', '/c2', '/d', '/dir', '/dir/a'])
+  })
+
+  test('finds another source for a renamed file whose namesake was renamed before it', async () => {
+    const same = text(...ten)
+    await start({ '/1/b': same, '/2/a': same })
+    await target.files.createDirectory({ path: '/n' })
+    await target.files.createDirectory({ path: '/n2' })
+    // By content alone, /n/c takes the first one, so that /n2/b cannot be the file of the same name.
+    await target.files.rename({ sourcePath: '/1/b', destinationPath: '/n/c' })
+    await target.files.rename({ sourcePath: '/2/a', destinationPath: '/n2/b' })
+    await write(source, '/1/b', text('first', ...ten.slice(1)))
+    await write(source, '/2/a', text('second', ...ten.slice(1)))
+    expect((await target.merge(source)).conflicts).toEqual([])
+    expect(await read(target, '/n/c')).toBe(text('first', ...ten.slice(1)))
+    expect(await read(target, '/n2/b')).toBe(text('second', ...ten.slice(1)))
   })
 
   test('reports a file in the way of a directory', async () => {
