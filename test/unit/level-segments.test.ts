@@ -687,6 +687,25 @@ test('bytes after the end of a sealed segment, whose cut did not reach the disk,
 })
 
 describe('the manifest', () => {
+  test('fails with DATA_LOSS if any of its numbers was changed, or its end is missing', async () => {
+    const store = await openSmall(data)
+    for (const key of ['a', 'b']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+    await store.close()
+    const path = join(data, 'segments/manifest')
+    const text = await readFile(path, 'utf8')
+    const digits = Array.from(text.matchAll(/\d/g), ({ index }) => index)
+    const changed = digits.map(
+      (at) => `${text.slice(0, at)}${(Number(text[at]) + 1) % 10}${text.slice(at + 1)}`,
+    )
+    const lines = text.split('\n')
+    for (const damaged of [...changed, `${lines[0]}\n`, lines[0]!, '', text.slice(0, -1), `${text}\n`]) {
+      await writeFile(path, damaged)
+      expect(await openSmall(data).catch(reasonOf)).toBe('DATA_LOSS')
+    }
+    await writeFile(path, text)
+    await (await openSmall(data)).close()
+  })
+
   test('fails with DATA_LOSS if it is outdated, and later segments are kept', async () => {
     const store = await openSmall(data)
     await store.commit({ put: [['a', 'a'.repeat(20_000)]] })
