@@ -546,6 +546,15 @@ describe.each(fewStorages)('the cache on %s', (name, makeStorage, lasting) => {
       )
       expect(await allKeys()).toEqual([])
       await put('a', value)
+      // A value that is requested twice counts twice.
+      const twice = { keys: ['b', 'b'] }
+      await openSmall(100)
+      await put('b', 'x'.repeat(50))
+      expect((await session.cache.batchGet(twice)).entries).toHaveLength(2)
+      await put('b', 'x'.repeat(51))
+      await expect(session.cache.batchGet(twice)).rejects.toEqual(refused('TOO_LARGE', 'keys'))
+      await openSmall(64 * MiB)
+      await put('a', value)
       const keys = Array.from({ length: most }, () => 'a')
       await expect(session.cache.batchGet({ keys })).rejects.toEqual(refused('TOO_LARGE', 'keys'))
     })

@@ -57,6 +57,17 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     expect((await engine.sessions.list({ pageSize: 1 })).sessions).toEqual([])
   })
 
+  test('have no state for others once they are expired', async () => {
+    await open({ sessionTtlSeconds: 600 })
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    environment.advance(5 * minute)
+    const other = await engine.sessions.create()
+    environment.advance(5 * minute)
+    const diff = engine.diff({ from: { sessionId: other.id }, to: { sessionId: session.id } })
+    await expect(diff.paths()).rejects.toEqual(notFound)
+    await expect(engine.sessions.get(session.id)).rejects.toEqual(notFound)
+  })
+
   test('are also deleted by a collection, before or after reopening', async () => {
     if (!lasting) return open()
     await open()

@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { DiskFile } from '../../src/adapters/level/directory/disk.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import { entryKind } from '../../src/adapters/level/log/segment-format.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { openSmall, reasonOf } from '../support/level-world.js'
 import { entriesOf, flip } from '../support/store-files.js'
 
@@ -52,6 +54,22 @@ class HoldingDisk extends FaultyDisk {
     }
   }
 }
+
+test('the newest of several values in one moved segment stays, however many moves it takes', async () => {
+  lowerBound(levelLimits, 'reclaimedEntries', 1)
+  const store = await openSmall(data)
+  for (const value of ['old', 'older', 'new']) await store.commit({ put: [['k', value]] })
+  await store.commit({ put: [['junk', kilobytes(20)]] })
+  await store.commit({ put: [['junk', kilobytes(30)]] })
+  await store.reclaim()
+  expect(await segments()).not.toContain('00000001.seg')
+  expect(await store.get('k')).toBe('new')
+  await store.close()
+  await rm(join(data, 'index'), { recursive: true })
+  const again = await openSmall(data)
+  expect(await again.get('k')).toBe('new')
+  await again.close()
+})
 
 test('a value written while its segment is moved is not replaced by the old one', async () => {
   const disk = new HoldingDisk()

@@ -92,6 +92,22 @@ describe('an evicted session', () => {
     expect(residency.evicted).toEqual([])
   })
 
+  test('keeps nothing that can be read again', () => {
+    const live = sessionOf('a', { pins: new Map([[1, {}]]), pinnedBytes: 7 })
+    live.checkpoints = new CheckpointIndex()
+    live.lineage = []
+    live.branchTips = new Map()
+    residencyOf(100, live).evict(live)
+    const { pins, pinnedBytes, checkpoints, lineage, branchTips } = live
+    expect([pins, pinnedBytes, checkpoints, lineage, branchTips]).toEqual([
+      undefined,
+      0,
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
   test('does not come back once it was discarded', () => {
     const live = sessionOf('a')
     const residency = residencyOf(100, live)

@@ -145,6 +145,21 @@ describe.each(fewStorages)('the text of files on %s', (_name, makeStorage, lasti
       }
     })
 
+    test('knows line ends that two blocks share', async () => {
+      for (const [before, ending] of [
+        ['\r', 'CRLF'],
+        ['x', 'mixed'],
+      ] as const) {
+        const start = `a\r\n${'x'.repeat(limits.blockBytes - 4)}${before}`
+        await write(`${start}\nlast\r\n`)
+        const { lineEnding, totalLines, lines } = await session.text.readLines({
+          path: '/a.txt',
+          startLine: 3,
+        })
+        expect([lineEnding, totalLines, lines.map(({ text }) => text)]).toEqual([ending, 3, ['last']])
+      }
+    })
+
     test('refuses a directory, a missing file, and an empty range', async () => {
       expect((await refusalOf(session.text.readLines({ path: '/' }))).reason).toBe('IS_A_DIRECTORY')
       expect((await refusalOf(session.text.readLines({ path: '/none' }))).reason).toBe('PATH_NOT_FOUND')

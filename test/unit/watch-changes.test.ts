@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   limits,
+  memoryStorage,
   openEngine,
   type ChangeWatch,
   type ChangeWatchOptions,
@@ -13,6 +14,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { capabilities } from '../../src/engine/operations/operation.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 import {
   endFollowers,
@@ -77,6 +79,24 @@ describe.each(storages)('session.watch on %s', { timeout: 60_000 }, (_name, make
     const later = next(batches)
     await write('/c')
     expect(await later).toEqual(['added /c'])
+  })
+
+  test('reports a change only when it is stored, also together with earlier ones', async () => {
+    const failing = new FailingStorage(memoryStorage({ durable: true }))
+    await using own = await openEngine({ storage: failing })
+    const made = await own.sessions.create()
+    const batches = made.watch({ debounceMs: 5 })
+    await made.files.write({ path: '/a', content: '' })
+    failing.hold()
+    const written = made.files.write({ path: '/b', content: '' })
+    let isReported = false
+    const batch = next(batches).finally(() => (isReported = true))
+    await sleep(50)
+    expect(isReported).toBe(false)
+    failing.release()
+    expect(await batch).toEqual(['added /a', 'added /b'])
+    await written
+    await batches.return()
   })
 
   test('leaves out a file that was added and removed within a batch, or has its old content again', async () => {
@@ -339,7 +359,7 @@ describe('a feed of quiet times', () => {
     expect(await isQuiet(feed)).toBe(true)
     // It stays quiet until it is reset.
     notifyFollowers(live, { seq: 3 } as CommittedEvent)
-    expect(await isQuiet(feed)).toBe(true)
+    expect([await isQuiet(feed), vi.getTimerCount()]).toEqual([true, 0])
     feed.reset()
     await vi.advanceTimersByTimeAsync(limits.watchBatchMs)
     expect(await isQuiet(feed)).toBe(false)

@@ -122,6 +122,24 @@ describe.each(forms)('like on disk, by %s:', (form) => {
     })
   }
 
+  test('times as bigint are those of the numbers, each under its own name', async () => {
+    const { fs } = sides
+    await fs.promises.writeFile('/times', '')
+    await setTimeout(5)
+    await fs.promises.utimes('/times', 1, 2.5)
+    const numbers = await fs.promises.stat('/times')
+    const big = await fs.promises.stat('/times', { bigint: true })
+    expect(new Set([numbers.mtimeMs, numbers.ctimeMs, numbers.birthtimeMs]).size).toBe(3)
+    for (const name of ['atime', 'mtime', 'ctime', 'birthtime'] as const) {
+      expect([name, Number(big[`${name}Ms`])]).toEqual([name, Math.floor(numbers[`${name}Ms`])])
+      expect([name, big[`${name}Ns`] / 1000n]).toEqual([
+        name,
+        BigInt(Math.round(numbers[`${name}Ms`] * 1000)),
+      ])
+      expect(big[name]).toEqual(numbers[name])
+    }
+  })
+
   test('mkdtemp', async () => {
     await sides.same('length', async (fs, at) => {
       const made = await fs.mkdtemp(at('/tmp-'))

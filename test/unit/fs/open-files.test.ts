@@ -25,6 +25,7 @@ const flags = [
   constants.O_RDWR,
   constants.O_RDWR | constants.O_CREAT,
   constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
+  constants.O_RDWR | constants.O_EXCL,
   constants.O_RDWR | constants.O_APPEND,
   constants.O_RDONLY | constants.O_NOFOLLOW,
   constants.O_RDONLY | constants.O_DIRECTORY,
