@@ -455,6 +455,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await read(target, '/n2/b')).toBe(text('second', ...ten.slice(1)))
   })
 
+  test('loses no file at the two new paths of a file that both sides renamed', async () => {
+    await start({ '/f': text(...ten) })
+    await target.files.rename({ sourcePath: '/f', destinationPath: '/a' })
+    await write(target, '/b', 'new in ours\n')
+    await source.files.rename({ sourcePath: '/f', destinationPath: '/b' })
+    await write(source, '/a', 'new in theirs\n')
+    const policies = [{ glob: '**', policy: 'markers' }] as const
+    const { conflicts } = await target.merge(source, { policies })
+    expect(conflicts.map(({ path }) => path)).toEqual(['/a', '/b'])
+    const files = await tree(target)
+    expect(Object.keys(files)).toEqual(['/a', '/b'])
+    for (const part of [text(...ten), 'new in theirs\n']) expect(files['/a']).toContain(part)
+    for (const part of [text(...ten), 'new in ours\n']) expect(files['/b']).toContain(part)
+  })
+
   test('reports a file in the way of a directory', async () => {
     await start({ '/x': 'x', '/dir/a': 'a' })
     await write(target, '/new', 'file')
