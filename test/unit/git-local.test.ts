@@ -441,6 +441,32 @@ test.runIf(hasGit)('only one of several concurrent pushes to a local branch succ
   expect(results.filter(({ status }) => status === 'rejected')).toEqual([refused, refused, refused])
 })
 
+test.runIf(hasGit)('rejects a branch above or below another one, also if that is packed', async () => {
+  const repository = git.sampleRepository({ bare: true })
+  repository.git(['branch', 'topic/a'])
+  const options = { hostPathRoots: [git.root] }
+  const remote = { repositoryPath: repository.path }
+  const base = await importFrom(remote, '', options)
+  for (const isPacked of [false, true]) {
+    if (isPacked) repository.git(['pack-refs', '--all'])
+    for (const [branchName, other] of [
+      ['topic', 'topic/a'],
+      ['topic/a/b', 'topic/a'],
+    ]) {
+      const push = { remote, branchName: branchName!, expectedTip: null }
+      const request = commitRequest(base, [file('x', 'y')], { push })
+      const error = await failure(createGitAdapter(options).committer.commit(request))
+      expect([error.reason, error.message]).toEqual([
+        'GIT_PUSH_REJECTED',
+        expect.stringContaining(`refs/heads/${branchName} conflicts with refs/heads/${other}`),
+      ])
+    }
+    // A name that only begins the same is free.
+    const push = { remote, branchName: `topic-${isPacked}`, expectedTip: null }
+    await createGitAdapter(options).committer.commit(commitRequest(base, [file('x', 'y')], { push }))
+  }
+})
+
 test.runIf(hasGit)('rejects pushing a commit to a repository of the other object format', async () => {
   const source = git.sampleRepository()
   const target = git.newRepository({ format: 'sha256' })

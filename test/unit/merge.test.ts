@@ -16,6 +16,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -468,6 +469,20 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(Object.keys(files)).toEqual(['/a', '/b'])
     for (const part of [text(...ten), 'new in theirs\n']) expect(files['/a']).toContain(part)
     for (const part of [text(...ten), 'new in ours\n']) expect(files['/b']).toContain(part)
+  })
+
+  test('may concern as many paths as its limit says, and no more', async () => {
+    lowerBound(limits, 'mergePaths', 3)
+    await start({ '/a': 'a' })
+    await write(target, '/ours', 'x')
+    for (const path of ['/1', '/2']) await write(source, path, 'x')
+    expect((await target.merge(source)).conflicts).toEqual([])
+    const later = await target.fork()
+    for (const path of ['/3', '/4', '/5', '/6']) await write(later, path, 'x')
+    await expect(target.merge(later)).rejects.toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: '3' },
+    })
   })
 
   test('reports a file in the way of a directory', async () => {

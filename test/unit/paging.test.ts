@@ -3,6 +3,10 @@ import { expect, test } from 'vitest'
 import { limits, memoryStorage, openEngine } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { lowerBound } from '../support/lower-bound.js'
+import { visitPaths } from '../../src/engine/tree/cursor.js'
+import { Symlink } from '../../src/engine/tree/node.js'
+import type { NodeLoader } from '../../src/engine/tree/node-loader.js'
+import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../src/engine/base/paging.js'
 
 test.each([
@@ -18,6 +22,30 @@ test.each([
 
 test.each([-1, 0.5, Number.NaN, 2 ** 53, '1'])('rejects a page size of %s', (given) => {
   expect(() => parsePageSize(given as number)).toThrow('pageSize: must be a whole number from 0')
+})
+
+test.each([
+  ['', undefined, '/a /a/1 /b /b/1 /b/2 /c'],
+  ['', '/a/1', '/b /b/1 /b/2 /c'],
+  ['', '/a/2', '/b /b/1 /b/2 /c'],
+  ['/b', undefined, '/b /b/1 /b/2'],
+  ['/b/', undefined, '/b/1 /b/2'],
+  ['/b/', '/b/1', '/b/2'],
+  ['/b/', '/b/2', ''],
+  ['/b/', '/a/5', '/b/1 /b/2'],
+  ['/b/', '/b', '/b/1 /b/2'],
+  ['/b/', '/c', ''],
+  ['/none/', undefined, ''],
+])('the paths with the prefix %j after %s are %j', (prefix, after, expected) => {
+  const attributes = { ino: 1, mode: 0o755, mtime: 1, ctime: 1, birthtime: 1 }
+  const loader = {} as NodeLoader
+  const tree = new Tree(emptyRoot(attributes), loader)
+  for (const directory of ['a', 'b']) tree.makeDir([directory], attributes)
+  for (const names of [['a', '1'], ['b', '1'], ['b', '2'], ['c']])
+    tree.put(names, new Symlink(2, 'target', 1), 1)
+  const found: string[] = []
+  visitPaths(tree.freeze(), { prefix, after }, loader, (path) => found.push(path) > 0)
+  expect(found.join(' ')).toBe(expected)
 })
 
 test('a token is only valid for its own listing', () => {

@@ -34,6 +34,22 @@ describe.each(['memory', 'LevelDB'])('on %s', (storage) => {
     return engine
   }
 
+  test.each(endings)('no synchronous call suggests to try again after %s', async (_name, end) => {
+    const engine = await open()
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    await end(engine, session)
+    const error = (await session.fs.promises.readFile('/a').catch((one: unknown) => one)) as Error & {
+      code: string
+    }
+    for (const call of [
+      () => session.fs.readFileSync('/a'),
+      () => session.fs.statSync('/a'),
+      () => session.fs.writeFileSync('/a', ''),
+    ])
+      expect(call).toThrow(expect.objectContaining({ code: error.code }))
+    expect(error.code).not.toBe('EAGAIN')
+  })
+
   test.each(endings)('closes open files after %s', async (_name, end) => {
     const engine = await open()
     const session = await engine.sessions.create({ files: { '/a': 'a', '/dir/b': 'b' } })
