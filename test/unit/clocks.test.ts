@@ -661,6 +661,15 @@ describe('a session with a time to live', () => {
     expect(isExpired(at(world, ttlMs - 1000).core, session)).toBe(true)
   })
 
+  test('keeps the rest of its time if the clock jumps ahead after the engine was opened', () => {
+    const world = worldOf()
+    const session = { record: recordOf(), lastActivityAt: start - 1000 }
+    const jumped = (monotonic: number): World => Object.assign(world, { wall: start + year, monotonic })
+    expect(isExpired(jumped(limits.expirySecondLookMs).core, session)).toBe(false)
+    expect(isExpired(jumped(ttlMs - 1001).core, session)).toBe(false)
+    expect(isExpired(jumped(ttlMs - 1000).core, session)).toBe(true)
+  })
+
   test('begins its time anew if the clock was ahead at its last use', () => {
     const world = worldOf()
     const session = { record: recordOf(), lastActivityAt: start + limits.clockHoldMs + 1 }

@@ -105,6 +105,28 @@ describe('a frame', () => {
     expect(read(bytes)).toBeDefined()
   })
 
+  test('with intact entries in another order, or twice, is rejected', () => {
+    const frame = encodeCommit({
+      put: [
+        ['a', '1'],
+        ['b', '2'],
+      ],
+    })
+    const { bytes } = frame.seal(place, 5)
+    const [first, second] = frame.entries.map(({ at, length }) =>
+      Buffer.from(bytes.subarray(at, at + length)),
+    )
+    const at = frame.entries[0]!.at
+    expect(read(bytes)).toEqual(frame.entries)
+    for (const parts of [
+      [second!, first!],
+      [first!, first!],
+    ]) {
+      Buffer.concat(parts).copy(bytes, at)
+      expect(read(bytes)).toBeUndefined()
+    }
+  })
+
   test('supports blobs of every size around the piece size', () => {
     for (const size of [0, 1, 65_535, 65_536, 65_537, 131_072, 131_073, 2 ** 20]) {
       const frame = encodeCommit({ blobs: [blobOf(1, size)] })
