@@ -20,7 +20,7 @@ import { size } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 import { randomBytes } from '../support/random-bytes.js'
 import { CacheEntries } from '../../src/engine/services/cache/cache-entries.js'
-import { toContent } from '../../src/engine/services/cache/cache-content.js'
+import { sameContent, toContent } from '../../src/engine/services/cache/cache-content.js'
 import { ExpiryQueue } from '../../src/engine/services/cache/expiry-queue.js'
 
 const refused = (reason: string, field?: string): unknown =>
@@ -921,6 +921,26 @@ describe('the entries of a cache', () => {
     expect(entries.keys('', 10)).toEqual(['kept'])
   })
 })
+
+test.each([0, 1, limits.cacheInlineBytes, limits.cacheInlineBytes + 1, MiB - 1, MiB, MiB + 1, 2 * MiB])(
+  'a value of %i bytes equals only one with the same bytes',
+  (length) => {
+    const content = toContent(bytes(length))
+    expect(sameContent(content, toContent(bytes(length)))).toBe(true)
+    for (const other of [
+      bytes(length + 1),
+      bytes(length + MiB),
+      bytes(Math.max(0, length - 1)),
+      bytes(length, 2),
+    ]) {
+      const isSame = Buffer.compare(other, bytes(length)) === 0
+      expect([sameContent(content, toContent(other)), sameContent(toContent(other), content)]).toEqual([
+        isSame,
+        isSame,
+      ])
+    }
+  },
+)
 
 test('a queue of expiries returns its items in the order of their deadlines', () => {
   const queue = new ExpiryQueue<number>()

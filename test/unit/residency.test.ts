@@ -1,6 +1,8 @@
 /** Which sessions stay in memory, and which need a snapshot. */
 import { describe, expect, test } from 'vitest'
 import { limits } from '../../src/engine/base/limits.js'
+import type { Core } from '../../src/engine/session/core.js'
+import { evictWhenDue } from '../../src/engine/session/table/eviction.js'
 import type { LiveSession } from '../../src/engine/session/table/live.js'
 import { CheckpointIndex } from '../../src/engine/session/table/live.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
@@ -16,6 +18,9 @@ interface Fields {
   readonly pins?: ReadonlyMap<number, object>
   readonly pinnedBytes?: number
   readonly tenantKey?: string
+  readonly unsnapshotted?: number
+  readonly lastActivityAt?: number
+  readonly activityStoredAt?: number
 }
 
 function sessionOf(id: string, fields: Fields = {}): LiveSession {
@@ -73,6 +78,42 @@ describe('sessions that are over the budget together', () => {
     residency.weigh(({ id }) => (id === 'b' ? 1 : 0))
     residency.weigh(() => 0)
     expect(ids(residency.toEvict())).toEqual(['a', 'b'])
+  })
+})
+
+describe('the eviction of idle sessions', () => {
+  /** Evicts one session, while its last read is being stored. */
+  async function evicted(
+    meanwhile: (live: LiveSession, table: Map<string, LiveSession>) => void,
+  ): Promise<boolean> {
+    const live = sessionOf('a', { bytes: 200, unsnapshotted: 0, lastActivityAt: 2, activityStoredAt: 1 })
+    const table = new Map([[live.id, live]])
+    const residency = new Residency(table, 100)
+    Object.defineProperty(residency, 'due', { value: true })
+    const background = new Set<Promise<unknown>>()
+    const core = {
+      fence: { closed: false },
+      table: { residency, live: table },
+      log: (_level: string, message: string, details: object) =>
+        expect.unreachable(`${message} ${JSON.stringify(details)}`),
+      store: {
+        commit: async () => {
+          meanwhile(live, table)
+          return true
+        },
+      },
+      background,
+    }
+    evictWhenDue(core as unknown as Core)
+    await Promise.all(background)
+    return residency.evicted.length > 0
+  }
+
+  test('does not happen to one that is used, or replaced, meanwhile', async () => {
+    expect(await evicted(() => undefined)).toBe(true)
+    expect(await evicted((live) => (live.usedAt += 1))).toBe(false)
+    expect(await evicted((live) => Object.assign(live, { idle: false }))).toBe(false)
+    expect(await evicted((live, table) => table.set(live.id, sessionOf('a')))).toBe(false)
   })
 })
 
