@@ -122,6 +122,17 @@ describe.each(forms)('like on disk, by %s:', (form) => {
     })
   }
 
+  test.each([
+    [0, 0],
+    [1, 1],
+    [512, 1],
+    [513, 2],
+  ])('a file of %i bytes has %i blocks', async (size, blocks) => {
+    await sides.fs.promises.writeFile('/blocks', Buffer.alloc(size))
+    expect((await sides.fs.promises.stat('/blocks')).blocks).toBe(blocks)
+    expect((await sides.fs.promises.stat('/blocks', { bigint: true })).blocks).toBe(BigInt(blocks))
+  })
+
   test('times as bigint are those of the numbers, each under its own name', async () => {
     const { fs } = sides
     await fs.promises.writeFile('/times', '')
