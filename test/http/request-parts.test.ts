@@ -10,7 +10,7 @@ import {
 } from '../../src/adapters/http/operations/content-limit.js'
 import { checkBounds } from '../../src/adapters/http/operations/json-bounds.js'
 import { startLockWait, waitsForLock } from '../../src/adapters/http/operations/lock-wait.js'
-import { callerOfBasic } from '../../src/adapters/http/server/authenticate.js'
+import { callerOf, callerOfBasic } from '../../src/adapters/http/server/authenticate.js'
 import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
 import { Deadlines } from '../../src/adapters/http/server/deadlines.js'
 import { checkSingle } from '../../src/adapters/http/server/guards.js'
@@ -363,6 +363,15 @@ test.each([
   expect([found, refusal]).toEqual(
     token === undefined ? [[], 'the request has no valid bearer token'] : [[token], ''],
   )
+})
+
+test.each([undefined, null])('a token without a caller (%s) is refused, also later', async (caller) => {
+  const request = { header: () => 'Bearer token' } as unknown as HttpRequest
+  const answer = caller as undefined
+  expect(() => callerOf(request, (_token) => answer)).toThrow('no valid bearer token')
+  await expect(callerOf(request, async (_token) => answer)).rejects.toMatchObject({
+    reason: 'UNAUTHENTICATED',
+  })
 })
 
 test('scopes are kept for later requests of their callers, but not without limit', () => {
