@@ -354,14 +354,16 @@ test.each([
     found.push(given)
     return { tenant: 'a', principal: 'b' }
   }
-  let refusal = ''
+  let outcome: unknown
   try {
-    void callerOfBasic(request, authenticate)
+    outcome = callerOfBasic(request, authenticate)
   } catch (error) {
-    refusal = (error as Error).message
+    outcome = (error as Error).message
   }
-  expect([found, refusal]).toEqual(
-    token === undefined ? [[], 'the request has no valid bearer token'] : [[token], ''],
+  expect([found, outcome]).toEqual(
+    token === undefined
+      ? [[], 'the request has no valid bearer token']
+      : [[token], { tenant: 'a', principal: 'b' }],
   )
 })
 
