@@ -4,7 +4,7 @@ import { limits, memoryStorage, openEngine } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { visitPaths } from '../../src/engine/tree/cursor.js'
-import { Symlink } from '../../src/engine/tree/node.js'
+import { Symlink, type Dir } from '../../src/engine/tree/node.js'
 import type { NodeLoader } from '../../src/engine/tree/node-loader.js'
 import { emptyRoot, Tree } from '../../src/engine/tree/tree.js'
 import { encodePageToken, parsePageSize, parsePageToken } from '../../src/engine/base/paging.js'
@@ -102,4 +102,19 @@ test('a page of sessions does not end early before its first session', async () 
   lowerBound(limits, 'pageBytes', 1)
   expect((await engine.sessions.list({ pageSize: 10 })).sessions).toMatchObject([{ id }])
   await engine.close()
+})
+
+test('a directory keeps the bound of its height when it is copied', () => {
+  const attributes = { ino: 1, mode: 0o755, mtime: 1, ctime: 1, birthtime: 1 }
+  const tree = new Tree(emptyRoot(attributes), {} as NodeLoader)
+  for (const names of [['a'], ['a', 'b'], ['a', 'b', 'c']]) tree.makeDir(names, attributes)
+  const frozen = tree.freeze()
+  tree.put(['a', 'x'], new Symlink(2, 'target', 1), 2)
+  tree.freeze()
+  tree.put(['y'], new Symlink(3, 'target', 1), 3)
+  expect(tree.root).not.toBe(frozen)
+  expect([tree.root.height, (tree.find(['a']) as Dir).height]).toEqual([3, 2])
+  tree.makeDir(['z'], attributes)
+  tree.move(['a'], ['z', 'a'], 4)
+  expect([tree.root.height, (tree.find(['z']) as Dir).height]).toEqual([4, 3])
 })
