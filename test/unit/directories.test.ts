@@ -99,6 +99,17 @@ test('stat follows symlinks or describes them', async () => {
   })
 })
 
+test('setAttributes with the mode that a path has, or of a symlink itself, is no change', async () => {
+  await session.files.setAttributes({ path: '/b', mode: 0o600 })
+  const last = async (): Promise<unknown> => (await session.events.list()).events.at(-1)?.eventId
+  const eventId = await last()
+  for (const path of ['/b', '/a/b']) await session.files.setAttributes({ path, mode: 0o600 })
+  await session.files.setAttributes({ path: '/a', mode: 0o755 })
+  await session.files.setAttributes({ path: '/to', mode: 0o600, followSymlinks: false })
+  await session.files.setAttributes({ path: '/b' })
+  expect(await last()).toBe(eventId)
+})
+
 test('setAttributes sets attributes, also of a symlink itself', async () => {
   const { files } = session
   await files.setAttributes({ path: '/b', mode: 0o600, mtimeMs: 1.25 })
