@@ -110,6 +110,14 @@ test('setAttributes with the mode that a path has, or of a symlink itself, is no
   expect(await last()).toBe(eventId)
 })
 
+test('a copy of a file onto itself, by any of its names, is no change', async () => {
+  const last = async (): Promise<unknown> => (await session.events.list()).events.at(-1)?.eventId
+  const eventId = await last()
+  for (const destinationPath of ['/b', '/a/b'])
+    await session.files.copy({ sourcePath: '/b', destinationPath })
+  expect(await last()).toBe(eventId)
+})
+
 test('setAttributes sets attributes, also of a symlink itself', async () => {
   const { files } = session
   await files.setAttributes({ path: '/b', mode: 0o600, mtimeMs: 1.25 })
