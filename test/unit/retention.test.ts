@@ -41,6 +41,15 @@ describe('the plan of a history', () => {
     expect(planHistory(some, { keepRedo: true, spacing: 100 }).drop).toEqual([12])
   })
 
+  test('keeps a snapshot between a run of events without redo and a state that is reached from it', () => {
+    const some = facts({ last: 30, referenced: [5, 20], snapshots: [5, 15, 30] })
+    const options = { keepRedo: true, spacing: 100 }
+    expect(planHistory(some, options).drop).toEqual([15])
+    expect(planHistory({ ...some, gaps: [[8, 9]] }, options).drop).toEqual([])
+    expect(planHistory({ ...some, gaps: [[15, 15]] }, options).drop).toEqual([])
+    expect(planHistory({ ...some, gaps: [[4, 5]] }, options).drop).toEqual([15])
+  })
+
   test('keeps the snapshot after a restore that leads to redo which an interrupted collection removed', () => {
     const some = facts({
       last: 20,
