@@ -421,6 +421,32 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(session)).toEqual({ a: 'two', b: 'two', theirs: 'two', more: 'one' })
   })
 
+  test('of a session that was restored to a state before a rebase onto equal files', async () => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two' })
+    change({ a: 'one' })
+    await rebased(session)
+    await write(session, { more: 'one' })
+    await push(session)
+    await session.restore({ checkpointLabel: 'before' })
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'one', more: 'one' })
+  })
+
+  test('onto the same revision, which reverted the one to which the session was restored', async () => {
+    change({ a: 'two', theirs: 'one' })
+    await rebased(session)
+    await session.checkpoint({ checkpointLabel: 'changed' })
+    change({ a: 'one', theirs: null })
+    const first = { a: 'one', b: 'one' }
+    expect(await rebased(session)).toEqual(first)
+    await session.restore({ checkpointLabel: 'changed' })
+    expect(await rebased(session)).toEqual(first)
+    // It is on that revision now.
+    expect((await session.rebase()).merged).toBe(false)
+    change({ a: 'three' })
+    expect(await rebased(session)).toEqual({ a: 'three', b: 'one' })
+  })
+
   test('onto a commit of another session, with the files of an earlier import', async () => {
     const other = await engine.sessions.create({ sourceRef: { sourceId } })
     await write(session, { temporary: 'one' })

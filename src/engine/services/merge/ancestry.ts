@@ -69,6 +69,12 @@ export class Ancestors {
     return found
   }
 
+  /** The baseline that no rebase has replaced; `own` if there are several. */
+  newestBaseline(own: string): string {
+    const newest = [...this.baselines].filter((one) => !this.replaced.has(one))
+    return newest.includes(own) ? own : (newest[0] ?? own)
+  }
+
   /** The newest baselines that both have. */
   newestBaselines(other: Ancestors): readonly string[] {
     const common = [...this.baselines].filter((one) => other.baselines.has(one))
@@ -141,6 +147,16 @@ export class Ancestry {
       to = restore.restored
     }
     return parents
+  }
+
+  /**
+   * Whether a state of a session is on the base of the session. If it is not, the session was restored to a state before a
+   * rebase. The rebase decides this and not its tree, because two revisions can have equal trees.
+   */
+  async isOnBase(sessionId: string, base: string, ancestors: Ancestors): Promise<boolean> {
+    const steps = await lineageOf(this.#core, sessionId)
+    const rebase = steps.findLast(({ before, rebased }) => before !== undefined && rebased?.[1] === base)
+    return ancestors.has(rebase === undefined ? { baseline: base } : { sessionId, seq: rebase.seq })
   }
 
   /**

@@ -169,13 +169,16 @@ export class Merges {
     const before = live.record.baseline
     const ancestry = new Ancestry(core)
     const ours = await core.pins.whileReading(ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq }))
+    const isOnBase = await ancestry.isOnBase(live.id, before.fingerprint, ours)
     const isSameRevision = before.revision?.revisionId === baseline.revision?.revisionId
-    if (isSameRevision && ours.has({ baseline: baseline.fingerprint })) return nothingMerged
+    if (isSameRevision && isOnBase) return nothingMerged
+    // The base of the state, from before an earlier rebase if the session was restored.
+    const older = isOnBase ? before.fingerprint : ours.newestBaseline(before.fingerprint)
     const tips = await branchTipsOf(core, live)
     using writes = core.pins.pin({ writesSince: 'now' })
     void writes
     const merger = new FileMerger(core)
-    const search = { live, tips, onto: { baseline, root }, ours, merger }
+    const search = { live, tips, onto: { baseline, root }, ours, isOnBase, merger }
     const base = await rebaseBaseOf(core, ancestry, search, this.#ports.ownCommits)
     const trees = { base, ours: target.root, theirs: root }
     using _ = core.pins.pin({ roots: [base] })
@@ -185,7 +188,7 @@ export class Merges {
       type: eventTypes.rebaseSession,
       details: { sourceId: baseline.revision?.sourceId ?? '', revisionId },
       step: async () => ({
-        rebased: [before.fingerprint, baseline.fingerprint] as const,
+        rebased: [older, baseline.fingerprint] as const,
         before,
         root: await core.roots.save(root),
         tree: root,

@@ -53,6 +53,8 @@ interface RebaseSearch {
   readonly onto: NewBase
   /** The ancestors of the session. */
   readonly ours: Ancestors
+  /** Whether the session has the files of its base. */
+  readonly isOnBase: boolean
   readonly merger: FileMerger
 }
 
@@ -90,7 +92,7 @@ class RebaseBase {
   }
 
   async find(findOwnCommits: FindOwnCommits): Promise<Dir> {
-    const { live, tips, onto, ours } = this.#search
+    const { live, tips, onto, ours, isOnBase } = this.#search
     const { record, baseline } = live
     const { hasRevision, contained, last } = await findOwnCommits(
       this.#core,
@@ -98,7 +100,7 @@ class RebaseBase {
       {
         tips,
         onto: onto.baseline,
-        hasBase: ours.has({ baseline: this.#own }),
+        hasBase: isOnBase,
         isAncestor: (state) => ours.has(state),
       },
     )
@@ -113,8 +115,8 @@ class RebaseBase {
 
   /** The newest commits and bases that both sides have. None if only the base of the session itself is known. */
   async #newestBases(contained: readonly OwnCommit[]): Promise<readonly CommonBase[]> {
-    const { ours } = this.#search
-    const newest = newestBaseline(ours, this.#own)
+    const { ours, isOnBase } = this.#search
+    const newest = ours.newestBaseline(this.#own)
     const bases: CommonBase[] = []
     let isOnNewest = false
     const states = await this.#ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
@@ -126,8 +128,8 @@ class RebaseBase {
       isOnNewest ||= baselines.size === 0 || baselines.has(newest) || (isOnBranch && newest === this.#own)
       bases.push({ ancestors, tree })
     }
-    // The session was rebased after its commits, or a merge has brought a newer base than theirs.
-    if (!isOnNewest && (newest !== this.#own || bases.length > 0)) {
+    // The session was rebased after its commits, a merge has brought a newer base than theirs, or a restore undid a rebase.
+    if (!isOnNewest && (newest !== this.#own || bases.length > 0 || !isOnBase)) {
       const tree = (): Promise<Dir> => Promise.resolve(this.#baseline(newest))
       bases.unshift({ ancestors: ours.through(newest), tree })
     }
@@ -177,10 +179,4 @@ class RebaseBase {
     }
     return baseline
   }
-}
-
-/** The base that no rebase has replaced; that of the session itself if there are several. */
-function newestBaseline({ baselines, replaced }: Ancestors, own: string): string {
-  const newest = [...baselines].filter((one) => !replaced.has(one))
-  return newest.includes(own) ? own : (newest[0] ?? own)
 }
