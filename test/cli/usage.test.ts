@@ -76,6 +76,21 @@ describe('help', () => {
     expect(/--store <directory> +\S/.test(stdout)).toBe(hasPlace)
   })
 
+  test.each([[], ['serve'], ['session', 'fork'], ['session', 'list']])(
+    'of a command is what `help %s %s` prints',
+    async (...words) => {
+      const [asked, flag] = [await runHere(['help', ...words]), await runHere([...words, '--help'])]
+      expect(asked).toEqual(flag)
+      expect(asked.code).toBe(0)
+    },
+  )
+
+  test('of a word that is no command is a usage error', async () => {
+    const { code, stderr } = await runHere(['help', 'fork'])
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/did you mean "forkspace session fork"\?/)
+  })
+
   test('without arguments is a usage error that shows the help', async () => {
     const { code, stdout, stderr } = await runCommand([])
     expect([code, stdout]).toEqual([2, ''])

@@ -20,12 +20,32 @@ export async function run(args: readonly string[], world: World = process): Prom
   for (const stream of [world.stdout, world.stderr]) stream.on('error', () => undefined)
   const program = new Program(world, args)
   try {
-    await program.command.parseAsync(args, { from: 'user' })
+    const words = args[0] === 'help' ? wordsOfHelp(program.command, args.slice(1)) : args
+    await program.command.parseAsync(words, { from: 'user' })
     return program.exitCode
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage
     return report(world, error, false)
   }
+}
+
+/** The arguments that print the help of a command. Without such a command, its own words, which are a usage error. */
+function wordsOfHelp(program: Command, words: readonly string[]): readonly string[] {
+  return commandOf(program, words).rest.length > 0 ? words : [...words, '--help']
+}
+
+/** The command that the first words name, and the words after it. */
+function commandOf(
+  program: Command,
+  words: readonly string[],
+): { command: Command; rest: readonly string[] } {
+  let command = program
+  for (const [i, word] of words.entries()) {
+    const next = command.commands.find((one) => one.name() === word || one.aliases().includes(word))
+    if (next === undefined) return { command, rest: words.slice(i) }
+    command = next
+  }
+  return { command, rest: [] }
 }
 
 /** Whether to print usage errors as JSON. */
@@ -175,12 +195,7 @@ class Program {
 
   /** The form of the command that the arguments name. */
   #form(): string {
-    let command = this.command
-    for (const word of this.#args) {
-      const next = command.commands.find((one) => one.name() === word || one.aliases().includes(word))
-      if (next === undefined) break
-      command = next
-    }
+    const { command } = commandOf(this.command, this.#args)
     const words: string[] = []
     for (let one: Command | null = command; one !== null; one = one.parent) words.unshift(one.name())
     const takes = command.registeredArguments.map((argument) => {
