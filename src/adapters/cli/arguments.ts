@@ -37,7 +37,9 @@ export interface FileReference {
 export function parseFileReference(text: string): FileReference {
   const reference = parsePlace(text)
   if (/^\/+$/.test(reference.path))
-    throw new UsageError(`a file must have the form <session>:<path>, but got '${text}'`)
+    throw new UsageError(
+      `a file must have the form <session>:<path>, with a path such as /src/a.ts, but got '${text}'`,
+    )
   return reference
 }
 
