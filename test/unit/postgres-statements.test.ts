@@ -46,7 +46,10 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
   }
 
   async function run(client: pg.Client, set: CommitSet, of = claim): Promise<CommitStatus> {
-    const { text, values } = new CommitStatements(schema, { name, ends: shared }).statement(set, of)
+    const { text, values } = new CommitStatements(schema, {
+      row: `name = '${name}'`,
+      ends: shared,
+    }).statement(set, of)
     const { rows } = await client.query<string[]>({ text, values: [...(values ?? [])], rowMode: 'array' })
     return statusOf(rows[0])
   }

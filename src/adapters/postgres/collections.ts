@@ -73,7 +73,7 @@ export class Collections {
       : `SELECT owner FROM ${this.#schema}.leases`
     const [row] = await this.#write(
       `WITH current AS (SELECT FROM ${this.#schema}.collections WHERE epoch = $3::bigint FOR SHARE),
-        mine AS (${lease} WHERE name = '${this.#lease.checked.name}' AND token = $1::bigint AND owner = $2
+        mine AS (${lease} WHERE ${this.#lease.checked.row} AND token = $1::bigint AND owner = $2
           AND expires_at > clock_timestamp() AND EXISTS (SELECT FROM current)
           ${acknowledges ? 'RETURNING owner' : 'FOR SHARE'}),
         pinned AS (INSERT INTO ${this.#schema}.pins (owner, epoch, body)
@@ -165,7 +165,7 @@ export class Collections {
       if (names.length === 0) continue
       // A row that another statement has locked is compared again, so its epoch is the newest one.
       const rows = await this.#write(
-        `WITH lease AS (SELECT FROM ${this.#schema}.leases WHERE name = '${this.#lease.checked.name}' AND token = $1::bigint
+        `WITH lease AS (SELECT FROM ${this.#schema}.leases WHERE ${this.#lease.checked.row} AND token = $1::bigint
             AND owner = $2 AND expires_at > clock_timestamp() FOR SHARE),
           role AS (SELECT FROM ${this.#schema}.collections WHERE owner = $2 AND token = $3::bigint FOR SHARE),
           gone AS (DELETE FROM ${this.#schema}.${table} WHERE ${column} = ANY($4::bytea[]) AND epoch < $5::bigint
@@ -211,7 +211,7 @@ export class Collections {
   }
 
   get #isMine(): string {
-    return `EXISTS (SELECT FROM ${this.#schema}.leases WHERE name = '${this.#lease.checked.name}' AND token = $1::bigint
+    return `EXISTS (SELECT FROM ${this.#schema}.leases WHERE ${this.#lease.checked.row} AND token = $1::bigint
       AND owner = $2 AND expires_at > clock_timestamp())`
   }
 

@@ -288,8 +288,8 @@ export interface LeaseClaim {
 
 /** The lease whose row each statement checks. */
 export interface CheckedLease {
-  /** Its name, as SQL. */
-  readonly name: string
+  /** The condition of its row, as SQL. It holds only in the tables that the engine opened. */
+  readonly row: string
   /** Whether a statement stores nothing once the time of the lease is over. */
   readonly ends: boolean
 }
@@ -377,7 +377,7 @@ function textOf(schema: string, lease: CheckedLease, form: number): string {
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
     `lease AS (
       SELECT${epoch} FROM ${schema}.leases
-      WHERE name = '${lease.name}' AND token = $1::bigint AND owner = $2${
+      WHERE ${lease.row} AND token = $1::bigint AND owner = $2${
         lease.ends ? ' AND expires_at > clock_timestamp()' : ''
       } FOR SHARE)`,
     ...checks,

@@ -67,6 +67,17 @@ export function takenError(): EngineError {
   )
 }
 
+/** The error of an engine whose tables are no longer in its schema. Clients may see the message, so it names no schema. */
+export function movedError(cause?: unknown): EngineError {
+  return new EngineError(
+    'STORE_MOVED',
+    'the schema of the store, or a table in it, was renamed, dropped or replaced while the store was open, for example ' +
+      'by a restored backup, and the operation is not applied. Put it back, or close the engine and open the store again',
+    { outcome: 'not-applied' },
+    { cause },
+  )
+}
+
 /**
  * The error of a commit after the lease of this engine on a shared schema has expired, for example because its process
  * was suspended.
@@ -100,6 +111,7 @@ export function openError(cause: unknown): EngineError {
 
 export function writeError(cause: unknown, outcome: Outcome = outcomeOf(cause)): EngineError {
   if (cause instanceof EngineError) return cause
+  if (isTableMissing(cause)) return movedError(cause)
   const stored = outcome === 'unknown' ? 'the commit may or may not be stored' : 'the commit is not stored'
   return failure(cause, `the store could not be written${codeOf(cause)}, and ${stored}`, { outcome })
 }
@@ -107,6 +119,7 @@ export function writeError(cause: unknown, outcome: Outcome = outcomeOf(cause)):
 /** The error of a commit that was not tried, because an earlier one failed. */
 export function fencedError(cause: unknown): EngineError {
   if (isTaken(cause)) return takenError()
+  if (cause instanceof EngineError && cause.reason === 'STORE_MOVED') return movedError(cause)
   const earlier = cause instanceof EngineError ? `an earlier write failed${codeOf(cause)}` : messageOf(cause)
   const message = `the commit is not stored: ${earlier}. Fix the cause and try again: the engine recovers by itself`
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
@@ -137,6 +150,7 @@ export function noConnection(waitedMs: number): EngineError {
 
 export function readError(cause: unknown): EngineError {
   if (cause instanceof EngineError) return cause
+  if (isTableMissing(cause)) return movedError(cause)
   const code = stateOf(cause)
   if (code === 'XX001' || code === 'XX002') {
     const message = `stored data cannot be read (${code}): a file of the PostgreSQL server is damaged. Restore a backup`
@@ -147,6 +161,7 @@ export function readError(cause: unknown): EngineError {
 
 export function recoveryError(cause: unknown): EngineError {
   if (cause instanceof EngineError) return cause
+  if (isTableMissing(cause)) return movedError(cause)
   return failure(cause, `the store could not recover${codeOf(cause)}`, { outcome: 'not-applied' })
 }
 
@@ -242,6 +257,12 @@ export function defectError(what: string): EngineError {
 
 export function isTaken(error: unknown): boolean {
   return error instanceof EngineError && error.reason === 'STORE_TAKEN'
+}
+
+/** Whether a schema or table does not exist. */
+function isTableMissing(error: unknown): boolean {
+  const state = stateOf(error)
+  return state === '42P01' || state === '3F000'
 }
 
 /** Whether another engine has stored an event with the same number, or the first head of the same session. */

@@ -114,6 +114,7 @@ const optionsShape = new Shape<PostgresStorageOptions>({
  * - `SESSION_MOVED` with `shared`, other engines changed the session each time that the operation was tried.
  * - `SHARED_STORE` the operation does not work with `shared`.
  * - `STORE_TAKEN` another engine took over the store after the lease had expired. Close this engine.
+ * - `STORE_MOVED` the schema was renamed, dropped or replaced. Put it back, or close this engine.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option has the wrong form

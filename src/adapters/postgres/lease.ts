@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
-import type { CollectionEpoch, CollectionStage } from '../../engine/ports.js'
+import { present, type CollectionEpoch, type CollectionStage } from '../../engine/ports.js'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
 import type { CheckedLease, LeaseClaim } from './commit-statement.js'
-import { isLockTimeout, lockedError, sharedError, takenError } from './errors.js'
+import { isLockTimeout, lockedError, movedError, sharedError, takenError } from './errors.js'
 import { postgresLimits } from './limits.js'
 import { lockSchema } from './migrations.js'
 
@@ -30,6 +30,8 @@ export class Lease {
   readonly #isShared: boolean
   readonly #owner = randomUUID()
   #token = ''
+  /** Identifies the tables that this engine opened. A restored backup has others. */
+  #tables: string | undefined
   /** Identifies the time since an engine last had the store alone. */
   #period: string | undefined
   /** The newest epoch of collections that this engine has acknowledged. */
@@ -52,7 +54,7 @@ export class Lease {
 
   /** What each statement must check. */
   get checked(): CheckedLease {
-    return { name: this.#key, ends: this.#isShared }
+    return { row: this.#row, ends: this.#isShared }
   }
 
   /** What the statements of this owner must carry. */
@@ -80,6 +82,11 @@ export class Lease {
     return this.#joined
   }
 
+  /** The condition of the row of this lease, in the tables that this engine opened. */
+  get #row(): string {
+    return `name = '${this.#key}' AND tableoid = ${present(this.#tables, 'the tables of a lease')}`
+  }
+
   get #key(): string {
     return this.#isShared ? `${sharedLease}${this.#owner}` : writerLease
   }
@@ -93,6 +100,7 @@ export class Lease {
     // Outside of the transaction, which is rolled back if the lease is not free yet.
     await this.#shorten(client)
     await this.#inTransaction(client, async () => {
+      await this.checkTables(client)
       await (this.#isShared ? this.#endWriter(client) : this.#endShared(client))
       if (this.#isShared && (await this.#takeAgain(client))) return
       // A collection begins its next epoch after this transaction, so it waits for this engine then.
@@ -120,6 +128,18 @@ export class Lease {
       this.#token = String(taken[0])
       await this.#forgetKilled(client)
     })
+  }
+
+  /**
+   * Checks that the tables are those that this engine opened. The first call notes them.
+   *
+   * @throws {EngineError} STORE_MOVED when they were renamed, dropped or replaced.
+   */
+  async checkTables(client: PostgresClient): Promise<void> {
+    const [row] = await this.#perform(client, 'SELECT to_regclass($1)::oid', [`${this.#schema}.leases`])
+    const found = row?.[0] ?? undefined
+    this.#tables ??= found
+    if (found === undefined || found !== this.#tables) throw movedError()
   }
 
   /**
@@ -231,6 +251,7 @@ export class Lease {
   async renewToken(client: PostgresClient): Promise<void> {
     // The state of the engine in memory is read again, so it may join again even after its lease has expired.
     if (this.#isShared) return this.take(client)
+    await this.checkTables(client)
     // The token is compared, so this statement changes nothing if it arrives after a later recovery.
     for (let token = this.#token; ;) {
       const [renewed] = await this.#perform(
@@ -299,17 +320,20 @@ export class Lease {
 
   async #renew(): Promise<void> {
     try {
-      const renewed = await this.#connections.write(async (client) => {
+      const rows = await this.#connections.write(async (client) => {
         // Jobs of a killed engine wait for the end of its lease.
         if (this.#isShared) await this.#shorten(client)
-        return this.#perform(
+        const renewed = await this.#perform(
           client,
-          `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $3)
-            WHERE name = $1 AND owner = $2${this.#isShared ? ' AND expires_at > clock_timestamp()' : ''} RETURNING 1`,
-          [this.#key, this.#owner, this.#seconds],
+          `UPDATE ${this.#schema}.leases SET expires_at = clock_timestamp() + make_interval(secs => $2)
+            WHERE ${this.#row} AND owner = $1${this.#isShared ? ' AND expires_at > clock_timestamp()' : ''} RETURNING 1`,
+          [this.#owner, this.#seconds],
         )
+        // The next commit rejects with the error.
+        if (renewed.length === 0) await this.checkTables(client)
+        return renewed
       })
-      if (renewed.length > 0) return
+      if (rows.length > 0) return
     } catch {
       // The lease is lost only if another engine takes it. The next renewal, or a commit, finds that out.
       return

@@ -393,7 +393,9 @@ export class PostgresStore implements Store {
       this.#statements.statement(set, this.#lease.claim),
       postgresLimits.commitMs,
     )
-    return statusOf(row)
+    const status = statusOf(row)
+    if (status === 'taken') await this.#lease.checkTables(client)
+    return status
   }
 
   async #storeParts(client: PostgresClient, set: CommitSet): Promise<CommitStatus> {

@@ -310,7 +310,7 @@ const registry = {
   STORE_MOVED: {
     code: 'UNAVAILABLE',
     meaning:
-      'The directory or the newest segment of the store was moved, removed or replaced while it was open.',
+      'The directory, the newest segment or the schema of the store was moved, removed or replaced while it was open.',
   },
   STORE_TAKEN: {
     code: 'UNAVAILABLE',
