@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { EngineError } from '../../engine/index.js'
+import { bundledUrl } from './bundled-url.js'
 
 let text: string | undefined
 
@@ -20,8 +21,9 @@ export function openApiDocument(prefix = ''): object {
 
 function readContract(): string {
   try {
-    return readFileSync(new URL('openapi.json', import.meta.url), 'utf8')
+    return readFileSync(new URL('openapi.json', bundledUrl(import.meta.url)), 'utf8')
   } catch (cause) {
+    if (cause instanceof EngineError) throw cause
     const message =
       'openapi.json is missing next to the program: copy forkspace/openapi.json next to the bundle'
     throw new EngineError('INTERNAL', message, {}, { cause })

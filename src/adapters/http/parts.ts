@@ -1,4 +1,5 @@
 /** The parts of this server from which the git server and the inspector are made. */
+export { bundledUrl } from './bundled-url.js'
 export { failureOf, HttpError, isDefect } from './http-error.js'
 export { contentBytes, type HttpLimits } from './limits.js'
 export { parseBody } from './operations/decode.js'

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { EngineError } from '../../engine/index.js'
+import { bundledUrl } from '../http/parts.js'
 
 /** A file of the page. */
 export interface PageFile {
@@ -28,7 +29,7 @@ export async function pageFile(path: string): Promise<PageFile | undefined> {
   const { name, type } = file
   let content = read.get(name)
   if (content === undefined) {
-    content = readFile(new URL(`page/${name}`, import.meta.url))
+    content = readFile(new URL(`page/${name}`, bundledUrl(import.meta.url)))
     read.set(name, content)
   }
   try {
