@@ -181,7 +181,8 @@ describe('the handler over HTTP', () => {
       return answer.match(/TOO_LARGE: [^"]*|"(?:data|blob)":"A+/g)?.map((found) => found.slice(0, 26)) ?? []
     }
     const call = { method: 'tools/call', params: read }
-    const found = await post([...Array<object>(6).fill(call), { method: 'resources/read', params: resource }])
+    const calls = Array.from({ length: 6 }, () => call)
+    const found = await post([...calls, { method: 'resources/read', params: resource }])
     expect(found.toSorted()).toEqual([
       ...Array<string>(5).fill(`"blob":"${'A'.repeat(18)}`),
       ...Array<string>(2).fill('TOO_LARGE: /a.bin was not '),
