@@ -447,6 +447,76 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(await rebased(session)).toEqual({ a: 'three', b: 'one' })
   })
 
+  test.each(['fork', 'fork of a fork'])('of a %s of a session that was restored so', async (of) => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two' })
+    change({ a: 'one' })
+    await rebased(session)
+    await write(session, { more: 'one' })
+    await push(session)
+    await session.restore({ checkpointLabel: 'before' })
+    const fork = await session.fork()
+    expect(await rebased(of === 'fork' ? fork : await fork.fork())).toEqual({
+      a: 'one',
+      b: 'one',
+      more: 'one',
+    })
+  })
+
+  test('of a session that was restored to a base with the files of an earlier one', async () => {
+    change({ a: 'two' })
+    await rebased(session)
+    change({ a: 'one' })
+    await rebased(session)
+    await session.checkpoint({ checkpointLabel: 'reverted' })
+    change({ b: 'two', theirs: 'one' })
+    await rebased(session)
+    await session.restore({ checkpointLabel: 'reverted' })
+    const fork = await session.fork()
+    expect(await rebased(fork)).toEqual({ a: 'one', b: 'two', theirs: 'one' })
+    change({ more: 'one' })
+    expect(await rebased(session)).toEqual({ a: 'one', b: 'two', theirs: 'one', more: 'one' })
+  })
+
+  test('changes nothing after an aborted rebase onto equal files', async () => {
+    const revisionId = await refresh()
+    await write(session, { a: 'two' })
+    await push(session)
+    await write(session, { a: 'three' })
+    change({ a: 'one' })
+    expect((await session.rebase({ revisionId: await refresh() })).conflicts).toHaveLength(1)
+    await session.conflicts.abort()
+    expect((await session.rebase({ revisionId })).merged).toBe(false)
+    // So the next commit still builds on the first one.
+    repository.git(['update-ref', 'refs/heads/main', 'main~1'])
+    await push(session)
+  })
+
+  test('changes nothing after a restore to the first of two rebases onto one revision', async () => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two', theirs: 'one' })
+    await rebased(session)
+    await session.checkpoint({ checkpointLabel: 'after' })
+    await session.restore({ checkpointLabel: 'before' })
+    await rebased(session)
+    await session.restore({ checkpointLabel: 'after' })
+    expect((await session.rebase()).merged).toBe(false)
+  })
+
+  test('changes nothing after a restore if a merge has brought the base again', async () => {
+    const other = await engine.sessions.create({ sourceRef: { sourceId } })
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two', theirs: 'one' })
+    await rebased(session)
+    await rebased(other)
+    await session.restore({ checkpointLabel: 'before' })
+    await session.merge(other)
+    await write(session, { theirs: null })
+    expect((await session.rebase()).merged).toBe(false)
+    change({ more: 'one' })
+    expect(await rebased(session)).toEqual({ a: 'two', b: 'one', more: 'one' })
+  })
+
   test('onto a commit of another session, with the files of an earlier import', async () => {
     const other = await engine.sessions.create({ sourceRef: { sourceId } })
     await write(session, { temporary: 'one' })

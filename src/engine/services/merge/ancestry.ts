@@ -7,9 +7,18 @@ import type { LineageStep } from '../../session/history/lineage-step.js'
 import { findSession } from '../../session/history/replay.js'
 import type { Baseline } from '../../records/baseline.js'
 
+/** A state of a session, by the number of its event. */
+export interface SessionState {
+  readonly sessionId: string
+  readonly seq: number
+}
+
+/** The base of a state. The revision of an aborted rebase is not known. */
+export type StateBase = Pick<Baseline, 'fingerprint' | 'revision'>
+
 /** A state in the fork graph: one of a session, or the tree that sessions start from. */
 export type GraphState =
-  | { readonly sessionId: string; readonly seq: number }
+  | SessionState
   /** The fingerprint of the tree. Two equal trees are one state. */
   | { readonly baseline: string }
 
@@ -150,13 +159,43 @@ export class Ancestry {
   }
 
   /**
-   * Whether a state of a session is on the base of the session. If it is not, the session was restored to a state before a
-   * rebase. The rebase decides this and not its tree, because two revisions can have equal trees.
+   * The base of a state: the one of its newest rebase, or else the one that its session started from. Merges do not count.
+   * Undefined if a collection has deleted what shows it.
    */
-  async isOnBase(sessionId: string, base: string, ancestors: Ancestors): Promise<boolean> {
-    const steps = await lineageOf(this.#core, sessionId)
-    const rebase = steps.findLast(({ before, rebased }) => before !== undefined && rebased?.[1] === base)
-    return ancestors.has(rebase === undefined ? { baseline: base } : { sessionId, seq: rebase.seq })
+  async baseOf({ sessionId, seq }: SessionState): Promise<StateBase | undefined> {
+    const member = await this.#member(sessionId)
+    if (member === undefined) return undefined
+    let to = seq
+    for (;;) {
+      const step = member.steps.findLast(
+        (one) => one.seq <= to && (one.restored !== undefined || one.before !== undefined),
+      )
+      if (step === undefined) break
+      if (step.restored === undefined) return baseAfter(member, step)
+      to = step.restored
+    }
+    const { base } = member
+    return base === undefined ? firstBase(member) : this.baseOf({ sessionId: base[0], seq: base[1] })
+  }
+
+  /**
+   * Whether a state with a base is on the base of its session, or a merge has brought that one. Otherwise, the session was
+   * restored to a state before a rebase. Their trees do not decide this, because two revisions can have equal trees.
+   */
+  async isOnBase(ancestors: Ancestors, ofState: StateBase | undefined, base: Baseline): Promise<boolean> {
+    if (ofState === undefined) return ancestors.has({ baseline: base.fingerprint })
+    if (isSameBase(ofState, base)) return true
+    if (ancestors.newestBaseline(ofState.fingerprint) !== base.fingerprint) return false
+    for (const sessionId of ancestors.spans.keys()) {
+      const member = await this.#member(sessionId)
+      if (member === undefined) continue
+      const isHere = ({ seq, before }: LineageStep): boolean =>
+        before !== undefined && ancestors.has({ sessionId, seq })
+      const bases = member.steps.filter(isHere).map((step) => baseAfter(member, step))
+      if (member.base === undefined) bases.push(firstBase(member))
+      if (bases.some((one) => isSameBase(one, base))) return true
+    }
+    return false
   }
 
   /**
@@ -262,6 +301,23 @@ export class Ancestry {
 /** The fingerprint of the tree that a session started from, before all rebases. */
 function startOf({ baseline, steps }: Member): string {
   return steps.find((step) => step.rebased !== undefined)?.rebased?.[0] ?? baseline.fingerprint
+}
+
+/** The base that a session, which is no fork, had before its rebases. */
+function firstBase({ baseline, steps }: Member): StateBase {
+  return steps.find(({ before }) => before !== undefined)?.before ?? baseline
+}
+
+/** The base that a session had after one of its rebases. */
+function baseAfter({ baseline, steps }: Member, { seq, rebased }: LineageStep): StateBase {
+  const after = steps.find((step) => step.seq > seq && step.before !== undefined)?.before ?? baseline
+  const fingerprint = rebased?.[1] ?? after.fingerprint
+  return after.fingerprint === fingerprint ? after : { fingerprint }
+}
+
+function isSameBase(a: StateBase, b: StateBase): boolean {
+  if (a.fingerprint !== b.fingerprint) return false
+  return a.revision === undefined || a.revision.revisionId === b.revision?.revisionId
 }
 
 export function keyOf(state: GraphState): string {

@@ -168,17 +168,20 @@ export class Merges {
   ): Promise<MergeResult> {
     const before = live.record.baseline
     const ancestry = new Ancestry(core)
-    const ours = await core.pins.whileReading(ancestry.ancestorsOf({ sessionId: live.id, seq: target.seq }))
-    const isOnBase = await ancestry.isOnBase(live.id, before.fingerprint, ours)
+    const state = { sessionId: live.id, seq: target.seq }
+    const ours = await core.pins.whileReading(ancestry.ancestorsOf(state))
+    const ofState = await ancestry.baseOf(state)
+    const isOnBase = await ancestry.isOnBase(ours, ofState, before)
     const isSameRevision = before.revision?.revisionId === baseline.revision?.revisionId
     if (isSameRevision && isOnBase) return nothingMerged
-    // The base of the state, from before an earlier rebase if the session was restored.
-    const older = isOnBase ? before.fingerprint : ours.newestBaseline(before.fingerprint)
+    // An older one than that of the session, if the session was restored to a state before a rebase.
+    const newest = ours.newestBaseline((ofState ?? before).fingerprint)
+    const older = isOnBase ? before.fingerprint : newest
     const tips = await branchTipsOf(core, live)
     using writes = core.pins.pin({ writesSince: 'now' })
     void writes
     const merger = new FileMerger(core)
-    const search = { live, tips, onto: { baseline, root }, ours, isOnBase, merger }
+    const search = { live, tips, onto: { baseline, root }, ours, isOnBase, newest, merger }
     const base = await rebaseBaseOf(core, ancestry, search, this.#ports.ownCommits)
     const trees = { base, ours: target.root, theirs: root }
     using _ = core.pins.pin({ roots: [base] })

@@ -3,7 +3,7 @@ import type { Core } from '../../session/core.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
 import type { Baseline } from '../../records/baseline.js'
-import { Ancestors, keyOf, type Ancestry } from './ancestry.js'
+import { Ancestors, keyOf, type Ancestry, type SessionState } from './ancestry.js'
 import { virtualBase } from './merge-base.js'
 import type { FileMerger } from './merge-files.js'
 import { pushedBase } from './pushed-base.js'
@@ -12,11 +12,6 @@ import { pushedBase } from './pushed-base.js'
 export interface NewBase {
   readonly baseline: Baseline
   readonly root: Dir
-}
-
-interface SessionState {
-  readonly sessionId: string
-  readonly seq: number
 }
 
 /** A commit that a session has the files of. */
@@ -55,6 +50,8 @@ interface RebaseSearch {
   readonly ours: Ancestors
   /** Whether the session has the files of its base. */
   readonly isOnBase: boolean
+  /** The fingerprint of the newest base among these ancestors. */
+  readonly newest: string
   readonly merger: FileMerger
 }
 
@@ -115,8 +112,7 @@ class RebaseBase {
 
   /** The newest commits and bases that both sides have. None if only the base of the session itself is known. */
   async #newestBases(contained: readonly OwnCommit[]): Promise<readonly CommonBase[]> {
-    const { ours, isOnBase } = this.#search
-    const newest = ours.newestBaseline(this.#own)
+    const { ours, isOnBase, newest } = this.#search
     const bases: CommonBase[] = []
     let isOnNewest = false
     const states = await this.#ancestry.newestOf(contained.flatMap(({ state }) => state ?? []))
