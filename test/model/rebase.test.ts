@@ -31,10 +31,12 @@ const command = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ op: fc.constant('others' as const), branch, file: index, removes: fc.boolean() }),
   },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('revert' as const), branch }) },
   { weight: 4, arbitrary: fc.record({ op: fc.constant('join' as const), branch, from: branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('reset' as const), branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('create' as const), branch }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant('fork' as const), of: index }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant('forkOf' as const), of: index, to: index }) },
   { weight: 5, arbitrary: fc.record({ op: fc.constant('merge' as const), of: index, from: index }) },
   { weight: 3, arbitrary: fc.record({ op: fc.constant('checkpoint' as const), of: index }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant('restore' as const), of: index, to: index }) },
@@ -135,6 +137,13 @@ class World {
         const fact = file === undefined ? `+${this.#name()}` : `-${file}`
         return this.#commit(command.branch, union(facts, new Set([fact])), [this.#tip(command.branch)])
       }
+      case 'revert': {
+        // The files are those of an earlier revision.
+        const { branch } = command
+        const name = this.#name()
+        this.#commit(branch, union(this.#factsOf(branch), new Set([`+${name}`])), [this.#tip(branch)])
+        return this.#commit(branch, union(this.#factsOf(branch), new Set([`-${name}`])), [this.#tip(branch)])
+      }
       case 'join': {
         const { branch, from } = command
         if (branch === from) return
@@ -152,6 +161,14 @@ class World {
         if (this.#actors.length >= mostSessions) return
         const { session, state, tips } = this.#actor(command.of)
         return this.#add({ session: await session.fork(), state, checkpoints: [], tips })
+      }
+      case 'forkOf': {
+        const { session, checkpoints, tips } = this.#actor(command.of)
+        const checkpoint = checkpoints[command.to % checkpoints.length]
+        if (checkpoint === undefined || this.#actors.length >= mostSessions) return
+        const { label, state, wasRebased } = checkpoint
+        const fork = await session.fork({ checkpointLabel: label })
+        return this.#add({ session: fork, state, checkpoints: [], tips: wasRebased ? new Map() : tips })
       }
       case 'merge':
         return this.#merge(this.#actor(command.of), this.#actor(command.from))
@@ -219,6 +236,13 @@ class World {
     const base = new Set(
       filesOf(union(...common.map((one) => this.#commits.get(one)?.facts ?? new Set<string>()))),
     )
+    const inBase = this.#before(own.at(-1) ?? '')
+    const isKnown = this.#pushed.map(idOf).some((one) => common.includes(one) && !inBase.has(one))
+    if (!isKnown && !isBeforeBase && own.at(-1) === newest.at(-1)) {
+      // A file of the last commits that the revision has too is in the base, as after a squash merge.
+      const last = [...actor.tips.values()].map((one) => this.#commits.get(one)?.facts ?? new Set<string>())
+      for (const name of last.flatMap(filesOf)) if (filesOf(theirs).includes(name)) base.add(name)
+    }
     const [mine, others] = [new Set(filesOf(facts)), new Set(filesOf(theirs))]
     const keptFrom = (before: ReadonlySet<string>): string[] =>
       [...union(mine, others)]
