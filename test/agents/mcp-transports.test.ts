@@ -7,9 +7,10 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { mcpHandler } from '../../src/adapters/mcp/index.js'
 import { openEngine, type SessionApi } from '../../src/index.js'
@@ -164,6 +165,34 @@ describe('the handler over HTTP', () => {
     expect((await bob.listResources()).resources.map(({ name }) => name)).toEqual(['/b'])
     await expect(clientOf(handle, { mode, token: 'eve' })).rejects.toThrow(/401|Unauthorized/i)
     await engine.close()
+  })
+
+  test('reads one media file of a request at a time', async () => {
+    await using engine = await openEngine()
+    const session = await engine.sessions.create({ files: { '/a.bin': new Uint8Array([0xff]) } })
+    const { files } = session
+    const readWithHash = files.readWithHash.bind(files)
+    let active = 0
+    let most = 0
+    vi.spyOn(files, 'readWithHash').mockImplementation(async (request) => {
+      most = Math.max(most, ++active)
+      await nextTurn()
+      const read = await readWithHash(request)
+      active--
+      return read
+    })
+    const call = {
+      jsonrpc: '2.0',
+      method: 'tools/call',
+      params: { name: 'read_media_file', arguments: { path: '/a.bin' } },
+    }
+    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+    const body = JSON.stringify(Array.from({ length: 20 }, (_, id) => ({ ...call, id })))
+    const request = new Request(url, { method: 'POST', headers, body })
+    request.headers.set('host', 'localhost')
+    const answer = await (await mcpHandler(() => session)(request)).text()
+    expect(answer.match(/"blob":"\/w=="/g)).toHaveLength(20)
+    expect(most).toBe(1)
   })
 
   test('bounds the contents that one request returns, also with many calls', async () => {

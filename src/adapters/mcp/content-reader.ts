@@ -8,10 +8,14 @@ export interface Content {
   readonly sizeBytes: number
 }
 
-/** Reads whole files for the answers of one server, which hold at most `maxBytes` of them. */
+/**
+ * Reads whole files for the answers of one server, which hold at most `maxBytes` of them. It reads one file at a time, because
+ * the contents of many files that it then refuses would be in memory together.
+ */
 export class ContentReader {
   #left: number
   readonly #maxBytes: number
+  #last: Promise<void> = Promise.resolve()
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
@@ -23,7 +27,14 @@ export class ContentReader {
    *
    * @throws {EngineError} TOO_LARGE when a message cannot hold it, or not together with the contents before it.
    */
-  async read(session: SessionApi, path: string): Promise<Content> {
+  read(session: SessionApi, path: string): Promise<Content> {
+    const content = this.#last.then(() => this.#readNow(session, path))
+    const done = (): void => undefined
+    this.#last = content.then(done, done)
+    return content
+  }
+
+  async #readNow(session: SessionApi, path: string): Promise<Content> {
     const read = await session.files.readWithHash({ path, length: limits.contentBytes })
     if (read.sizeBytes > limits.contentBytes)
       throw new EngineError('TOO_LARGE', `${path} has ${read.sizeBytes} bytes, too many for one message`, {
