@@ -15,7 +15,7 @@ export interface Content {
 export class ContentReader {
   #left: number
   readonly #maxBytes: number
-  #last: Promise<void> = Promise.resolve()
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
@@ -28,9 +28,8 @@ export class ContentReader {
    * @throws {EngineError} TOO_LARGE when a message cannot hold it, or not together with the contents before it.
    */
   read(session: SessionApi, path: string): Promise<Content> {
-    const content = this.#last.then(() => this.#readNow(session, path))
-    const done = (): void => undefined
-    this.#last = content.then(done, done)
+    const content = this.#last.catch(() => undefined).then(() => this.#readNow(session, path))
+    this.#last = content
     return content
   }
 
