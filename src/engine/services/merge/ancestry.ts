@@ -6,6 +6,7 @@ import { lineageOf } from '../../session/history/lineage.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { findSession } from '../../session/history/replay.js'
 import type { Baseline } from '../../records/baseline.js'
+import { SessionSpans } from './session-spans.js'
 
 /** A state of a session, by the number of its event. */
 export interface SessionState {
@@ -28,12 +29,6 @@ export interface KnownTree {
   readonly root: EncodedNode | undefined
 }
 
-/** States of one session from `from` to `to`, both included, without a restore between them. */
-interface Span {
-  readonly from: number
-  readonly to: number
-}
-
 /** A session in the fork graph. */
 interface Member {
   readonly base: readonly [sessionId: string, seq: number] | undefined
@@ -46,21 +41,26 @@ interface Member {
 /** The ancestors of a state, itself included. */
 export class Ancestors {
   /** In the order in which they were found: those of the nearest session first. */
-  readonly spans = new Map<string, Span[]>()
+  readonly spans = new Map<string, SessionSpans>()
   readonly baselines = new Set<string>()
   /** The baselines that rebases replaced, each with the newer ones. */
   readonly replaced = new Map<string, Set<string>>()
 
   has(state: GraphState): boolean {
     if ('baseline' in state) return this.baselines.has(state.baseline)
-    const { seq } = state
-    return (this.spans.get(state.sessionId) ?? []).some(({ from, to }) => from <= seq && seq <= to)
+    return this.spans.get(state.sessionId)?.has(state.seq) === true
+  }
+
+  /** The states of a session, to which more can be added. */
+  spansOf(sessionId: string): SessionSpans {
+    let spans = this.spans.get(sessionId)
+    if (spans === undefined) this.spans.set(sessionId, (spans = new SessionSpans()))
+    return spans
   }
 
   /** Adds the ancestors of another state. */
   addAll(other: Ancestors): void {
-    for (const [sessionId, spans] of other.spans)
-      this.spans.set(sessionId, [...(this.spans.get(sessionId) ?? []), ...spans])
+    for (const [sessionId, spans] of other.spans) this.spansOf(sessionId).addAll(spans)
     for (const baseline of other.baselines) this.baselines.add(baseline)
     for (const [older, newer] of other.replaced) for (const one of newer) this.addRebase(older, one)
   }
@@ -124,37 +124,30 @@ export class Ancestry {
   /** Adds the ancestors of a state in its own session. Returns their parents elsewhere. */
   async #visit(ancestors: Ancestors, sessionId: string, seq: number): Promise<readonly GraphState[]> {
     const member = await this.#member(sessionId)
-    const spans = ancestors.spans.get(sessionId) ?? []
-    ancestors.spans.set(sessionId, spans)
+    const spans = ancestors.spansOf(sessionId)
     if (member === undefined) {
       // The session was deleted and collected. All its states up to this one count as ancestors, and the tree
       // that its forks started from.
-      spans.push({ from: 0, to: seq })
+      spans.add(0, seq)
       const start = this.#starts.get(sessionId)
       return start === undefined ? [] : [{ baseline: start }]
     }
     const parents: GraphState[] = []
-    for (let to = seq; ;) {
-      const restore = member.steps.findLast((step) => step.restored !== undefined && step.seq <= to)
-      const from = restore?.seq ?? 0
-      const merges = member.steps.filter((step) => step.seq >= from && step.seq <= to)
-      for (const { merged, rebased } of merges.toReversed()) {
-        if (merged !== undefined) parents.push({ sessionId: merged[0], seq: merged[1] })
-        // The new base comes after the old one.
-        if (rebased !== undefined) for (const baseline of rebased.toReversed()) parents.push({ baseline })
-        if (rebased !== undefined) ancestors.addRebase(...rebased)
-      }
-      const wasKnown = ancestors.has({ sessionId, seq: from })
-      spans.push({ from, to })
-      if (wasKnown) break
-      if (restore?.restored === undefined) {
-        // The ancestors of a fork are those of the state that it started from.
-        if (member.base !== undefined) parents.unshift({ sessionId: member.base[0], seq: member.base[1] })
-        else parents.push({ baseline: startOf(member) })
-        break
-      }
-      to = restore.restored
+    let to = seq
+    for (const { seq: at, restored, merged, rebased } of member.steps.toReversed()) {
+      if (at > to) continue
+      if (merged !== undefined) parents.push({ sessionId: merged[0], seq: merged[1] })
+      // The new base comes after the old one.
+      if (rebased !== undefined) for (const baseline of rebased.toReversed()) parents.push({ baseline })
+      if (rebased !== undefined) ancestors.addRebase(...rebased)
+      if (restored === undefined) continue
+      if (!spans.add(at, to)) return parents
+      to = restored
     }
+    if (!spans.add(0, to)) return parents
+    // The ancestors of a fork are those of the state that it started from.
+    if (member.base !== undefined) parents.unshift({ sessionId: member.base[0], seq: member.base[1] })
+    else parents.push({ baseline: startOf(member) })
     return parents
   }
 
@@ -166,13 +159,10 @@ export class Ancestry {
     const member = await this.#member(sessionId)
     if (member === undefined) return undefined
     let to = seq
-    for (;;) {
-      const step = member.steps.findLast(
-        (one) => one.seq <= to && (one.restored !== undefined || one.before !== undefined),
-      )
-      if (step === undefined) break
-      if (step.restored === undefined) return baseAfter(member, step)
-      to = step.restored
+    for (const step of member.steps.toReversed()) {
+      if (step.seq > to) continue
+      if (step.restored !== undefined) to = step.restored
+      else if (step.before !== undefined) return baseAfter(member, step)
     }
     const { base } = member
     return base === undefined ? firstBase(member) : this.baseOf({ sessionId: base[0], seq: base[1] })
@@ -205,12 +195,8 @@ export class Ancestry {
   async commonAncestors(a: Ancestors, b: Ancestors): Promise<readonly GraphState[]> {
     const candidates: GraphState[] = []
     for (const [sessionId, spans] of a.spans) {
-      for (const one of spans) {
-        for (const other of b.spans.get(sessionId) ?? []) {
-          const seq = Math.min(one.to, other.to)
-          if (seq >= Math.max(one.from, other.from)) candidates.push({ sessionId, seq })
-        }
-      }
+      const other = b.spans.get(sessionId)
+      if (other !== undefined) for (const seq of spans.common(other)) candidates.push({ sessionId, seq })
     }
     for (const baseline of a.baselines) if (b.baselines.has(baseline)) candidates.push({ baseline })
     return this.newestOf(candidates)
