@@ -250,7 +250,7 @@ describe('the bounds of JSON', () => {
   })
 
   test.each(['', 'x'.repeat(jsonLimits.hashedNameBytes - 1), 'x'.repeat(jsonLimits.hashedNameBytes + 10)])(
-    'know where a string ends, whatever it escapes, after %s',
+    'find the end of a string with escapes, after %s',
     (start) => {
       const deep = '['.repeat(jsonLimits.depth)
       for (const within of [String.raw`\"`, String.raw`\\\"`, '']) check(`["${start}${within}${deep}"]`)

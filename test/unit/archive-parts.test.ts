@@ -120,7 +120,7 @@ describe('the gate of entries', () => {
     expect(sink.entries.get('/')).toMatchObject({ mode: 0o750, mtimeMs: 2 })
   })
 
-  test('accepts names of git only when it is told to, and never the same path twice', async () => {
+  test('accepts names of git only with the option, and the same path never twice', async () => {
     const { gate } = gateOf({ allowGitNames: true })
     await gate.file('.git/config', Buffer.alloc(0), attributes)
     await gate.symlink('.gitmodules', 'a', { mtimeMs: 0 })

@@ -367,7 +367,7 @@ describe('a patch of a file with many extents', () => {
     expect(blobs).toEqual([long, pieces[1]![2]])
   })
 
-  test('that makes the file shorter rewrites only what is left', () => {
+  test('that makes the file shorter rewrites only the remaining blocks', () => {
     const file = fileOf(extentsPerBlock + 40)
     const size = 3 * extentsPerBlock + 3
     const { pieces } = compacted(file, patchOf(size, pieceAt(1, 'y')))

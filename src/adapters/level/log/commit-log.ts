@@ -93,7 +93,7 @@ export class CommitLog {
       await this.#syncHead(this.#mayBlock(frames.length, bytes) ? 'here' : 'elsewhere')
     }
     // The directory may have moved during the write. Then the next opener would not find these frames, so
-    // they must not be acknowledged. A check costs little beside a sync.
+    // they must not be acknowledged. A check costs little compared with a sync.
     if (this.#options.sync) this.#checkPlace()
     else this.#checkPlaceIfDue()
     head.end = offset

@@ -30,6 +30,7 @@ import {
   type MergeConflict,
 } from './conflict-sides.js'
 import { mergeBaseOf } from './merge-base.js'
+import { checkConflicts, conflictNotFound, targetMoved } from './merge-errors.js'
 import { FileMerger } from './merge-files.js'
 import { effectsOf, type MergeEffects } from './merge-redo.js'
 import type { ParsedMerge, ParsedRebase, ParsedResolution, ConflictSideName } from './merge-requests.js'
@@ -471,40 +472,4 @@ function recordOf(live: LiveSession, open: OpenMerge | undefined): Pick<StoreCom
   const key = keys.merge(live.id)
   if (open !== undefined) return { put: [[key, open.record]] }
   return live.record.conflicts === undefined ? {} : { del: [key] }
-}
-
-function checkConflicts(conflicts: readonly FoundConflict[]): void {
-  const fatal = conflicts.filter(({ isFatal }) => isFatal).map(({ path }) => path)
-  const paths = fatal.slice(0, limits.pathsInDetails)
-  if (fatal.length > 0) {
-    throw new EngineError(
-      'MERGE_CONFLICT',
-      `${fatal.length} path${fatal.length === 1 ? ' has a conflict' : 's have conflicts'}, and their policy is fail: ${paths.slice(0, 3).join(', ')}; change one side, or choose another policy`,
-      { paths: JSON.stringify(paths), conflictCount: String(fatal.length) },
-    )
-  }
-  if (conflicts.length > limits.mergeConflicts) {
-    throw new EngineError(
-      'LIMIT_EXCEEDED',
-      `the merge has ${conflicts.length} conflicts, and a session can keep ${limits.mergeConflicts}; pass policies such as { glob: '**', policy: 'theirs' }`,
-      { limit: String(limits.mergeConflicts) },
-    )
-  }
-}
-
-function targetMoved(live: LiveSession, expectedEventId: string | undefined): EngineError {
-  const eventId = eventIdOf(live.id, live.seq)
-  const message =
-    expectedEventId === undefined
-      ? 'the session kept changing while the merge was computed; merge while there are fewer changes'
-      : `the session is at the event ${eventId}, not at ${expectedEventId}; read it again, then merge with the new eventId`
-  return new EngineError('MERGE_TARGET_MOVED', message, { sessionId: live.id, eventId })
-}
-
-function conflictNotFound(path: string): EngineError {
-  return new EngineError(
-    'CONFLICT_NOT_FOUND',
-    `the session has no unresolved conflict at ${JSON.stringify(path.slice(0, limits.shownLength))}; session.conflicts.list() lists them`,
-    { path: path.slice(0, limits.shownLength) },
-  )
 }
