@@ -57,15 +57,20 @@ function writeTree(root: string, tree: GitTree): void {
 
 function readTree(root: string): GitTree {
   const tree: Record<string, GitFile> = {}
-  for (const entry of fs.readdirSync(root, { recursive: true, withFileTypes: true })) {
-    const at = join(entry.parentPath, entry.name)
-    const path = at.slice(root.length)
-    if (entry.isSymbolicLink()) tree[path] = { mode: '120000', content: fs.readlinkSync(at) }
-    else if (entry.isFile())
-      tree[path] = {
-        mode: (fs.statSync(at).mode & 0o100) === 0 ? '100644' : '100755',
-        content: fs.readFileSync(at, 'latin1'),
-      }
+  // Some versions of Node follow symlinks in a recursive call of readdir.
+  const readDirectory = (directory: string): void => {
+    for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
+      const at = join(directory, entry.name)
+      const path = at.slice(root.length)
+      if (entry.isDirectory()) readDirectory(at)
+      else if (entry.isSymbolicLink()) tree[path] = { mode: '120000', content: fs.readlinkSync(at) }
+      else
+        tree[path] = {
+          mode: (fs.statSync(at).mode & 0o100) === 0 ? '100644' : '100755',
+          content: fs.readFileSync(at, 'latin1'),
+        }
+    }
   }
+  readDirectory(root)
   return tree
 }

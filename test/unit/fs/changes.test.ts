@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openEngine, type EngineError, type Session } from '../../../src/index.js'
 import { Sides, type At, type Form, type Promises } from '../../support/fs-sides.js'
+import { isNewerCall } from '../../support/newer-node.js'
 import { isLong } from '../../support/seed.js'
 
 /** Intentional differences, which the README of src/engine/fs also lists. */
@@ -30,7 +31,10 @@ const differences: readonly (readonly [reason: string, cases: RegExp, forms?: re
 ]
 
 function differs(name: string, form: Form): boolean {
-  return differences.some(([, cases, forms]) => cases.test(name) && (forms?.includes(form) ?? true))
+  return (
+    isNewerCall(name) ||
+    differences.some(([, cases, forms]) => cases.test(name) && (forms?.includes(form) ?? true))
+  )
 }
 
 function setUp(fs: typeof nodeFs, at: At): void {

@@ -10,6 +10,7 @@ import { levelStorage } from '../../../src/adapters/level/index.js'
 import { openEngine } from '../../../src/index.js'
 import { bundleSource, type CompiledSource } from '../../support/compile-source.js'
 import { isLong } from '../../support/seed.js'
+import { isNewerCall } from '../../support/newer-node.js'
 
 let source: CompiledSource
 let directory: string
@@ -82,7 +83,7 @@ describe('errors thrown by callbacks and listeners', () => {
       const directory = fs.mkdtempSync(tmpdir() + '/callbacks-')
       process.on('exit', () => fs.rmSync(directory, { recursive: true }))
       const at = (path) => directory + path`)
-    expect(inSession).toEqual(onDisk)
+    if (!isNewerCall('callbacks that throw')) expect(inSession).toEqual(onDisk)
     expect(inSession.length).toBe(callbacks.match(/thrower\('/g)!.length + 1)
   })
 

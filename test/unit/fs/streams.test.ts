@@ -4,6 +4,7 @@ import { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Sides } from '../../support/fs-sides.js'
+import { isNewerCall } from '../../support/newer-node.js'
 
 describe.each([
   ['memory', false],
@@ -49,14 +50,16 @@ describe.each([
       'with other separators': 'a\u2028b\u2029c\vd',
     }
     for (const [name, content] of Object.entries(contents)) {
-      test.each([1, 2, 3, 64 * 1024])(`${name}, in chunks of %i bytes`, (highWaterMark) =>
-        sides.sameFs(name, async (fs, at) => {
-          fs.writeFileSync(at('/lines'), content)
-          const handle = await fs.promises.open(at('/lines'))
-          const lines: string[] = []
-          for await (const line of handle.readLines({ highWaterMark })) lines.push(line)
-          return [lines, handle.fd]
-        }),
+      test.skipIf(isNewerCall(`lines ${name}`)).each([1, 2, 3, 64 * 1024])(
+        `${name}, in chunks of %i bytes`,
+        (highWaterMark) =>
+          sides.sameFs(name, async (fs, at) => {
+            fs.writeFileSync(at('/lines'), content)
+            const handle = await fs.promises.open(at('/lines'))
+            const lines: string[] = []
+            for await (const line of handle.readLines({ highWaterMark })) lines.push(line)
+            return [lines, handle.fd]
+          }),
       )
     }
 
