@@ -47,16 +47,16 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
   })
   afterEach(() => sides.end())
 
-  const testOn20 = test.skipIf(isNewerCall('cp'))
-
-  testOn20.each([
-    [{}],
-    [{ dereference: true }],
-    [{ verbatimSymlinks: true }],
-    [{ force: false }],
-    [{ mode: constants.COPYFILE_EXCL }],
-    [{ mode: constants.COPYFILE_FICLONE }],
-  ])('a tree with links, with %j', async (options) => {
+  test
+    .skipIf(isNewerCall('cp'))
+    .each([
+      [{}],
+      [{ dereference: true }],
+      [{ verbatimSymlinks: true }],
+      [{ force: false }],
+      [{ mode: constants.COPYFILE_EXCL }],
+      [{ mode: constants.COPYFILE_FICLONE }],
+    ])('a tree with links, with %j', async (options) => {
     await sides.same('new', (fs, at) =>
       fs.cp(at('/dir'), at('/made/on/the/way'), { recursive: true, ...options }),
     )
@@ -111,7 +111,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
     )
   })
 
-  testOn20('times', async () => {
+  test.skipIf(isNewerCall('cp'))('times', async () => {
     const times = (names: readonly string[]) =>
       sides.same('times', (fs, at) =>
         Promise.all(names.map(async (name) => (await fs.stat(at(name))).mtimeMs)),
@@ -131,7 +131,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
     )
   })
 
-  testOn20('symlinks that point into each other', async () => {
+  test.skipIf(isNewerCall('cp'))('symlinks that point into each other', async () => {
     await sides.sameFs('setup', (fs, at) => {
       fs.symlinkSync(at('/dir'), at('/outer'))
       fs.symlinkSync(at('/dir/sub'), at('/inner'))
@@ -149,7 +149,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
     }
   })
 
-  testOn20('into itself', async () => {
+  test.skipIf(isNewerCall('cp'))('into itself', async () => {
     await sides.same('setup', (fs, at) => fs.symlink('dir', at('/dirlink')))
     for (const [from, to] of [
       ['/dir', '/dir'],
@@ -168,7 +168,7 @@ describe.each([['promise'], ['callback'], ['sync']] as [Form][])('cp like on dis
     }
   })
 
-  testOn20('trailing slashes and dangling symlinks', async () => {
+  test.skipIf(isNewerCall('cp'))('trailing slashes and dangling symlinks', async () => {
     await sides.same('setup', (fs, at) => fs.symlink('nowhere', at('/dangling')))
     for (const [from, to] of [
       ['/dir/', '/new/'],
