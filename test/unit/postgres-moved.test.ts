@@ -1,10 +1,13 @@
-/** A schema that is renamed, or replaced by a restored backup, while engines have it open. */
+/** A schema that is renamed, emptied, or replaced by a restored backup, while engines have it open. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { dataTables } from '../../src/adapters/postgres/migrations.js'
 import { openEngine, type Engine, type EngineError } from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres, type PostgresServer } from '../support/postgres.js'
 
 const moved = { reason: 'STORE_MOVED', details: { outcome: 'not-applied' } }
+const changed = { reason: 'STORE_FAILED', details: { outcome: 'not-applied' } }
+const allTables = [...dataTables, 'leases', 'migrations']
 
 describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with shared: %s', (shared) => {
   let server: PostgresServer
@@ -14,11 +17,22 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
   beforeEach(async () => {
     server = await sharedPostgres()
     schema = freshSchema()
-    engine = await openEngine({
-      storage: postgresStorage({ connectionString: server.connectionString, schema, shared }),
-    })
+    engine = await open()
   })
   afterEach(() => engine.close())
+
+  const open = (): Promise<Engine> =>
+    openEngine({
+      storage: postgresStorage({
+        connectionString: server.connectionString,
+        schema,
+        // An engine that looks for changes of others would notice by chance.
+        ...(shared && { shared, freshnessMillis: 60_000 }),
+      }),
+    })
+
+  const truncate = (...tables: readonly string[]): Promise<unknown> =>
+    server.sql(`TRUNCATE ${tables.map((table) => `${schema}.${table}`).join(', ')}`)
 
   /** Copies the schema, as a dump and its restoration do. */
   async function copySchema(to: string): Promise<void> {
@@ -66,10 +80,109 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     await recovered(() => session.files.write({ path: '/a', content: '4' }))
     expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('4')
   })
+
+  test('reads its sessions again when its tables got the rows of a backup', async () => {
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    await copySchema(`${schema}_copy`)
+    await session.files.write({ path: '/a', content: '2' })
+    await truncate(...allTables)
+    for (const table of allTables)
+      await server.sql(
+        `INSERT INTO ${schema}.${table} OVERRIDING SYSTEM VALUE SELECT * FROM ${schema}_copy.${table}`,
+      )
+
+    // Without an error, the fork would refer to an event that is not stored.
+    expect(await refusalOf(session.fork())).toBe('STORE_FAILED')
+    await recovered(async () => expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('1'))
+    const fork = await session.fork()
+    await session.files.write({ path: '/a', content: '3' })
+    expect((await engine.check()).findings).toEqual([])
+    await engine.close()
+
+    engine = await open()
+    expect(await contentIn(session.id)).toBe('3')
+    expect(await contentIn(fork.id)).toBe('1')
+  })
+
+  test.each([
+    ['trees', ['nodes']],
+    ['contents', ['blobs']],
+    ['sessions', ['records', 'events', 'heads']],
+  ])('does not build on %s that were deleted with all rows of their table', async (_, tables) => {
+    const session = await engine.sessions.create({ files: { '/a': 'x'.repeat(5000) } })
+    await truncate(...tables)
+    expect(await refusalOf(session.fork())).toBe('STORE_FAILED')
+    const made = await recovered(() => engine.sessions.create({ files: { '/a': '1' } }))
+    await engine.close()
+    engine = await open()
+    expect(await contentIn(made.id)).toBe('1')
+  })
+
+  test('loses nothing when its tables are rewritten', async () => {
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    for (const table of allTables) await server.sql(`VACUUM FULL ${schema}.${table}`)
+    expect(await refusalOf(session.files.write({ path: '/a', content: '2' }))).toBe('STORE_FAILED')
+    await recovered(() => session.files.write({ path: '/a', content: '3' }))
+    await session.files.write({ path: '/a', content: '4' })
+    await engine.collect()
+    await engine.close()
+    engine = await open()
+    expect(await contentIn(session.id)).toBe('4')
+  })
+
+  test.each([
+    ['all rows', allTables],
+    ['all rows but those of its version', allTables.filter((table) => table !== 'migrations')],
+    ['the row of collections', ['collections']],
+  ])('says that %s are missing, and acknowledges nothing', async (_, tables) => {
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    await truncate(...tables)
+    await failureOf(session.fork())
+    await recovered(async () => {
+      const failure = await failureOf(engine.sessions.create())
+      expect(failure).toMatchObject(moved)
+      expect(failure.message).toMatch(/a table of the store was emptied.*no row/)
+    })
+    expect(await failureOf(engine.collect())).toMatchObject(moved)
+    await engine.close()
+
+    const refused = await failureOf(open())
+    expect(refused).toMatchObject({ reason: 'STORE_FORMAT' })
+    expect(refused.message).toMatch(/has no row.*DROP SCHEMA/)
+    await server.sql(`DROP SCHEMA ${schema} CASCADE`)
+    engine = await open()
+    expect(await engine.sessions.create()).toBeDefined()
+  })
+
+  test('says that its lease was deleted', async () => {
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    await server.sql(`DELETE FROM ${schema}.leases`)
+    // An engine that shares the store takes another lease.
+    expect(await failureOf(session.files.write({ path: '/a', content: '2' }))).toMatchObject(
+      shared ? changed : moved,
+    )
+  })
+
+  /** An engine that shares the store may notice the change before the call, with a commit of its own. */
+  async function refusalOf(work: Promise<unknown>): Promise<string> {
+    const failure = await work.then(
+      () => undefined,
+      (error: EngineError) => error,
+    )
+    if (failure === undefined) return shared ? 'STORE_FAILED' : 'none'
+    return /tables of the store were emptied, restored or rewritten/.test(failure.message)
+      ? failure.reason
+      : failure.message
+  }
+
+  async function contentIn(sessionId: string): Promise<string> {
+    const session = await engine.sessions.open(sessionId)
+    return session.fs.promises.readFile('/a', 'utf8')
+  }
 })
 
 /** The engine pauses between two attempts to recover. */
-function recovered(work: () => Promise<unknown>): Promise<unknown> {
+function recovered<T>(work: () => Promise<T>): Promise<T> {
   return vi.waitFor(work, { timeout: 10_000 })
 }
 

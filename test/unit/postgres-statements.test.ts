@@ -21,7 +21,7 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
   let schema: string
   let store: Store
   let name: string
-  let claim: { owner: string; token: string }
+  let claim: { owner: string; token: string; files: string }
   const clients: pg.Client[] = []
 
   beforeEach(async () => {
@@ -31,7 +31,7 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
     store = await postgresStorage({ connectionString, schema, shared, durability: 'relaxed' }).open()
     const [lease] = await server.sql(`SELECT name, owner, token FROM ${schema}.leases`)
     name = String(lease?.['name'])
-    claim = { owner: String(lease?.['owner']), token: String(lease?.['token']) }
+    claim = { owner: String(lease?.['owner']), token: String(lease?.['token']), files: '7' }
   })
   afterEach(async () => {
     for (const client of clients.splice(0)) await client.end()
@@ -48,6 +48,7 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
   async function run(client: pg.Client, set: CommitSet, of = claim): Promise<CommitStatus> {
     const { text, values } = new CommitStatements(schema, {
       row: `name = '${name}'`,
+      files: `'7'`,
       ends: shared,
     }).statement(set, of)
     const { rows } = await client.query<string[]>({ text, values: [...(values ?? [])], rowMode: 'array' })
@@ -60,6 +61,11 @@ describe.skipIf(!hasPostgres).each([true, false])('a statement of a commit, shar
   const put = (key: string): StoreCommit => ({ put: [[key, '1']] })
   const events = (sessionId: string, ...seqs: number[]): StoreCommit => ({
     events: seqs.map((seq) => ({ sessionId, seq, body: [seq] })),
+  })
+
+  test('needs the files of the tables from which its engine read its state', async () => {
+    expect(await statusOfCommit(put('a'), { ...claim, files: '8' })).toBe('taken')
+    expect(await store.get('a')).toBeUndefined()
   })
 
   test('needs the owner and the token of the lease', async () => {

@@ -2,7 +2,7 @@ import type { Acknowledgement, CollectionEpoch, CollectionStage } from '../../en
 import { byteaArray } from './arrays.js'
 import type { LeaseClaim } from './commit-statement.js'
 import { run, type Connections, type Row } from './connections.js'
-import { collectingError, endedError, isDeadlock } from './errors.js'
+import { collectingError, emptiedError, endedError, isDeadlock } from './errors.js'
 import type { Lease } from './lease.js'
 import { postgresLimits } from './limits.js'
 
@@ -17,6 +17,8 @@ export class Collections {
   readonly #lease: Lease
   readonly #hash: (digits: string) => Buffer
   #token: string | undefined
+  /** The files of the tables when the collection began. */
+  #files = ''
   /** Whether this engine takes the right to collect, has it, or gives it back. */
   #isCollecting = false
 
@@ -46,7 +48,8 @@ export class Collections {
           FROM ${this.#schema}.collections c`,
         values: [this.#lease.claim.owner],
       })
-      const [epoch, stage, isOver, own] = row ?? []
+      if (row === undefined) throw emptiedError('collections')
+      const [epoch, stage, isOver, own] = row
       const isLeft = typeof own === 'string' && !this.#isCollecting
       if (isSecond || !(isOver === 't' || isLeft))
         return { epoch: Number(epoch), stage: stage as CollectionStage }
@@ -102,11 +105,15 @@ export class Collections {
     const { owner, token } = this.#lease.claim
     const [row] = await this.#write(
       `UPDATE ${this.#schema}.collections SET owner = $2, token = token + 1
-        WHERE (owner IS NULL OR owner = $2) AND ${this.#isMine} RETURNING token`,
+        WHERE (owner IS NULL OR owner = $2) AND ${this.#isMine} RETURNING token, ${this.#lease.checked.files}`,
       () => [token, owner],
     )
-    if (row === undefined) throw collectingError()
+    if (row === undefined) {
+      await this.#connections.write((client) => this.#lease.checkRows(client))
+      throw collectingError()
+    }
     this.#token = String(row[0])
+    this.#files = String(row[1])
     await this.#write(`DELETE FROM ${this.#schema}.pins WHERE ${this.#hasRole}`, () => this.#claims)
   }
 
@@ -166,13 +173,13 @@ export class Collections {
       // A row that another statement has locked is compared again, so its epoch is the newest one.
       const rows = await this.#write(
         `WITH lease AS (SELECT FROM ${this.#schema}.leases WHERE ${this.#lease.checked.row} AND token = $1::bigint
-            AND owner = $2 AND expires_at > clock_timestamp() FOR SHARE),
+            AND owner = $2 AND expires_at > clock_timestamp() AND ${this.#lease.checked.files} = $6 FOR SHARE),
           role AS (SELECT FROM ${this.#schema}.collections WHERE owner = $2 AND token = $3::bigint FOR SHARE),
           gone AS (DELETE FROM ${this.#schema}.${table} WHERE ${column} = ANY($4::bytea[]) AND epoch < $5::bigint
             AND EXISTS (SELECT FROM lease) AND EXISTS (SELECT FROM role) RETURNING ${column} AS name)
           SELECT encode(name, 'hex') FROM gone
           UNION ALL SELECT NULL WHERE NOT (EXISTS (SELECT FROM lease) AND EXISTS (SELECT FROM role))`,
-        () => [...this.#claims, byteaArray(names), before],
+        () => [...this.#claims, byteaArray(names), before, this.#files],
       )
       for (const [hex] of rows) {
         if (typeof hex !== 'string') throw endedError()

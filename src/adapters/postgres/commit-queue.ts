@@ -1,7 +1,7 @@
 import { nextTurn, type EngineError, type StoreCommit } from '../../engine/ports.js'
-import { CommitSet, encodeCommit, firstClaim, gapError, setOf, type EncodedCommit } from './commit-set.js'
+import { CommitSet, encodeCommit, firstClaim, gapText, setOf, type EncodedCommit } from './commit-set.js'
 import type { CommitStatus } from './commit-statement.js'
-import { defectError, fencedError, isDeadlock, isEventTaken, writeError } from './errors.js'
+import { fencedError, isDeadlock, isEventTaken, missingEvent, writeError } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 const nextMicrotask = Promise.resolve()
@@ -176,8 +176,8 @@ function settle({ commit, resolve, reject }: Pending, status: CommitStatus): voi
   else if (status === 'passed' || status === 'ended' || typeof status === 'object') resolve(false)
   else if (status === 'gap') {
     const [sessionId, seq] = firstClaim(commit)
-    reject(gapError(sessionId, seq))
-  } else reject(defectError('an event to replace is not stored'))
+    reject(missingEvent(gapText(sessionId, seq)))
+  } else reject(missingEvent('an event to replace does not exist'))
 }
 
 function no(): false {

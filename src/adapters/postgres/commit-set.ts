@@ -104,7 +104,7 @@ function claimsOf(events: readonly EncodedEvent[]): Map<string, Claim> | undefin
   for (const { sessionId, seq } of events) {
     const { first, last } = claims.get(sessionId) ?? { first: seq, last: seq - 1 }
     if (seq <= last) return undefined
-    if (seq > last + 1) throw gapError(sessionId, seq)
+    if (seq > last + 1) throw defectError(gapText(sessionId, seq))
     claims.set(sessionId, { first, last: seq })
   }
   return claims
@@ -119,10 +119,8 @@ function count(value: string | Uint8Array): number {
   throw new EngineError('TOO_LARGE', message, { limit, outcome: 'not-applied' })
 }
 
-export function gapError(sessionId: string, seq: number): EngineError {
-  return defectError(
-    `session ${sessionId}: the new event has the number ${seq}, and the one before it does not exist`,
-  )
+export function gapText(sessionId: string, seq: number): string {
+  return `session ${sessionId}: the new event has the number ${seq}, and the one before it does not exist`
 }
 
 /**

@@ -20,7 +20,7 @@ export type CommitStatus =
   | 'dropped'
   /** Nothing is stored: this engine lost the right to collect. */
   | 'ended'
-  /** Nothing is stored: another engine has the lease, or the one of this engine has expired. */
+  /** Nothing is stored: another engine has the lease, that of this engine has expired, or the tables have changed. */
   | 'taken'
 
 /** Begins the outcome of a statement that found other heads. The ids of their sessions follow, in hex. */
@@ -284,12 +284,16 @@ export interface LeaseClaim {
    */
   readonly owner: string
   readonly token: string
+  /** The files of the tables from which the engine read its state. */
+  readonly files: string
 }
 
 /** The lease whose row each statement checks. */
 export interface CheckedLease {
   /** The condition of its row, as SQL. It holds only in the tables that the engine opened. */
   readonly row: string
+  /** The files of the tables, as SQL. After another program emptied or restored tables, these are others. */
+  readonly files: string
   /** Whether a statement stores nothing once the time of the lease is over. */
   readonly ends: boolean
 }
@@ -315,7 +319,7 @@ export class CommitStatements {
   }
 
   /** One statement that checks the lease and the numbers of events, and stores the set if both are right. */
-  statement(set: CommitSet, { owner, token }: LeaseClaim): Statement {
+  statement(set: CommitSet, { owner, token, files }: LeaseClaim): Statement {
     if (this.#lease.ends) set.sort()
     const columns: (readonly [type: ColumnType, values: readonly Value[]])[] = []
     let form = singleBit
@@ -330,7 +334,7 @@ export class CommitStatements {
     const parameter = (form & singleBit) === 0 ? arrayOf : onlyValue
     return {
       ...this.#textOf(form),
-      values: [token, owner, ...columns.map(([type, values]) => parameter(type, values))],
+      values: [token, owner, files, ...columns.map(([type, values]) => parameter(type, values))],
     }
   }
 
@@ -359,8 +363,8 @@ function textOf(schema: string, lease: CheckedLease, form: number): string {
   const refusals: (readonly [condition: string, outcome: string])[] = [
     ['NOT EXISTS (SELECT FROM lease)', `'taken'`],
   ]
-  // The first two parameters are the token and the owner.
-  let first = 3
+  // The first three parameters are the token, the owner and the files of the tables.
+  let first = 4
   for (const [index, part] of parts.entries()) {
     if ((form & (1 << index)) === 0) continue
     const isSingle = (form & singleBit) !== 0
@@ -377,7 +381,7 @@ function textOf(schema: string, lease: CheckedLease, form: number): string {
     // FOR SHARE waits for an engine that is taking the lease, and makes that engine wait for this statement.
     `lease AS (
       SELECT${epoch} FROM ${schema}.leases
-      WHERE ${lease.row} AND token = $1::bigint AND owner = $2${
+      WHERE ${lease.row} AND token = $1::bigint AND owner = $2 AND ${lease.files} = $3${
         lease.ends ? ' AND expires_at > clock_timestamp()' : ''
       } FOR SHARE)`,
     ...checks,

@@ -52,7 +52,8 @@ export function collectingError(): EngineError {
 export function endedError(): EngineError {
   return new EngineError(
     'STORE_FAILED',
-    'the collection ended early, because its engine lost the right to collect. Nothing in use was deleted; collect again',
+    'the collection ended early: its engine lost the right to collect, or tables of the store were emptied, restored or ' +
+      'rewritten. Nothing in use was deleted; collect again',
     { outcome: 'not-applied' },
   )
 }
@@ -75,6 +76,35 @@ export function movedError(cause?: unknown): EngineError {
       'by a restored backup, and the operation is not applied. Put it back, or close the engine and open the store again',
     { outcome: 'not-applied' },
     { cause },
+  )
+}
+
+/** The error of an engine whose store lacks a row that each store has. */
+export function emptiedError(table: string): EngineError {
+  return new EngineError(
+    'STORE_MOVED',
+    `a table of the store was emptied while the store was open: ${table} has no row. The operation is not applied. Close ` +
+      'the engine. Then restore a complete backup, or drop the schema to begin with an empty store',
+    { outcome: 'not-applied' },
+  )
+}
+
+/** The error of opening a store without a row that each store has. The schema is quoted. */
+export function emptiedStore(schema: string, table: string): EngineError {
+  return formatError(
+    `the schema ${schema} has the tables of a store, but its table ${table} has no row: it was emptied, or a backup was ` +
+      `restored in part. Nothing was changed. Restore a complete backup, or run DROP SCHEMA ${schema} CASCADE to begin ` +
+      'with an empty store',
+  )
+}
+
+/** The error of a commit after tables were emptied, restored from a backup or rewritten. */
+export function changedError(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'the commit is not stored: tables of the store were emptied, restored or rewritten while it was open, for example by ' +
+      'TRUNCATE or VACUUM FULL. Try again: the engine reads its sessions again',
+    { outcome: 'not-applied' },
   )
 }
 
@@ -119,7 +149,8 @@ export function writeError(cause: unknown, outcome: Outcome = outcomeOf(cause)):
 /** The error of a commit that was not tried, because an earlier one failed. */
 export function fencedError(cause: unknown): EngineError {
   if (isTaken(cause)) return takenError()
-  if (cause instanceof EngineError && cause.reason === 'STORE_MOVED') return movedError(cause)
+  if (cause instanceof EngineError && cause.reason === 'STORE_MOVED')
+    return new EngineError('STORE_MOVED', cause.message, { outcome: 'not-applied' }, { cause })
   const earlier = cause instanceof EngineError ? `an earlier write failed${codeOf(cause)}` : messageOf(cause)
   const message = `the commit is not stored: ${earlier}. Fix the cause and try again: the engine recovers by itself`
   return new EngineError('STORE_FAILED', message, { outcome: 'not-applied' }, { cause })
@@ -253,6 +284,16 @@ export function sweptError(cause: unknown): EngineError {
 /** The error for a commit that breaks the contract of a store. */
 export function defectError(what: string): EngineError {
   return new EngineError('INTERNAL', `${what}. Please report this defect`)
+}
+
+/** The error of a commit that builds on an event which the database does not have. */
+export function missingEvent(what: string): EngineError {
+  return new EngineError(
+    'INTERNAL',
+    `${what}, and the commit is not stored. If another program deleted rows of the table events, restore a backup. ` +
+      'Otherwise please report this defect',
+    { outcome: 'not-applied' },
+  )
 }
 
 export function isTaken(error: unknown): boolean {

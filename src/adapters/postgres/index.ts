@@ -103,8 +103,8 @@ const optionsShape = new Shape<PostgresStorageOptions>({
  * Errors of opening, by reason
  * - `STORE_LOCKED` another engine has the lease, or other engines share the schema. `details.host`, `details.pid`,
  *   `details.since` and `details.expiresInSeconds` describe it.
- * - `STORE_FORMAT` the schema has other tables, or its tables are newer than this version supports. Nothing was
- *   changed.
+ * - `STORE_FORMAT` the schema has other tables, its tables are newer than this version supports, or a table was emptied.
+ *   Nothing was changed.
  * - `PERMISSION_DENIED` the server refused the login, or the role may not use the schema.
  * - `STORE_FAILED` the server could not be reached, or is a standby.
  *
@@ -114,7 +114,7 @@ const optionsShape = new Shape<PostgresStorageOptions>({
  * - `SESSION_MOVED` with `shared`, other engines changed the session each time that the operation was tried.
  * - `SHARED_STORE` the operation does not work with `shared`.
  * - `STORE_TAKEN` another engine took over the store after the lease had expired. Close this engine.
- * - `STORE_MOVED` the schema was renamed, dropped or replaced. Put it back, or close this engine.
+ * - `STORE_MOVED` the schema was renamed, dropped or replaced, or a table was emptied. Put it back, or close this engine.
  * - `STORE_CLOSED` the engine was closed.
  *
  * @throws {EngineError} INVALID_ARGUMENT when an option has the wrong form

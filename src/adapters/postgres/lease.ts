@@ -4,9 +4,10 @@ import { pid } from 'node:process'
 import { present, type CollectionEpoch, type CollectionStage } from '../../engine/ports.js'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
 import type { CheckedLease, LeaseClaim } from './commit-statement.js'
-import { isLockTimeout, lockedError, movedError, sharedError, takenError } from './errors.js'
+import { emptiedError, emptiedStore, isLockTimeout, lockedError, sharedError, takenError } from './errors.js'
 import { postgresLimits } from './limits.js'
 import { lockSchema } from './migrations.js'
+import { emptiedTable, filesOf, readTables, type OpenTables } from './table-files.js'
 
 /** The name of the lease of the only engine that may write to a store. */
 const writerLease = 'writer'
@@ -30,8 +31,8 @@ export class Lease {
   readonly #isShared: boolean
   readonly #owner = randomUUID()
   #token = ''
-  /** Identifies the tables that this engine opened. A restored backup has others. */
-  #tables: string | undefined
+  /** The tables that this engine opened. */
+  #tables: OpenTables | undefined
   /** Identifies the time since an engine last had the store alone. */
   #period: string | undefined
   /** The newest epoch of collections that this engine has acknowledged. */
@@ -40,6 +41,7 @@ export class Lease {
   #timer: NodeJS.Timeout | undefined
   #renewing: Promise<void> | undefined
   #onLost: () => void = ignore
+  #onChanged: () => void = ignore
   /** Whether a running collection has all notes of this engine. */
   #hasLeft = false
 
@@ -54,12 +56,12 @@ export class Lease {
 
   /** What each statement must check. */
   get checked(): CheckedLease {
-    return { row: this.#row, ends: this.#isShared }
+    return { row: this.#row, files: filesOf(this.#name), ends: this.#isShared }
   }
 
   /** What the statements of this owner must carry. */
   get claim(): LeaseClaim {
-    return { owner: this.#owner, token: this.#token }
+    return { owner: this.#owner, token: this.#token, files: this.#opened.files }
   }
 
   /** The newest epoch of collections that this engine has acknowledged. */
@@ -84,7 +86,11 @@ export class Lease {
 
   /** The condition of the row of this lease, in the tables that this engine opened. */
   get #row(): string {
-    return `name = '${this.#key}' AND tableoid = ${present(this.#tables, 'the tables of a lease')}`
+    return `name = '${this.#key}' AND tableoid = ${this.#opened.leases}`
+  }
+
+  get #opened(): OpenTables {
+    return present(this.#tables, 'the tables of a lease')
   }
 
   get #key(): string {
@@ -100,7 +106,7 @@ export class Lease {
     // Outside of the transaction, which is rolled back if the lease is not free yet.
     await this.#shorten(client)
     await this.#inTransaction(client, async () => {
-      await this.checkTables(client)
+      await this.#noteTables(client)
       await (this.#isShared ? this.#endWriter(client) : this.#endShared(client))
       if (this.#isShared && (await this.#takeAgain(client))) return
       // A collection begins its next epoch after this transaction, so it waits for this engine then.
@@ -131,15 +137,36 @@ export class Lease {
   }
 
   /**
-   * Checks that the tables are those that this engine opened. The first call notes them.
+   * Whether tables were emptied, restored or rewritten since this engine read them.
    *
-   * @throws {EngineError} STORE_MOVED when they were renamed, dropped or replaced.
+   * @throws {EngineError} STORE_MOVED when they were renamed, dropped or replaced, or when a row is missing that each store
+   *   has.
    */
-  async checkTables(client: PostgresClient): Promise<void> {
-    const [row] = await this.#perform(client, 'SELECT to_regclass($1)::oid', [`${this.#schema}.leases`])
-    const found = row?.[0] ?? undefined
-    this.#tables ??= found
-    if (found === undefined || found !== this.#tables) throw movedError()
+  async haveTablesChanged(client: PostgresClient): Promise<boolean> {
+    const { files } = await readTables(client, this.#name, this.#tables)
+    if (files !== this.#opened.files) return true
+    await this.checkRows(client)
+    return false
+  }
+
+  /** Notes the tables, before this engine reads everything from them, or reads everything again. */
+  async #noteTables(client: PostgresClient): Promise<void> {
+    const tables = await readTables(client, this.#name, this.#tables)
+    if (this.#tables !== undefined) {
+      await this.checkRows(client)
+      if (tables.files !== this.#tables.files) this.#onChanged()
+    } else {
+      const emptied = await emptiedTable(client, this.#name, ['collections'])
+      if (emptied !== undefined) throw emptiedStore(this.#schema, emptied)
+    }
+    this.#tables = tables
+  }
+
+  /** @throws {EngineError} STORE_MOVED when a row is missing that each store has. */
+  async checkRows(client: PostgresClient): Promise<void> {
+    const tables = ['migrations', 'collections', ...(this.#isShared ? [] : ['leases'])]
+    const emptied = await emptiedTable(client, this.#name, tables)
+    if (emptied !== undefined) throw emptiedError(emptied)
   }
 
   /**
@@ -251,7 +278,7 @@ export class Lease {
   async renewToken(client: PostgresClient): Promise<void> {
     // The state of the engine in memory is read again, so it may join again even after its lease has expired.
     if (this.#isShared) return this.take(client)
-    await this.checkTables(client)
+    await this.#noteTables(client)
     // The token is compared, so this statement changes nothing if it arrives after a later recovery.
     for (let token = this.#token; ;) {
       const [renewed] = await this.#perform(
@@ -278,10 +305,12 @@ export class Lease {
 
   /**
    * Renews the lease from now on, on the connection for commits: connections for reads may all be in use, or
-   * their settings may forbid it. `onLost` is called when another engine has the lease.
+   * their settings may forbid it. `onLost` is called when another engine has the lease, and `onChanged` in a recovery, when tables were emptied,
+   * restored or rewritten before.
    */
-  keep(onLost: () => void): void {
+  keep(onLost: () => void, onChanged: () => void): void {
     this.#onLost = onLost
+    this.#onChanged = onChanged
     const ms = (this.#seconds * 1000) / postgresLimits.renewalsPerLease
     this.#timer = setInterval(() => {
       this.#renewing ??= this.#renew().finally(() => (this.#renewing = undefined))
@@ -330,10 +359,9 @@ export class Lease {
           [this.#owner, this.#seconds],
         )
         // The next commit rejects with the error.
-        if (renewed.length === 0) await this.checkTables(client)
-        return renewed
+        return renewed.length === 0 && (await this.haveTablesChanged(client)) ? undefined : renewed
       })
-      if (rows.length > 0) return
+      if (rows?.length !== 0) return
     } catch {
       // The lease is lost only if another engine takes it. The next renewal, or a commit, finds that out.
       return

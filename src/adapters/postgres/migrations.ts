@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { run, type PostgresClient } from './connections.js'
-import { formatError, olderEngine } from './errors.js'
+import { emptiedStore, formatError, olderEngine } from './errors.js'
 import { postgresLimits } from './limits.js'
 
 /** The tables of a store, and why each version differs from the one before it. The schema is quoted. */
@@ -146,6 +146,8 @@ async function create(client: PostgresClient, name: string): Promise<void> {
       WHERE n.nspname = $1 AND c.relname = ANY($2) ORDER BY c.relname`,
     [name, ['migrations', 'leases', ...dataTables]],
   )
+  if (['leases', 'migrations'].every((table) => taken.some((row) => row[0] === table)))
+    throw emptiedStore(schema, 'migrations')
   if (taken.length > 0)
     throw formatError(
       `the schema ${schema} is no store: it has other tables, such as "${String(taken[0]?.[0])}". Nothing was changed. ` +

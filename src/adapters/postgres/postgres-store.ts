@@ -25,6 +25,7 @@ import {
 } from './commit-statement.js'
 import { run, type Connections, type PostgresClient, type Row } from './connections.js'
 import {
+  changedError,
   closedError,
   damagedEvent,
   expiredError,
@@ -67,6 +68,7 @@ export class PostgresStore implements Store {
   readonly shared?: SharedStore
   readonly #connections: Connections
   readonly #lease: Lease
+  readonly #collections: Collections
   readonly #schema: string
   readonly #statements: CommitStatements
   readonly #commits: CommitQueue
@@ -105,6 +107,7 @@ export class PostgresStore implements Store {
       }
     this.#connections = connections
     this.#lease = lease
+    this.#collections = collections
     this.#schema = schema
     this.#objects = objects
     this.#statements = new CommitStatements(schema, lease.checked)
@@ -116,20 +119,21 @@ export class PostgresStore implements Store {
     // The server may have crashed, and have lost operations that the engine still has in memory.
     if (durability === 'relaxed')
       connections.onLost(() => {
-        this.#losses++
-        collections.lost()
+        this.#noteLoss()
         this.#commits.fence(lostError())
       })
     // So may a standby that was promoted.
     connections.onPromoted(() => {
-      this.#losses++
-      collections.lost()
+      this.#noteLoss()
       if (this.#commits.failed) return
       const error = promotedError()
       this.#commits.fence(error)
       throw error
     })
-    lease.keep(() => this.#noteTaken())
+    lease.keep(
+      () => this.#noteTaken(),
+      () => this.#noteLoss(),
+    )
   }
 
   commit(commit: StoreCommit): Promise<boolean> {
@@ -310,6 +314,12 @@ export class PostgresStore implements Store {
     this.#commits.resume()
   }
 
+  /** Notes that the store may lack what it had. */
+  #noteLoss(): void {
+    this.#losses++
+    this.#collections.lost()
+  }
+
   /** From now on, this engine can store nothing; on a shared store, not before it has another lease. */
   #noteTaken(): void {
     if (this.capabilities.shared === undefined) this.#taken = true
@@ -394,7 +404,7 @@ export class PostgresStore implements Store {
       postgresLimits.commitMs,
     )
     const status = statusOf(row)
-    if (status === 'taken') await this.#lease.checkTables(client)
+    if (status === 'taken' && (await this.#lease.haveTablesChanged(client))) throw changedError()
     return status
   }
 

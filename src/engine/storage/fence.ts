@@ -65,9 +65,11 @@ export class Fence {
     if (cause?.reason === 'STORE_TAKEN')
       return new EngineError('STORE_TAKEN', cause.message, { outcome: 'not-applied' }, { cause })
     const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'
+    // A client does not see the cause. It could otherwise not know that somebody must do something.
+    const why = cause?.reason === 'STORE_MOVED' ? `: ${cause.message}` : ' (see cause); try again later'
     return new EngineError(
       isKnown ? cause.reason : 'STORE_FAILED',
-      'the operation was not applied: an earlier write failed (see cause), and the storage has not recovered yet; try again later',
+      `the operation was not applied: an earlier write failed, and the storage has not recovered yet${why}`,
       { outcome: 'not-applied' },
       { cause },
     )
