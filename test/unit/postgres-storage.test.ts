@@ -4,7 +4,11 @@ import { inspect } from 'node:util'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresLimits } from '../../src/adapters/postgres/limits.js'
-import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
+import {
+  postgresStorage,
+  type PostgresClient,
+  type PostgresStorageOptions,
+} from '../../src/adapters/postgres/index.js'
 import type { Store } from '../../src/engine/ports.js'
 import { EngineError, openEngine } from '../../src/index.js'
 import { freshSchema, hasPostgres, PostgresServer, sharedPostgres } from '../support/postgres.js'
@@ -131,6 +135,42 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await store.close()
     await pool.end()
   })
+
+  test.each([1, 2])(
+    'refuses a pooler in transaction mode with %i connections of the server',
+    async (size) => {
+      const backends = await Promise.all(
+        Array.from({ length: size }, async () => {
+          const backend = server.client()
+          await backend.connect()
+          return backend
+        }),
+      )
+      const free = [...backends]
+      const connect = (): Promise<PostgresClient> => {
+        let own: pg.Client | undefined
+        return Promise.resolve({
+          query: async (query) => {
+            const backend = own ?? free.shift() ?? backends[0]
+            if (backend === undefined) throw new Error('no connection')
+            own =
+              query.text === 'BEGIN' || (own !== undefined && query.text !== 'ROLLBACK') ? backend : undefined
+            const result = await backend.query<string[]>({ ...query, text: query.text })
+            if (own === undefined) free.unshift(backend)
+            return result
+          },
+          on: () => undefined,
+          removeListener: () => undefined,
+          release: () => undefined,
+        } satisfies PostgresClient)
+      }
+      const refused = await failureOf(postgresStorage({ pool: { connect }, schema }).open())
+      for (const backend of backends) await backend.end()
+      expect(refused).toMatchObject({ reason: 'STORE_FAILED' })
+      expect(String(refused)).toMatch(/pooler in transaction mode/)
+      expect(await server.sql('SELECT FROM pg_namespace WHERE nspname = $1', [schema])).toEqual([])
+    },
+  )
 
   test('uses a pool of the caller, and leaves it open', async () => {
     const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })

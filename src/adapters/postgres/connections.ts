@@ -162,14 +162,19 @@ export class Connections {
   }
 
   /** Runs a statement on a connection for reads, once. */
-  async once(statement: Statement, timeoutMs: number = postgresLimits.readMs): Promise<Row[]> {
+  once(statement: Statement, timeoutMs: number = postgresLimits.readMs): Promise<Row[]> {
+    return this.aside((client) => run(client, statement, timeoutMs))
+  }
+
+  /** Runs work on a connection for reads. */
+  async aside<T>(work: (client: PostgresClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
     client.on('error', ignore)
     let broken = true
     try {
-      const rows = await run(client, statement, timeoutMs)
+      const result = await work(client)
       broken = false
-      return rows
+      return result
     } catch (error) {
       broken = !keepsConnection(error)
       throw error

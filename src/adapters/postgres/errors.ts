@@ -179,6 +179,31 @@ export function noConnection(waitedMs: number): EngineError {
   )
 }
 
+/** The error of opening a store through a pooler that gives each transaction another connection. */
+export function transactionPooler(): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'the connections lead to a pooler in transaction mode, in which each transaction may get another connection of the ' +
+      'server. Set the pooler to session mode, such as pool_mode = session in PgBouncer, or connect to the server itself',
+  )
+}
+
+/** The error of opening a store through a pooler that has too few connections. */
+export function crowdedPooler(cause: unknown): EngineError {
+  return new EngineError(
+    'STORE_FAILED',
+    'the pooler gave the store no second connection of the server. In session mode, a store needs one for commits, and one ' +
+      'for each of its readConnections: make the pool of the pooler larger, or readConnections smaller',
+    {},
+    { cause },
+  )
+}
+
+/** Whether the server, a pooler or a connection did not answer in time. */
+export function isTimeout(error: unknown): boolean {
+  return /timeout/i.test(messageOf(error))
+}
+
 export function readError(cause: unknown): EngineError {
   if (cause instanceof EngineError) return cause
   if (isTableMissing(cause)) return movedError(cause)
@@ -372,7 +397,7 @@ const refusals: ReadonlySet<string> = new Set(['28000', '28P01', '42501', '25006
 
 /** Clients may see the message, so it contains neither addresses nor paths. */
 function unreachable(cause: unknown): string {
-  return errorCode(cause) === undefined && /timeout/i.test(messageOf(cause))
+  return errorCode(cause) === undefined && isTimeout(cause)
     ? 'the server did not answer in time'
     : 'there is no connection to the server'
 }

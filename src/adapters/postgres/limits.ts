@@ -54,6 +54,8 @@ export const postgresLimits = {
   readAgainMs: 5000,
   /** How long to wait for a connection of a pool that has none free, in milliseconds. */
   poolMs: 60_000,
+  /** How often the opening looks whether a pooler gives a statement another connection of the server. */
+  poolerChecks: 3,
   /** Requests to a bucket at the same time. */
   objectRequests: 32,
   /** Contents of objects that are kept in memory, for reads of further parts of them. */

@@ -7,6 +7,7 @@ import { openError } from './errors.js'
 import { Lease } from './lease.js'
 import { postgresLimits } from './limits.js'
 import { migrate, quoted } from './migrations.js'
+import { checkPooler } from './pooler-check.js'
 import { PostgresStore } from './postgres-store.js'
 
 export interface OpenPostgresStoreOptions {
@@ -34,6 +35,7 @@ export async function openPostgresStore(
     })
     await connections.write(async (client) => {
       await checkServer(client, durability)
+      await checkPooler(connections, client)
       await migrate(client, schema)
       // Requests to a bucket may take longer than a lease lasts without renewals.
       const noteBucket = await claimBucket(client, quoted(schema), blobs)
