@@ -31,6 +31,11 @@ async function* inPiecesOf(size: number, bytes: Uint8Array): AsyncGenerator<Uint
   }
 }
 
+/** Pieces that arrive as fast as they are taken. */
+async function* pieces(size: number, bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+}
+
 const attributes = { mode: 0o644, mtimeMs: 0 }
 
 describe('the name of an entry', () => {
@@ -348,6 +353,21 @@ describe('the headers of a tar', () => {
     expect((await read(inPiecesOf(512, before(1024)))).entries.has('/f')).toBe(true)
     await expect(read(inPiecesOf(512, before(1025)))).rejects.toMatchObject({ reason: 'LIMIT_EXCEEDED' })
   })
+
+  test.each([100, 512, 1500, 8192, 16_384, 50_000])(
+    'have the same limit in pieces of %i bytes, whatever follows them',
+    async (size) => {
+      const content = Buffer.alloc(100_000, 'c')
+      lowerBound(archiveLimits, 'aheadBytes', 200 * 512)
+      const before = (blocks: number): Buffer => {
+        const bytes = blocks * 512 - 1024
+        const records = Buffer.from(`${bytes} a=${'x'.repeat(bytes - String(bytes).length - 4)}\n`)
+        return tarOf({ ...pax(), content: records }, { name: 'f', content })
+      }
+      expect((await read(pieces(size, before(200)))).entries.has('/f')).toBe(true)
+      await expect(read(pieces(size, before(201)))).rejects.toMatchObject({ reason: 'LIMIT_EXCEEDED' })
+    },
+  )
 
   test('have a limit on pax records, which includes the last one', async () => {
     lowerBound(archiveLimits, 'paxRecords', 4)

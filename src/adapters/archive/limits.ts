@@ -38,6 +38,11 @@ export const archiveLimits = {
    */
   aheadBytes: 2 * 2 ** 20,
   /**
+   * The tar parser and the newest entry buffer at most this much content before the entry is taken. Only then is it known
+   * which bytes were headers.
+   */
+  aheadBufferBytes: 64 * 2 ** 10,
+  /**
    * Most entries have at most `commonAheadBytes` of headers. The bytes above that, in all entries together,
    * are limited to `aheadTotalBytes`. A record of a global header counts once for each entry to which it applies.
    */

@@ -72,9 +72,13 @@ export class TarFeed {
     return this.#globals
   }
 
-  /** Call this after the last entry. Throws INVALID_ARCHIVE unless two empty blocks end the archive. */
+  /**
+   * Call this after the last entry. Throws LIMIT_EXCEEDED if the bytes after it are too many, and INVALID_ARCHIVE unless
+   * two empty blocks end the archive.
+   */
   finish(): void {
     const rest = this.#bytes - this.#entryEnd
+    checkGap(rest)
     if (rest < 2 * blockBytes || this.#zeros < rest) throw truncated()
   }
 
@@ -87,7 +91,8 @@ export class TarFeed {
       const zeros = countZeros(piece)
       this.#zeros = zeros < piece.length ? zeros : this.#zeros + zeros
       await this.#write(this.#keep(piece))
-      checkGap(this.#bytes - this.#entryEnd)
+      // The last bytes may be content of an entry that is not taken yet. `begin` and `finish` check exactly.
+      checkGap(this.#bytes - archiveLimits.aheadBufferBytes - this.#entryEnd)
     }
     this.#tar.end(null)
   }
