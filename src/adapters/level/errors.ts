@@ -55,7 +55,21 @@ export function openError(error: unknown): EngineError {
   if (code === 'LEVEL_CORRUPTION' || /does not exist|No such file/.test(text)) {
     return new EngineError('DATA_LOSS', `LevelDB reports damaged files in index/. ${restore}`, {}, { cause })
   }
+  const directory = directoryAt(cause)
+  if (directory !== undefined) {
+    const message = `${directory} is a directory instead of a file. ${restoreOrRepair}`
+    return new EngineError('DATA_LOSS', message, { file: directory }, { cause })
+  }
   return systemError(cause, 'the store could not be opened')
+}
+
+/** The file of a store, relative to its directory, in whose place there is a directory. */
+function directoryAt(cause: unknown): string | undefined {
+  // "IO error: /data/index/CURRENT: Is a directory"
+  const inLevel = /^IO error: (.*): Is a directory/.exec(messageOf(cause))?.[1]
+  const path: unknown =
+    errorCode(cause) === 'EISDIR' && cause instanceof Error ? Reflect.get(cause, 'path') : inLevel
+  return typeof path === 'string' ? /(?:(?:index|segments)[/\\])?[^/\\]+$/.exec(path)?.[0] : undefined
 }
 
 export function missingFiles(names: readonly string[], options?: ErrorOptions): EngineError {

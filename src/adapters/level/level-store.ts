@@ -6,7 +6,7 @@ import type { Appended, CommitLog } from './log/commit-log.js'
 import { lostEvent, parseBody, parseHead } from './log/event-body.js'
 import { closedError, readError, systemError, unreadableError, writeError } from './errors.js'
 import { GroupCommit } from './log/group-commit.js'
-import { indexFinding } from './index/index-check.js'
+import { indexFinding, unreadableIndex } from './index/index-check.js'
 import type { IndexDamage } from './index/index-database.js'
 import { IndexedReads } from './index/indexed-reads.js'
 import type { LiveIndex } from './index/live-index.js'
@@ -129,7 +129,15 @@ export class LevelStore extends IndexedReads implements Store {
     this.#assertOpen()
     try {
       yield* checkSegments(this.#parts.segments, signal)
-      const damages = await this.#indexDamages()
+      let damages: readonly IndexDamage[]
+      try {
+        damages = await this.#indexDamages()
+      } catch (error) {
+        const finding = unreadableIndex(error)
+        if (finding === undefined) throw error
+        yield finding
+        return
+      }
       yield* damages.map(indexFinding)
       if (damages.length > 0) await this.#noteDamage()
     } catch (error) {

@@ -5,7 +5,7 @@ import { levelLimits } from './limits.js'
 import { CommitLog } from './log/commit-log.js'
 import { Creation } from './directory/creation.js'
 import type { Disk } from './directory/disk.js'
-import { errorCode, lockedError, movedError, systemError } from './errors.js'
+import { errorCode, lockedError, movedError, openError, systemError } from './errors.js'
 import { fileIdentity, openDirectory, unguardedDirectory } from './directory/open-directory.js'
 import type { OpenDirectory } from './directory/open-directory.js'
 import type { IndexDatabase, OpenIndex } from './index/index-database.js'
@@ -90,7 +90,7 @@ export async function openLevelStore(directory: string, options: OpenLevelStoreO
     // A second opener in this process must not touch the files of the first.
     if (unregister !== undefined && handle !== undefined) await creation.discardRest(handle.path)
     release()
-    if (!(error instanceof EngineError)) throw systemError(error, 'the store could not be opened')
+    if (!(error instanceof EngineError)) throw openError(error)
     throw error.reason === 'STORE_LOCKED' && unregister !== undefined
       ? lockedError(error.cause, await findOwner(path))
       : error

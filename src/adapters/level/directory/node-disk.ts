@@ -61,7 +61,11 @@ export const nodeDisk: Disk = {
   },
 
   async open(path, mode) {
-    return new NodeFile(openSync(path, flags[mode], modes.file))
+    const fd = openSync(path, flags[mode], modes.file)
+    if (!fstatSync(fd).isDirectory()) return new NodeFile(fd)
+    closeSync(fd)
+    // Linux opens a directory for reading. Only the read would fail, without the path.
+    throw Object.assign(new Error(`EISDIR: ${path}`), { code: 'EISDIR', path })
   },
 
   async rename(from, to) {

@@ -28,7 +28,7 @@ export async function checkClosedIndex(disk: Disk, directory: string): Promise<I
   try {
     return await checkIndex(disk, directory)
   } catch (error) {
-    const finding = unreadable(name, error)
+    const finding = unreadableIndex(error)
     if (finding === undefined) throw error
     return { findings: [finding], notes: [] }
   }
@@ -50,6 +50,11 @@ async function checkIndex(disk: Disk, directory: string): Promise<IndexState> {
   } finally {
     await file.close()
   }
+}
+
+/** The finding about an index that cannot be read. Undefined if only the caller lacks access. */
+export function unreadableIndex(error: unknown): StoreFinding | undefined {
+  return unreadable(name, error)
 }
 
 export function indexFinding({ offset, message }: IndexDamage): StoreFinding {

@@ -5,7 +5,7 @@ import { readManifest, segmentsName } from '../directory/manifest.js'
 import { markerName, readMarker } from '../directory/marker.js'
 import { decodeSegmentHeader, segmentHeaderBytes } from './segment-format.js'
 import type { Segments } from './segments.js'
-import { fileFinding, segmentPath } from '../tools/stored-files.js'
+import { fileFinding, segmentPath, unreadable } from '../tools/stored-files.js'
 
 /** Reads all segments of an open store and verifies every checksum. Commits and reads continue meanwhile. */
 export async function* checkSegments(
@@ -73,6 +73,11 @@ async function* asFinding(
     const finding = await look()
     if (finding !== undefined) yield finding
   } catch (error) {
+    const finding = unreadable(name, error)
+    if (finding !== undefined) {
+      yield finding
+      return
+    }
     if (!(error instanceof EngineError)) throw error
     const problem = error.details['missing'] === undefined ? 'damaged' : 'missing'
     yield fileFinding(problem, name, error.message)
