@@ -30,9 +30,23 @@ const command = fc.oneof(
       by: fc.constantFrom('event' as const, 'group' as const),
     }),
   },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant('other' as const), path, text: fc.nat(99) }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('merge' as const, 'abort' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      op: fc.constant('resolve' as const),
+      use: fc.constantFrom('ours' as const, 'theirs' as const),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ op: fc.constantFrom('reopen' as const, 'collect' as const) }) },
 )
 type Command = typeof command extends fc.Arbitrary<infer T> ? T : never
+/** A change by one call, which one undo undoes. */
+type Change = Exclude<
+  Command,
+  { op: 'undo' | 'redo' | 'reopen' | 'collect' | 'checkpoint' | 'other' | 'merge' | 'abort' }
+>
 
 /** A change of files in the reference: the hashes of the states before and after it. */
 interface Done {
@@ -45,12 +59,27 @@ interface Done {
 class Reference {
   undo: Done[] = []
   redo: Done[] = []
+  /** The stack before a merge with conflicts. */
+  merging: readonly Done[] | undefined
   readonly states = new Map<string, string>()
   readonly labels: string[] = []
 
   changed(done: Done): void {
     this.undo.push(done)
     this.redo = []
+  }
+
+  /** A merge ends the redo, even if it changed no files. */
+  merged(done: Done, isOpen: boolean): void {
+    if (isOpen) this.merging = [...this.undo]
+    if (done.before !== done.after) this.undo.push(done)
+    this.redo = []
+  }
+
+  aborted(): void {
+    this.undo = [...(this.merging ?? [])]
+    this.redo = []
+    this.merging = undefined
   }
 
   /** Moves changes from one stack to the other. Returns their number, and the state afterwards. */
@@ -83,6 +112,8 @@ class World {
   readonly #environment = fixedEnvironment()
   #engine!: Engine
   #session!: Session
+  /** A fork, to merge. */
+  #other!: Session
 
   constructor(storage: Storage, lasting: boolean) {
     this.#storage = storage
@@ -92,6 +123,7 @@ class World {
   async open(): Promise<void> {
     this.#engine = await this.#newEngine()
     this.#session = await this.#engine.sessions.create({ files: { '/a': 'base', '/dir/b': 'base' } })
+    this.#other = await this.#session.fork()
     await this.#note()
   }
 
@@ -103,6 +135,10 @@ class World {
     switch (one.op) {
       case 'undo':
       case 'redo': {
+        if (this.reference.merging !== undefined) {
+          await expect(this.#session[one.op]()).rejects.toMatchObject({ reason: 'UNRESOLVED_CONFLICTS' })
+          return
+        }
         const [count, hash] = this.reference.step(one.op, one.count, one.by)
         const preview = await this.#session[one.op]({ count: one.count, by: one.by, dryRun: true })
         const result = await this.#session[one.op]({ count: one.count, by: one.by })
@@ -115,6 +151,7 @@ class World {
         await this.#engine.close()
         this.#engine = await this.#newEngine()
         this.#session = await this.#engine.sessions.open(this.#session.id)
+        this.#other = await this.#engine.sessions.open(this.#other.id)
         return
       }
       case 'collect': {
@@ -127,15 +164,32 @@ class World {
         this.reference.labels.push(label)
         break
       }
+      case 'other':
+        // A directory may be in the way.
+        await this.#other.files.write({ path: one.path, content: String(one.text).repeat(50) }).catch(() => 0)
+        return
+      case 'merge':
+        if (this.reference.merging === undefined) await this.#merge()
+        break
+      case 'abort':
+        if (this.reference.merging === undefined) return
+        await this.#session.conflicts.abort()
+        this.reference.aborted()
+        break
       default:
         await this.#change(one)
     }
     await this.#note()
   }
 
-  async #change(
-    one: Exclude<Command, { op: 'undo' | 'redo' | 'reopen' | 'collect' | 'checkpoint' }>,
-  ): Promise<void> {
+  async #merge(): Promise<void> {
+    const before = await this.#hash()
+    const { merged, conflicts } = await this.#session.merge(this.#other)
+    const done = { group: undefined, before, after: await this.#hash() }
+    if (merged) this.reference.merged(done, conflicts.length > 0)
+  }
+
+  async #change(one: Change): Promise<void> {
     const group = 'group' in one ? one.group : undefined
     const session = group === undefined ? this.#session : this.#session.group(group)
     const before = await this.#hash()
@@ -146,13 +200,17 @@ class World {
       return
     }
     const isChange = (await session.events.verify()).eventCount > eventCount
-    if (isChange) this.reference.changed({ group, before, after: await this.#hash() })
+    const after = await this.#hash()
+    if (one.op === 'resolve') {
+      this.reference.merging = undefined
+      if (before === after) return
+    }
+    // A restore ends a merge.
+    if (one.op === 'restore') this.reference.merging = undefined
+    if (isChange) this.reference.changed({ group, before, after })
   }
 
-  async #apply(
-    session: Session,
-    one: Exclude<Command, { op: 'undo' | 'redo' | 'reopen' | 'collect' | 'checkpoint' }>,
-  ): Promise<void> {
+  async #apply(session: Session, one: Change): Promise<void> {
     const { files } = session
     switch (one.op) {
       case 'write':
@@ -165,6 +223,9 @@ class World {
         return files.link({ srcPath: one.path, dstPath: one.to })
       case 'mode':
         return files.setMode({ path: one.path, mode: one.mode })
+      case 'resolve':
+        await session.conflicts.resolveAll({ use: one.use })
+        return
       case 'restore': {
         const checkpointLabel = this.reference.labels[one.state % this.reference.labels.length]!
         await session.restore({ checkpointLabel })

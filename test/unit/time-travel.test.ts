@@ -508,6 +508,44 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
         await expect(call()).rejects.toMatchObject({ reason: 'UNRESOLVED_CONFLICTS' })
     })
 
+    test('goes on before a merge that was aborted, and brings none of it back', async () => {
+      const fork = await session.fork()
+      await write('/b.txt', 'mine')
+      await write('/a.txt', 'ours')
+      await fork.files.write({ path: '/a.txt', content: 'theirs' })
+      await fork.files.write({ path: '/new.txt', content: 'theirs' })
+      await session.merge(fork)
+      await write('/later.txt', 'later')
+      await session.conflicts.abort()
+      const changes = [{ path: '/a.txt', change: 'modified', kind: 'file' }]
+      expect(await session.undo({ listChanges: true })).toMatchObject({ count: 1, changes })
+      expect(await session.redo({ listChanges: true })).toMatchObject({ count: 1, changes })
+      expect(await text()).toBe('ours')
+      // Nothing of the fork counts as merged.
+      expect((await session.merge(fork)).conflicts).toHaveLength(1)
+      await session.conflicts.abort()
+      expect(await session.undo({ count: 9 })).toMatchObject({ count: 2 })
+      expect(await text()).toBe('base')
+    })
+
+    test('goes on before a rebase that was aborted', async () => {
+      const { sourceId } = await engine.sources.create({ displayName: 'r', uploadedSnapshot: {} })
+      const revise = async (files: Record<string, string>): Promise<unknown> => {
+        const uploadedSnapshot = { files }
+        return engine.sources.waitForJob(await engine.sources.startImport(sourceId, { uploadedSnapshot }))
+      }
+      await revise({ '/a.txt': 'base', '/b.txt': 'base' })
+      session = await engine.sessions.create({ sourceRef: { sourceId } })
+      await write('/a.txt', 'ours')
+      await revise({ '/a.txt': 'theirs', '/b.txt': 'theirs' })
+      expect((await session.rebase()).conflicts).toHaveLength(1)
+      await session.conflicts.abort()
+      expect(await session.undo({ count: 9 })).toMatchObject({ count: 1 })
+      expect(await session.diff({ base: true }).paths()).toEqual({ added: [], removed: [], modified: [] })
+      expect(await session.redo()).toMatchObject({ count: 1 })
+      expect(await text()).toBe('ours')
+    })
+
     test('ends the redo at a merge, even at one that changes no files', async () => {
       const fork = await session.fork()
       for (const one of [session, fork]) await one.files.write({ path: '/same.txt', content: 'same' })

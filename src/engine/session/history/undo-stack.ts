@@ -1,6 +1,7 @@
 import { itemAt } from '../../base/present.js'
 import { isCount } from '../../base/checks.js'
 import { eventTypes } from '../../records/event.js'
+import { decodeSeq, seqWidth } from '../../storage/keys.js'
 import type { EventWalk, WalkedEvent } from './event-walk.js'
 
 /** A change of files that can be undone or redone. */
@@ -32,7 +33,8 @@ export interface StepDetails {
 
 /**
  * The changes that an undo would undo as of an event, newest first. After an undo or redo, they are those of the
- * state that it led to.
+ * state that it led to. After an aborted merge, they are those before the merge: its files without its conflicts would
+ * count as merged.
  */
 export async function* undoItems(walk: EventWalk, from: number): AsyncGenerator<UndoItem, void> {
   for (let seq = from; seq > 0;) {
@@ -40,6 +42,11 @@ export async function* undoItems(walk: EventWalk, from: number): AsyncGenerator<
     const step = stepOf(event)
     if (step !== undefined) {
       seq = step.position
+      continue
+    }
+    const merge = abortedMerge(event)
+    if (merge !== undefined) {
+      seq = merge - 1
       continue
     }
     // The base of the session is another one since then.
@@ -99,6 +106,14 @@ function stepOf({ seq, body: [, type, details] }: WalkedEvent): StepDetails | un
   const { count = -1, position = seq, redoEvent = 0, redoSkip = 0 } = details as Partial<StepDetails>
   const isValid = [count, position, redoEvent, redoSkip].every(isCount) && position < seq && redoEvent < seq
   return isValid ? { count, position, redoEvent, redoSkip } : undefined
+}
+
+/** The number of the merge or rebase that the event aborted. */
+function abortedMerge({ seq, body: [, type, details] }: WalkedEvent): number | undefined {
+  if (type !== eventTypes.abortMerge) return undefined
+  const { mergeEventId } = details as { readonly mergeEventId?: unknown }
+  const merge = typeof mergeEventId === 'string' ? decodeSeq(mergeEventId.slice(-seqWidth)) : 0
+  return isCount(merge) && merge > 0 && merge < seq ? merge : undefined
 }
 
 function groupOf({ body: [, , details] }: WalkedEvent): string | undefined {
