@@ -504,6 +504,127 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(target)).toEqual({ '/dir': 'file', '/new': '/', '/new/a': 'in a directory', '/x': 'x' })
   })
 
+  test('keeps a changed file that the other side moved below another changed file', async () => {
+    await start({ '/f': 'f', '/g': 'g' })
+    await write(target, '/f', 'ours')
+    await write(target, '/g', 'ours')
+    await source.files.delete({ path: '/f' })
+    await source.files.createDirectory({ path: '/f' })
+    await source.files.rename({ sourcePath: '/g', destinationPath: '/f/g' })
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/f', 'file/directory'],
+      ['/g', 'delete/modify'],
+    ])
+    expect(await tree(target)).toEqual({ '/f': 'ours', '/g': 'ours' })
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toEqual({ '/f': '/', '/f/g': 'g' })
+  })
+
+  test('keeps a changed file that the other side moved to the path of another new file', async () => {
+    await start({ '/f': 'f' })
+    await write(target, '/f', 'changed')
+    await write(target, '/to', 'ours')
+    await source.files.rename({ sourcePath: '/f', destinationPath: '/to' })
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/f', 'delete/modify'],
+      ['/to', 'add/add'],
+    ])
+    expect(await tree(target)).toEqual({ '/f': 'changed', '/to': 'ours' })
+  })
+
+  test('resolves the conflict of a directory before those of files that move into it', async () => {
+    await start({ '/f': 'f', '/z': 'z' })
+    await write(target, '/z', 'changed')
+    await target.files.rename({ sourcePath: '/f', destinationPath: '/a' })
+    await source.files.delete({ path: '/z' })
+    await source.files.createDirectory({ path: '/z' })
+    await source.files.rename({ sourcePath: '/f', destinationPath: '/z/f' })
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/a', 'rename/rename'],
+      ['/z', 'file/directory'],
+    ])
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toEqual({ '/z': '/', '/z/f': 'f' })
+  })
+
+  test('says which file is in the way of a side', async () => {
+    await start({ '/d/a': 'a' })
+    await target.fs.promises.rm('/d', { recursive: true })
+    await write(target, '/d', 'ours')
+    await write(source, '/d/a', 'theirs')
+    await target.merge(source)
+    await expect(target.conflicts.resolve({ path: '/d/a', use: 'theirs' })).rejects.toMatchObject({
+      reason: 'NOT_A_DIRECTORY',
+      message: expect.stringContaining('/d is not a directory, so nothing can be put at /d/a; resolve'),
+    })
+    await target.conflicts.resolve({ path: '/d', use: 'theirs' })
+    await target.conflicts.resolve({ path: '/d/a', use: 'theirs' })
+    expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'theirs' })
+  })
+
+  describe.each(['ours', 'theirs'] as const)('with a directory of %s', (side) => {
+    const other = side === 'ours' ? 'theirs' : 'ours'
+
+    async function sides(files: Record<string, string>): Promise<Record<'ours' | 'theirs', Session>> {
+      await start(files)
+      return { ours: target, theirs: source }
+    }
+
+    test.each(['ours', 'theirs'] as const)('in the place of a changed file, takes %s whole', async (use) => {
+      const { [side]: one, [other]: another } = await sides({ '/f': 'base' })
+      await one.files.delete({ path: '/f' })
+      await write(one, '/f/x', 'x')
+      await write(another, '/f', 'changed')
+      const wanted = await tree(use === side ? one : another)
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/f', 'file/directory']])
+      expect(conflicts[0]).toMatchObject({ [side]: { kind: 'directory' }, [other]: { kind: 'file' } })
+      await target.conflicts.resolveAll({ use })
+      expect(await tree(target)).toEqual(wanted)
+    })
+
+    test.each(['ours', 'theirs'] as const)('in the way of a moved file, takes %s whole', async (use) => {
+      const { [side]: one, [other]: another } = await sides({ '/f': 'base' })
+      await one.files.delete({ path: '/f' })
+      await write(one, '/to/x', 'x')
+      await another.files.rename({ sourcePath: '/f', destinationPath: '/to' })
+      const wanted = await tree(use === side ? one : another)
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/to', 'rename/delete']])
+      expect(conflicts[0]).toMatchObject({ [side]: { kind: 'directory' }, [other]: { kind: 'file' } })
+      await target.conflicts.resolveAll({ use })
+      expect(await tree(target)).toEqual(wanted)
+    })
+
+    test.each(['ours', 'theirs'] as const)(
+      'in the way of a file moved twice, takes %s whole',
+      async (use) => {
+        const { [side]: one, [other]: another } = await sides({ '/f': 'base' })
+        await one.files.rename({ sourcePath: '/f', destinationPath: '/two' })
+        await write(one, '/to/x', 'x')
+        await another.files.rename({ sourcePath: '/f', destinationPath: '/to' })
+        const wanted = await tree(use === side ? one : another)
+        await target.merge(source)
+        await target.conflicts.resolveAll({ use })
+        expect(await tree(target)).toEqual(wanted)
+      },
+    )
+
+    test.each(['/a', '/z'])('keeps its file at %s, the new path of the other side', async (path) => {
+      const { [side]: one, [other]: another } = await sides({ '/f': 'base' })
+      await one.files.rename({ sourcePath: '/f', destinationPath: '/m' })
+      await write(one, path, 'another file')
+      await another.files.rename({ sourcePath: '/f', destinationPath: path })
+      const wanted = await tree(one)
+      await target.merge(source)
+      await target.conflicts.resolveAll({ use: side })
+      expect(await tree(target)).toEqual(wanted)
+    })
+  })
+
   test('merges modes, extended attributes, symlinks and large files', async () => {
     const large = Buffer.alloc(3 * 2 ** 20, 1)
     await start({ '/a': 'a', '/b': 'b', '/d/e': 'e' })

@@ -73,3 +73,9 @@ export function contentIdOf(core: Core, file: FileNode): Promise<string> {
 function sameAttributes(a: FileNode | Dir, b: FileNode | Dir): boolean {
   return a.mode === b.mode && sameXattrs(a.xattrs, b.xattrs)
 }
+
+/** The directories above a path, the nearest first, without the root. */
+export function* parentsOf(path: string): Generator<string, void> {
+  for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
+    yield path.slice(0, end)
+}

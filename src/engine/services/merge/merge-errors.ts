@@ -44,3 +44,8 @@ export function conflictNotFound(path: string): EngineError {
     { path: path.slice(0, limits.shownLength) },
   )
 }
+
+export function inTheWay(file: string, path: string): EngineError {
+  const message = `${file} is not a directory, so nothing can be put at ${path}; resolve the conflict at ${file} first, or move that file away`
+  return new EngineError('NOT_A_DIRECTORY', message, { path: file })
+}

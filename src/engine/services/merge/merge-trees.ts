@@ -4,10 +4,11 @@ import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
 import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
 import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
-import { changedPaths, sameNode, type ChangedPath, type MergeTrees } from './changed-paths.js'
+import { changedPaths, parentsOf, sameNode, type ChangedPath, type MergeTrees } from './changed-paths.js'
 import { exactRenames, type Renames } from './exact-renames.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
+import { followedRenames } from './obstructed-renames.js'
 
 export interface MergeRules {
   readonly policies: PathRules<MergePolicy>
@@ -60,7 +61,7 @@ export async function mergeTrees(
     ours: await exactRenames(core, paths, 'ours'),
     theirs: await exactRenames(core, paths, 'theirs'),
   }
-  return new TreeMerge(core, rules, merger, paths).run(renames)
+  return new TreeMerge(core, rules, merger, paths).run(await followedRenames(core, paths, renames))
 }
 
 class TreeMerge {
@@ -132,24 +133,19 @@ class TreeMerge {
     slot.base = undefined
     if (base === undefined || moved === undefined) return
     if (changed === undefined || !isSameKind(changed.file, moved.file)) {
-      const isTaken = target[other] !== undefined
+      const isTaken = target[other] !== undefined || this.#hasDirectory(to, other)
       const conflict = { kind: ConflictKind.RENAME_DELETE, base: base.path, [side]: to }
       this.#conflictAt(to, isTaken ? { ...conflict, [other]: to } : conflict)
-      // The other side has another file at the new path. The two are merged there.
+      // The other side has another file, or a directory, at the new path. The two are merged there.
       if (isTaken) return
       this.#decide(to, { base: base.file, ours: target.ours?.file, theirs: target.theirs?.file })
       this.#decided.add(to)
       return
     }
     slot[other] = undefined
-    if (target[other] === undefined) {
-      target.base = base
-      target[other] = changed
-      if (side === 'theirs') this.#moves.set(from, to)
-    } else {
-      // The other side has another file at the new path. The moved file takes the change of the other side.
-      target[side] = { path: to, file: changed.file }
-    }
+    target.base = base
+    target[other] = changed
+    if (side === 'theirs') this.#moves.set(from, to)
   }
 
   #renamedTwice(from: string, base: Placed | undefined, our: string, their: string): void {
@@ -172,10 +168,13 @@ class TreeMerge {
       this.#files.set(path, file)
       this.#decided.add(path)
     }
+    this.#newPaths.add(their)
   }
 
   /** Paths whose result is already known. */
   readonly #decided = new Set<string>()
+  /** Paths to which theirs moved a file that ours moved too. */
+  readonly #newPaths = new Set<string>()
 
   #slotAt(path: string): Slot {
     const known = this.#slots.get(path)
@@ -200,8 +199,11 @@ class TreeMerge {
       this.#files.set(path, ours?.file)
       return
     }
-    if (ours === undefined || theirs === undefined)
-      return this.#conflict(path, { base, ours, theirs }, ConflictKind.DELETE_MODIFY)
+    if (ours === undefined || theirs === undefined) {
+      const isReplaced = this.#hasDirectory(path, ours === undefined ? 'ours' : 'theirs')
+      const kind = isReplaced ? ConflictKind.FILE_DIRECTORY : ConflictKind.DELETE_MODIFY
+      return this.#conflict(path, { base, ours, theirs }, kind)
+    }
     if (!(ours.file instanceof FileNode && theirs.file instanceof FileNode)) {
       const isAdded = base === undefined && !isSameKind(ours.file, theirs.file)
       return this.#conflict(
@@ -211,6 +213,10 @@ class TreeMerge {
       )
     }
     await this.#mergeFile(path, { base, ours, theirs }, { ours: ours.file, theirs: theirs.file })
+  }
+
+  #hasDirectory(path: string, side: 'ours' | 'theirs'): boolean {
+    return this.#paths.get(path)?.[side] instanceof Dir
   }
 
   async #mergeFile(
@@ -232,11 +238,14 @@ class TreeMerge {
 
   /** Records a conflict, and decides the result by the policy of the path. */
   #conflict(path: string, slot: Slot, kind: ConflictKind, result?: MergedFile): void {
+    const directory = kind === ConflictKind.FILE_DIRECTORY ? { path } : undefined
+    const ours = slot.ours ?? directory
+    const theirs = slot.theirs ?? directory
     this.#conflictAt(path, {
       kind,
       ...(slot.base && { base: slot.base.path }),
-      ...(slot.ours && { ours: slot.ours.path }),
-      ...(slot.theirs && { theirs: slot.theirs.path }),
+      ...(ours && { ours: ours.path }),
+      ...(theirs && { theirs: theirs.path }),
     })
     this.#decide(path, {
       base: result?.isMerged === true ? result.file : slot.base?.file,
@@ -310,8 +319,8 @@ class TreeMerge {
     const blocked = new Map<string, string[]>()
     for (const [path, node] of [...this.#files, ...this.#directories]) {
       if (this.#slice.over) await this.#slice.next()
-      // A deleted file with a conflict may come back, so a file must not take the place of its directory.
-      if (node === undefined && !this.#conflicts.has(path)) continue
+      // A file that is absent because of a conflict may come back, so a file must not take the place of its directory.
+      if (node === undefined && !this.#conflicts.has(path) && !this.#newPaths.has(path)) continue
       const isOwn = node instanceof Dir && this.#files.get(path) !== undefined
       for (const above of isOwn ? [path, ...parentsOf(path)] : parentsOf(path)) {
         const file = this.#files.get(above)
@@ -368,10 +377,4 @@ function placed(path: string, node: Node | undefined): Placed | undefined {
 
 function isSameKind(a: File, b: File): boolean {
   return a instanceof FileNode === b instanceof FileNode
-}
-
-/** The directories above a path, the nearest first, without the root. */
-function* parentsOf(path: string): Generator<string, void> {
-  for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
-    yield path.slice(0, end)
 }

@@ -1,12 +1,12 @@
 import { whenLoaded } from '../../base/fault.js'
 import type { Core } from '../../session/core.js'
-import { notADirectory } from '../../session/reads/resolve.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { Dir, FileNode, noAttributes, type Node } from '../../tree/node.js'
 import type { ConflictRecord } from '../../records/merge.js'
 import { findIn, sideOf } from './conflict-sides.js'
+import { inTheWay } from './merge-errors.js'
 import type { FileMerger } from './merge-files.js'
-import type { ParsedResolution } from './merge-requests.js'
+import type { ConflictSideName, ParsedResolution } from './merge-requests.js'
 import type { File, MergedTrees } from './merge-trees.js'
 import type { OpenMerge } from './open-merge.js'
 
@@ -25,7 +25,10 @@ export async function resolutionOf(
   resolution: Resolution,
 ): Promise<Pick<MergedTrees, 'files' | 'directories' | 'moves'>> {
   const nodes = new ResolvedNodes(core, resolution)
-  for (const conflict of resolution.conflicts) await nodes.resolve(conflict)
+  const { conflicts } = resolution
+  // Another conflict may have a file in one of these directories.
+  for (const conflict of conflicts) if (conflict.kind === 'file/directory') await nodes.resolve(conflict)
+  for (const conflict of conflicts) if (conflict.kind !== 'file/directory') await nodes.resolve(conflict)
   return nodes
 }
 
@@ -55,7 +58,7 @@ class ResolvedNodes {
       conflict.kind === 'rename/rename' || (conflict.kind === 'rename/delete' && use === 'base')
     const path = (isOfNames ? conflict[use] : undefined) ?? conflict.path
     for (const other of new Set([conflict.path, conflict.ours, conflict.theirs]))
-      if (isOfNames && other !== undefined && other !== path) await this.#clear(other)
+      if (isOfNames && other !== undefined && other !== path) await this.#vacate(other, conflict, use)
     if (node === undefined) return this.#clear(path)
     const current = await findIn(this.#core, this.#resolution.target, path)
     // Their bits and attributes are one side's. Those of a directory need nothing below it.
@@ -73,6 +76,15 @@ class ResolvedNodes {
       await sideOf(this.#core, open.trees, conflict, 'theirs'),
     ]
     return candidates.find((node) => node instanceof FileNode) ?? { ...noAttributes, mode: 0o644 }
+  }
+
+  /** Takes a file away from a path of a conflict of names. The side may have something else there. */
+  async #vacate(path: string, conflict: ConflictRecord, use: ConflictSideName): Promise<void> {
+    const root = this.#resolution.open.trees[use]
+    const node = await findIn(this.#core, root, path)
+    if (node === undefined) return this.#clear(path)
+    // Another path has a conflict of its own.
+    if (path === conflict.path) await this.#put(path, node, root)
   }
 
   /** Removes the file or directory at a path of the session. */
@@ -113,7 +125,7 @@ class ResolvedNodes {
       const parent = path.slice(0, end)
       const node = await findIn(this.#core, this.#resolution.target, parent)
       if (node instanceof Dir || this.directories.get(parent) !== undefined) continue
-      if (node !== undefined) throw notADirectory(parent)
+      if (node !== undefined) throw inTheWay(parent, path)
       const known = await findIn(this.#core, this.#resolution.open.trees.theirs, parent)
       const attributes = known instanceof Dir ? known : { ...noAttributes, mode: 0o755 }
       this.directories.set(parent, new Dir(undefined, attributes, null))
