@@ -504,6 +504,10 @@ const hooks = `
 /** Runs last in the entry, after all imports have been evaluated. */
 const report = `
   setTimeout(async () => {
+    // The hooks run in another thread. Their messages arrive in order, so that of this module is the last one.
+    const last = 'data:text/javascript,0'
+    await import(last)
+    while (!globalThis.loaded.includes(last)) await new Promise((resolve) => setTimeout(resolve, 1))
     const { _cache } = (await import('node:module')).default
     // Not process.stdout, which loads a part of the network.
     const { writeFileSync } = await import('node:fs')

@@ -73,10 +73,15 @@ function inspect(value: unknown): string {
 function inspectObject(value: object): string {
   try {
     if (isBuffer(value)) return `<Buffer ${value.toString('hex').replaceAll(/(..)(?=.)/g, '$1 ')}>`
+    if (isEmptyArray(value)) return `${nameOf(value, 'constructor')}(0) []`
     return Array.isArray(value) ? '[]' : '{}'
   } catch {
     return '{}'
   }
+}
+
+function isEmptyArray(value: object): boolean {
+  return ArrayBuffer.isView(value) && !(value instanceof DataView) && value.byteLength === 0
 }
 
 /** Returns the name of a function or of an object's constructor, or undefined if no name can be read. */

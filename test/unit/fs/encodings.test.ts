@@ -169,6 +169,17 @@ describe('arguments that Node rejects', () => {
         return await handle.write('abc', 0, 'hex')
       },
     ],
+    [
+      'readSync into an empty array',
+      (view, at) => {
+        const fd = view.openSync(join(at, 'a'))
+        try {
+          return view.readSync(fd, new Uint8Array(0), 0, 1, 0)
+        } finally {
+          view.closeSync(fd)
+        }
+      },
+    ],
     ['rmSync with an undefined option', (view, at) => view.rmSync(join(at, 'missing'), unset)],
     ['promises.rm with an undefined option', (view, at) => view.promises.rm(join(at, 'missing'), unset)],
     ['rmdirSync with an undefined option', (view, at) => view.rmdirSync(join(at, 'missing'), unset)],
