@@ -122,20 +122,39 @@ describe.each(storages)('file locks on %s', (name, makeStorage, lasting) => {
     expect(await records()).toBe(lasting ? 1 : 0)
   })
 
-  test.runIf(lasting)('are removed from the store after they expire when another lock is taken', async () => {
-    const stored = async (): Promise<string[]> => {
-      const gte = keys.fileLocks(session.id)
-      const found = await store.scan({ gte, lt: prefixEnd(gte), limit: 10 })
-      return found.map(([key]) => key.slice(gte.length))
-    }
-    await lock('/a', 10)
-    await lock('/b', 20)
-    environment.advance(10_000)
-    await lock('/c')
-    expect(await stored()).toEqual(['/b', '/c'])
-    environment.advance(10_000)
-    await lock('/d')
-    expect(await stored()).toEqual(['/c', '/d'])
+  test.runIf(lasting).each([false, true])(
+    'are removed from the store after they expire when another lock is taken; reopened: %s',
+    async (isReopened) => {
+      const stored = async (): Promise<string[]> => {
+        const gte = keys.fileLocks(session.id)
+        const found = await store.scan({ gte, lt: prefixEnd(gte), limit: 10 })
+        return found.map(([key]) => key.slice(gte.length))
+      }
+      for (const path of ['/a', '/b', '/c', '/d']) await lock(path, path < '/c' ? 10 : 20)
+      const shortest = await lock('/e', 100)
+      await session.fileLocks.renew({ path: '/e', ...shortest, timeoutSeconds: 5 })
+      for (const [afterMs, path, expected] of [
+        [5000, '/f', ['/a', '/b', '/c', '/d', '/f']],
+        [5000, '/g', ['/c', '/d', '/f', '/g']],
+        [10_000, '/h', ['/f', '/g', '/h']],
+      ] as const) {
+        if (isReopened) await reopen()
+        environment.advance(afterMs)
+        await lock(path)
+        expect(await stored()).toEqual(expected)
+      }
+    },
+  )
+
+  test('stay those of their owner when another principal renews them', async () => {
+    const { lockId } = await lock('/a', 10)
+    const other = await engine.as({ tenant: 'local', principal: 'other' }).sessions.open(session.id)
+    await other.fileLocks.renew({ path: '/a', lockId, timeoutSeconds: 60 })
+    const held = [{ path: '/a', lockId, ownerId: 'local', remainingTtlSeconds: 60 }]
+    expect((await session.fileLocks.list()).locks).toEqual(held)
+    await reopen()
+    expect((await session.fileLocks.list()).locks).toEqual(held)
+    expect(await session.fileLocks.forceUnlock({ path: '/a' })).toEqual({ lockId, ownerId: 'local' })
   })
 
   test.runIf(isForMany(name))('do not count toward the limit after they expire', async () => {
