@@ -4,6 +4,7 @@ import { EngineError, limits } from '../../src/index.js'
 import { type LockKind } from '../../src/engine/services/locks/posix-lock-ranges.js'
 import { LockTable, type LockRequest } from '../../src/engine/services/locks/posix-lock-table.js'
 import { randomWords } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { isLong, runs, seed } from '../support/seed.js'
 
 const runCount = runs(250)
@@ -331,6 +332,41 @@ describe('the table of locks', () => {
       expect(() => table.set(over)).toThrow(expect.objectContaining({ reason: 'QUOTA' }))
       expect(table.conflict(over)).toBe(undefined)
       table.release({ ...request('holder'), end: 1n << 63n })
+      expect(table.empty).toBe(true)
+    }
+  })
+
+  test('does not count the locks and waiters of a file that is dropped, or of a closed table', async () => {
+    lowerBound(limits, 'heldLocks', 4)
+    lowerBound(limits, 'lockWaiters', 2)
+    const table = new LockTable<Owner>()
+    const request = (
+      file: number,
+      owner: string,
+      space: LockRequest<Owner>['space'],
+    ): LockRequest<Owner> => ({
+      file,
+      space,
+      owner: { key: owner },
+      kind: 'exclusive',
+      start: 0n,
+      end: 1n,
+      path: '/a',
+    })
+    const gone = (): Error => new EngineError('PATH_NOT_FOUND', 'gone')
+    for (let file = 0; file < 3; file++) {
+      const waits: Promise<unknown>[] = []
+      for (const space of ['ranges', 'whole'] as const) {
+        table.set(request(file, 'a', space))
+        table.set({ ...request(file, 'a', space), start: 2n, end: 3n })
+        waits.push(table.wait(request(file, 'b', space)).catch((error: EngineError) => error.reason))
+      }
+      const quota = expect.objectContaining({ reason: 'QUOTA' }) as Error
+      expect(() => table.set(request(9, 'a', 'whole'))).toThrow(quota)
+      expect(() => table.wait(request(file, 'c', 'whole'))).toThrow(quota)
+      if (file === 1) table.close(gone)
+      else table.drop(file, gone)
+      expect(await Promise.all(waits)).toEqual(['PATH_NOT_FOUND', 'PATH_NOT_FOUND'])
       expect(table.empty).toBe(true)
     }
   })
