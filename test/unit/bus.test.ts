@@ -16,6 +16,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment, openTestEngine, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { isLong } from '../support/seed.js'
 import { fewStorages } from '../support/storages.js'
 
@@ -220,6 +221,21 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     }
   })
 
+  test('keeps as many of the newest messages as the limits of messages and bytes allow, at least one', async () => {
+    lowerBound(limits, 'busKeptMessages', 4)
+    lowerBound(limits, 'busKeptBytes', 12)
+    let kept: string[] = []
+    for (const [index, size] of [1, 1, 1, 1, 1, 6, 6, 6, 1, 13, 1, 11, 1].entries()) {
+      const payload = String.fromCodePoint(97 + index).repeat(size)
+      await publish('t', payload)
+      kept.push(payload)
+      while (kept.length > 1 && (kept.length > 4 || kept.join('').length > 12)) kept = kept.slice(1)
+      expect(await drain()).toEqual(kept)
+      expect(await records()).toBe(lasting ? kept.length : 0)
+      if (index % 4 === 0) await reload()
+    }
+  })
+
   test.runIf(isLong)('keeps at most 16 MiB', async () => {
     const large = new Uint8Array(mebibyte)
     for (let i = 0; i < 20; i++) {
@@ -383,6 +399,36 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     })
     await Promise.all([...calls, reading])
     expect(seen).toEqual(Array.from({ length: 40 }, (_, i) => i))
+  })
+
+  test('ends a subscriber for which more messages or bytes wait than the limits allow', async () => {
+    lowerBound(limits, 'busWaitingMessages', 3)
+    lowerBound(limits, 'busWaitingBytes', 10)
+    for (const [sizes, received] of [
+      [[1, 1, 1], 3],
+      [[1, 1, 1, 1], 3],
+      [[4, 6], 2],
+      [[4, 7], 1],
+      [[11], 0],
+    ] as const) {
+      const [slow, quick] = [session.bus.subscribe(), session.bus.subscribe()]
+      await Promise.all([slow.opened, quick.opened])
+      const whole = take(quick, sizes.length)
+      for (const size of sizes) await publish('t', new Uint8Array(size))
+      expect(await whole).toHaveLength(sizes.length)
+      expect((await take(slow, received)).map(({ payload }) => payload.byteLength)).toEqual(
+        sizes.slice(0, received),
+      )
+      // A message that was taken makes room for another.
+      const isSlow = received < sizes.length
+      const after = slow.next().then(
+        () => 'next',
+        (error: { readonly reason: string }) => error.reason,
+      )
+      await publish('t', 'x')
+      expect(await after).toBe(isSlow ? 'SLOW_CONSUMER' : 'next')
+      await Promise.all([slow.return(), quick.return()])
+    }
   })
 
   test.runIf(isLong)('ends a subscriber that is too slow after its buffered messages', async () => {

@@ -15,6 +15,7 @@ import {
 } from '../../src/index.js'
 import { callOperation } from '../../src/engine/contract.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { fewStorages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -302,6 +303,35 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
       await session.approvals.deny({ approvalId, feedback: 'not yet' })
       expect((await session.approvals.list()).approvals[0]).toMatchObject({ decidedBy: 'ann' })
     })
+  })
+
+  test('approvals and annotations have exact limits, also after a reload', async () => {
+    lowerBound(limits, 'approvals', 3)
+    lowerBound(limits, 'approvalBytes', 30)
+    lowerBound(limits, 'annotations', 3)
+    lowerBound(limits, 'annotationBytes', 10)
+    const ten = { reason: 'A', details: { summary: 'éé', changedFiles: ['/a', '/é'] } }
+    const request = (of: object): Promise<{ approvalId: string }> => session.approvals.request(of)
+    const [one, two] = [await request(ten), await request(ten)]
+    await session.approvals.deny({ ...one, feedback: 'ééééé' })
+    await reload()
+    await expect(request({ reason: 'A' })).rejects.toEqual(refused('QUOTA'))
+    await expect(session.approvals.deny({ ...two, feedback: 'f' })).rejects.toEqual(refused('QUOTA'))
+    expect((await session.approvals.list()).approvals[1]).toMatchObject({ status: ApprovalStatus.PENDING })
+    await session.approvals.deny(two)
+    lowerBound(limits, 'approvals', 2)
+    await expect(request({ reason: 'A' })).rejects.toMatchObject({ details: { limit: '2' } })
+
+    const expectedContentHash = await session.files.contentHash('/a')
+    const annotate = (comment: string): ReturnType<Session['annotations']['add']> =>
+      session.annotations.add({ filePath: '/a', expectedContentHash, comment })
+    const { annotation } = await annotate('ééé')
+    await session.annotations.setStatus({ annotationId: annotation.id, newStatus: AnnotationStatus.RESOLVED })
+    await annotate('1234')
+    await reload()
+    await expect(annotate('1')).rejects.toMatchObject({ details: { limit: '10' } })
+    await annotate('')
+    await expect(annotate('')).rejects.toMatchObject({ details: { limit: '3' } })
   })
 
   test.runIf(!lasting)('a session accepts at most 10,000 approvals', async () => {
