@@ -17,6 +17,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { isLong } from '../support/seed.js'
 import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 
@@ -105,8 +106,15 @@ test('waits for a fork that was called before its parent was deleted', async () 
   await expectWhole()
 })
 
-test.runIf(isLong)('removes redo from at most 1,024 sessions at a time', async () => {
-  const count = limits.sessionsPerPrune + 50
+/** Lowers the numbers of sessions that a collection processes together. */
+function pruneFewAtOnce(): void {
+  lowerBound(limits, 'sessionsPerPrune', 4)
+  lowerBound(limits, 'collectedAtOnce', 2)
+}
+
+test('removes redo from at most 1,024 sessions at a time', async () => {
+  if (!isLong) pruneFewAtOnce()
+  const count = limits.sessionsPerPrune + 3
   const inner = memoryStorage({ durable: true })
   let pruned = 0
   const prunedAtScans: number[] = []
@@ -137,36 +145,34 @@ test.runIf(isLong)('removes redo from at most 1,024 sessions at a time', async (
   await many.close()
 })
 
-test.runIf(isLong)(
-  'prepares all sessions before it removes redo, including forks ordered late by a clock step back',
-  async () => {
-    const durable = new SteppedStorage(memoryStorage({ durable: true }))
-    const startMs = Date.UTC(2025, 0, 1)
-    const hourMs = 3_600_000
-    const openAt = (hour: number): Promise<Engine> =>
-      openEngine({ storage: durable, environment: fixedEnvironment({ startMs: startMs + hour * hourMs }) })
-    const first = await openAt(2)
-    const { id } = await first.sessions.create()
-    await (await first.sessions.open(id)).files.write({ path: '/a', content: 'kept'.repeat(100) })
-    await first.close()
-    const second = await openAt(0)
-    const fork = await (await second.sessions.open(id)).fork()
-    for (let i = 0; i < limits.sessionsPerPrune; i++) {
-      const session = await second.sessions.create()
-      await session.files.write({ path: '/a', content: 'a' })
-    }
-    // Closing the engine would write snapshots.
-    await durable.store.close()
-    await second.close().catch(() => undefined)
-    expect(fork.id < id).toBe(true)
-    const third = await openAt(3)
-    const parent = await third.sessions.open(id)
-    await parent.files.write({ path: '/a', content: 'last' })
-    await third.collect()
-    expect(await textOf(await third.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
-    await third.close()
-  },
-)
+test('prepares all sessions before it removes redo, including forks ordered late by a clock step back', async () => {
+  if (!isLong) lowerBound(limits, 'sessionsPerPrune', 4)
+  const durable = new SteppedStorage(memoryStorage({ durable: true }))
+  const startMs = Date.UTC(2025, 0, 1)
+  const hourMs = 3_600_000
+  const openAt = (hour: number): Promise<Engine> =>
+    openEngine({ storage: durable, environment: fixedEnvironment({ startMs: startMs + hour * hourMs }) })
+  const first = await openAt(2)
+  const { id } = await first.sessions.create()
+  await (await first.sessions.open(id)).files.write({ path: '/a', content: 'kept'.repeat(100) })
+  await first.close()
+  const second = await openAt(0)
+  const fork = await (await second.sessions.open(id)).fork()
+  for (let i = 0; i < limits.sessionsPerPrune; i++) {
+    const session = await second.sessions.create()
+    await session.files.write({ path: '/a', content: 'a' })
+  }
+  // Closing the engine would write snapshots.
+  await durable.store.close()
+  await second.close().catch(() => undefined)
+  expect(fork.id < id).toBe(true)
+  const third = await openAt(3)
+  const parent = await third.sessions.open(id)
+  await parent.files.write({ path: '/a', content: 'last' })
+  await third.collect()
+  expect(await textOf(await third.sessions.open(fork.id), '/a')).toBe('kept'.repeat(100))
+  await third.close()
+})
 
 test('counts the contents of a running import', async () => {
   const files = { '/a': randomBytes(6 * 2 ** 20), '/b': randomBytes(2 * 2 ** 20) }
