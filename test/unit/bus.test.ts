@@ -472,6 +472,26 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     expect(await slower.next()).toEqual(end)
   })
 
+  test.each([1, 5])('counts replayed messages of %d bytes as waiting once they are dropped', async (size) => {
+    lowerBound(limits, 'busKeptMessages', 4)
+    lowerBound(limits, 'busWaitingMessages', size === 1 ? 3 : 100)
+    lowerBound(limits, 'busWaitingBytes', 15)
+    for (let i = 0; i < 4; i++) await publish('old', `${i}`.repeat(size))
+    const replay = (): BusSubscription => session.bus.subscribe({ topics: ['old'], replayLimit: 4 })
+    const [slow, slower] = [replay(), replay()]
+    await Promise.all([slow.startsAfter, slower.startsAfter, turns()])
+    for (let i = 0; i < 3; i++) await publish('new')
+    expect((await take(slow, 1)).map((message) => text(message)[0])).toEqual(['0'])
+    await publish('new')
+    expect((await take(slow, 3)).map((message) => text(message)[0])).toEqual(['1', '2', '3'])
+    expect((await take(slower, 3)).map((message) => text(message)[0])).toEqual(['0', '1', '2'])
+    await expect(slower.next()).rejects.toEqual(refused('SLOW_CONSUMER'))
+    // What was taken no longer counts.
+    for (let i = 0; i < 3; i++) await publish('old', 'x'.repeat(size))
+    expect(await take(slow, 3)).toHaveLength(3)
+    await slow.return()
+  })
+
   test.each(['delete', 'close'])('ends after the last message on %s', async (how) => {
     const subscription = session.bus.subscribe()
     const waiting = bob.bus.subscribe({ topics: ['none'] }).next()
