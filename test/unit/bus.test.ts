@@ -572,6 +572,20 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     expect(await drain()).toEqual(lasting ? ['kept', 'seen'] : [])
   })
 
+  test('replays no message that could not be stored', async () => {
+    await publish('t', 'kept')
+    let report!: () => void
+    const reported = new Promise<void>((resolve) => (report = resolve))
+    storage.after = { commits: 0, failure: 'fail', reported }
+    const lost = expect(publish('t', 'lost')).rejects.toEqual(refused('STORE_FAILED'))
+    const replay = session.bus.subscribe({ replayLimit: 5 })
+    await turns()
+    report()
+    await lost
+    expect((await take(replay, 1)).map(text)).toEqual(['kept'])
+    await expect(replay.next()).rejects.toEqual(refused('STORE_FAILED'))
+  })
+
   test('delivers messages that can be frozen', async () => {
     const subscription = session.bus.subscribe()
     const payload = Buffer.alloc(limits.busCopiedBytes + 1, 7)
