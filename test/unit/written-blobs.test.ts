@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { keys, limits, prefixEnd } from '../../src/engine/ports.js'
-import { openEngine, type Engine, type Session, type Store } from '../../src/index.js'
+import { memoryStorage, openEngine, type Engine, type Session, type Store } from '../../src/index.js'
+import { fixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 
 describe('the ledger of written contents on a durable store', () => {
@@ -137,4 +138,39 @@ describe('the ledger of written contents on a durable store', () => {
       expect(await engine.usage.metrics()).toMatchObject(expected)
     },
   )
+})
+
+test('a collection changes no past usage: contents count from their first write to their deletion', async () => {
+  const startMs = Date.UTC(2025, 0, 1)
+  const hourMs = 3_600_000
+  const environment = fixedEnvironment({ startMs, stepMs: 0 })
+  await using engine = await openEngine({ storage: memoryStorage({ durable: true }), environment })
+  const session = await engine.sessions.create()
+  const write = (path: string, content: string): Promise<unknown> => session.files.write({ path, content })
+  const usage = async (from: number, to: number): Promise<number> => {
+    const [windowStart, windowEnd] = [from, to].map((hour) => new Date(startMs + hour * hourMs).toISOString())
+    const { storageGbMonth } = await engine.usage.get({ windowStart: windowStart!, windowEnd: windowEnd! })
+    return Math.round((storageGbMonth * 1e9 * 30 * 24 * hourMs) / hourMs)
+  }
+  await write('/a', 'a'.repeat(1000))
+  await write('/gone', 'g'.repeat(100))
+  environment.advance(hourMs)
+  // This makes another record, in which the content of /a occurs again.
+  await engine.collect()
+  await write('/b', 'a'.repeat(1000))
+  await write('/c', 'c'.repeat(10))
+  environment.advance(hourMs)
+  const before = await Promise.all([usage(0, 1), usage(1, 2), usage(0, 2)])
+  expect(before).toEqual([1100, 1110, 2210])
+  await session.files.delete({ path: '/gone' })
+  for (let round = 0; round < 2; round++) {
+    await engine.collect()
+    expect(await Promise.all([usage(0, 1), usage(1, 2), usage(0, 2)])).toEqual(before)
+    expect(await usage(2, 3)).toBe(1010)
+  }
+  expect(await engine.usage.metrics()).toMatchObject({
+    objectCount: 2,
+    storedBytes: 1010,
+    logicalBytes: 2010,
+  })
 })
