@@ -15,6 +15,7 @@ import {
   type UsageRequest,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -352,3 +353,29 @@ test('includes sent bytes in every request while they are being stored', async (
   expect(answers.map(({ egressGb }) => egressGb)).toEqual([1, 1])
   await engine.close()
 })
+
+test.each(['fail', 'lose'] as const)(
+  'bytes that were sent count once after a commit that failed (%s)',
+  async (failure) => {
+    const environment = fixedEnvironment({ stepMs: 0 })
+    const storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
+    await using engine = await openEngine({ storage, environment })
+    const start = environment.wallClockMs()
+    const [windowStart, windowEnd] = [start, start + day].map((time) => new Date(time).toISOString())
+    const sent = async (): Promise<number> =>
+      (await engine.usage.get({ windowStart: windowStart!, windowEnd: windowEnd! })).egressGb * 1e9
+    engine.usage.sent(1000)
+    expect(await sent()).toBe(1000)
+    engine.usage.sent(200)
+    storage.next = failure
+    await sent()
+    storage.next = 'commit'
+    environment.advance(60_000)
+    engine.usage.sent(30)
+    await engine.sessions.create()
+    for (let round = 0; round < 3; round++) expect(await sent()).toBe(1230)
+    environment.advance(60_000)
+    engine.usage.sent(4)
+    expect(await sent()).toBe(1234)
+  },
+)
