@@ -379,3 +379,28 @@ test.each(['fail', 'lose'] as const)(
     expect(await sent()).toBe(1234)
   },
 )
+
+test('bytes that were sent count for the windows that include the start of their minute', async () => {
+  const startMs = Date.UTC(2025, 0, 1)
+  const environment = fixedEnvironment({ startMs, stepMs: 0 })
+  await using engine = await openEngine({ storage: memoryStorage({ durable: true }), environment })
+  for (let minute = 0; minute < 4; minute++) {
+    environment.advance(10_000)
+    engine.usage.sent(10 ** minute)
+    environment.advance(20_000)
+    engine.usage.sent(10 ** minute)
+    environment.advance(30_000)
+  }
+  const sent = async (from: number, to: number): Promise<number> => {
+    const [windowStart, windowEnd] = [from, to].map((second) =>
+      new Date(startMs + second * 1000).toISOString(),
+    )
+    return (await engine.usage.get({ windowStart: windowStart!, windowEnd: windowEnd! })).egressGb * 1e9
+  }
+  expect(await sent(0, 240)).toBe(2222)
+  expect(await sent(60, 180)).toBe(220)
+  expect(await sent(60, 181)).toBe(2220)
+  expect(await sent(59, 180)).toBe(220)
+  expect(await sent(61, 180)).toBe(200)
+  expect(await sent(61, 120)).toBe(0)
+})
