@@ -74,7 +74,10 @@ describe(`the room for responses (FORKSPACE_SEED=${seed})`, () => {
           if (entering === undefined) entered.push(id)
           else {
             waited++
-            void entering.then(() => entered.push(id))
+            entering.then(
+              () => entered.push(id),
+              () => undefined,
+            )
           }
         } else {
           const at = next() % holding.length

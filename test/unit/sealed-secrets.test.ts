@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { createDecipheriv } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { KeyRing, parseSecretOptions } from '../../src/engine/services/secrets/secret-keys.js'
+import { parseSecretOptions, type KeyRing } from '../../src/engine/services/secrets/secret-keys.js'
 import { openSecret, rewrapSecret, sealSecret } from '../../src/engine/services/secrets/secret-records.js'
 import type { SecretPlace, SecretRecord } from '../../src/engine/records/secret.js'
 import { fixedEnvironment } from '../../src/testing.js'
