@@ -195,6 +195,20 @@ describe('a replay', () => {
     }
   })
 
+  test.each([
+    { commit: 3, chain: 1 },
+    { commit: 4, chain: frames.chains[1]! },
+  ])('ends before an intact frame that does not follow: %j', async (other) => {
+    const frame = new FrameBuilder()
+    frame.text(entryKind.put, 'k', 'of another write')
+    const sealed = Buffer.from(frame.seal({ ...other, syncedTo: 0 }, seed).bytes)
+    const { segments, files } = segmentsOf({}, ([file]) => {
+      file!.bytes = Buffer.concat([file!.bytes.subarray(0, offsetOf(2)), sealed])
+    })
+    expect((await replayed(segments)).place).toMatchObject({ commit: 2, chain: frames.chains[1] })
+    expect(files[0]!.steps).toEqual([`truncate ${offsetOf(2)}`, 'sync'])
+  })
+
   test('fails if the head ends before a commit that was on the disk', async () => {
     const shorter = ([file]: readonly MemoryFile[]): void => {
       file!.bytes = file!.bytes.subarray(0, offsetOf(3))

@@ -15,7 +15,7 @@ import { textNames } from '../../src/engine/services/bundles/bundle-format.js'
 import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import type { EncodedNode } from '../../src/engine/tree/encoded.js'
 import { encodedReferences } from '../../src/engine/tree/references.js'
-import { limits, openEngine, type Engine } from '../../src/index.js'
+import { limits, memoryStorage, openEngine, type Engine } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 
@@ -314,3 +314,9 @@ async function useEverything(
   await session.files.write({ path: '/many', content: 'ours' })
   await session.merge(fork)
 }
+
+test('a source without a revision refers to none', async () => {
+  await using engine = await openEngine({ storage: memoryStorage({ durable: true }) })
+  await engine.sources.create({ displayName: 'empty', uploadedSnapshot: {} })
+  expect((await engine.check()).findings).toEqual([])
+})

@@ -5,7 +5,9 @@ import { expect, test } from 'vitest'
 import { parseSecretOptions, type KeyRing } from '../../src/engine/services/secrets/secret-keys.js'
 import { openSecret, rewrapSecret, sealSecret } from '../../src/engine/services/secrets/secret-records.js'
 import type { SecretPlace, SecretRecord } from '../../src/engine/records/secret.js'
+import { limits, memoryStorage, openEngine, type Engine } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 
 const environment = fixedEnvironment()
 const keyOf = (fill: number): Uint8Array => new Uint8Array(32).fill(fill)
@@ -94,5 +96,36 @@ test('equal values are sealed differently, and damage of any byte is found', () 
         expect(() => openSecret(ring, place, record), `${field} ${at}`).toThrow(damaged)
       }
     }
+  }
+})
+
+test('a rotation rewraps all secrets of sessions that are not in memory, a few at a time', async () => {
+  lowerBound(limits, 'secretsPerCommit', 2)
+  const storage = memoryStorage({ durable: true })
+  const open = (...fills: readonly number[]): Promise<Engine> => {
+    const [masterKey, ...previousKeys] = fills.map((fill) => ({ id: `key ${fill}`, key: keyOf(fill) }))
+    return openEngine({ storage, secrets: { masterKey: masterKey!, previousKeys } })
+  }
+  const counts = [0, 1, 2, 3, 5]
+  const ids: string[] = []
+  {
+    await using engine = await open(1)
+    for (const count of counts) {
+      const session = await engine.sessions.create()
+      for (let n = 0; n < count; n++)
+        await session.secrets.put({ secretName: `s${n}`, secretValue: `${count} ${n}` })
+      ids.push(session.id)
+    }
+  }
+  {
+    await using engine = await open(2, 1)
+    expect(await engine.rotateSecrets()).toEqual({ rewrapped: 11 })
+    expect(await engine.rotateSecrets()).toEqual({ rewrapped: 0 })
+  }
+  await using engine = await open(2)
+  for (const [at, count] of counts.entries()) {
+    const { secrets } = await engine.sessions.open(ids[at]!)
+    for (let n = 0; n < count; n++)
+      expect((await secrets.get({ secretName: `s${n}` })).secretValue.reveal()).toBe(`${count} ${n}`)
   }
 })
