@@ -71,23 +71,24 @@ describe('errors thrown by callbacks and listeners', () => {
     return (JSON.parse(stdout) as unknown[]).map((one) => JSON.stringify(one)).toSorted()
   }
 
-  const testOnDisk = test.skipIf(isNewerCall('callbacks that throw'))
-
-  testOnDisk('are uncaught exceptions, like on disk, and do not stop other callbacks', async () => {
-    const inSession = await run(`
+  test.skipIf(isNewerCall('callbacks that throw'))(
+    'are uncaught exceptions, like on disk, and stop nothing',
+    async () => {
+      const inSession = await run(`
       import { openEngine } from '${source.url('index.js')}'
       const engine = await openEngine()
       const { fs } = await engine.sessions.create()
       const at = (path) => path`)
-    const onDisk = await run(`
+      const onDisk = await run(`
       import * as fs from 'node:fs'
       import { tmpdir } from 'node:os'
       const directory = fs.mkdtempSync(tmpdir() + '/callbacks-')
       process.on('exit', () => fs.rmSync(directory, { recursive: true }))
       const at = (path) => directory + path`)
-    expect(inSession).toEqual(onDisk)
-    expect(inSession.length).toBe(callbacks.match(/thrower\('/g)!.length + 1)
-  })
+      expect(inSession).toEqual(onDisk)
+      expect(inSession.length).toBe(callbacks.match(/thrower\('/g)!.length + 1)
+    },
+  )
 
   test('end the process if they are not caught, also from watchers', async () => {
     const script = join(directory, 'throws.mjs')
