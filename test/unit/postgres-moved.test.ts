@@ -1,12 +1,17 @@
 /** A schema that is renamed, emptied, or replaced by a restored backup, while engines have it open. */
+import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { dataTables } from '../../src/adapters/postgres/migrations.js'
-import { openEngine, type Engine, type EngineError } from '../../src/index.js'
+import { limits } from '../../src/engine/base/limits.js'
+import { openEngine, type Engine, type EngineError, type Session } from '../../src/index.js'
 import { freshSchema, hasPostgres, sharedPostgres, type PostgresServer } from '../support/postgres.js'
+import { tarOf } from '../support/raw-archives.js'
 
 const moved = { reason: 'STORE_MOVED', details: { outcome: 'not-applied' } }
 const changed = { reason: 'STORE_FAILED', details: { outcome: 'not-applied' } }
+/** Contents of this size are stored before the record that refers to them. */
+const ahead = limits.importCommitBytes
 const allTables = [...dataTables, 'leases', 'migrations']
 
 describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with shared: %s', (shared) => {
@@ -43,6 +48,12 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
         `CREATE TABLE ${to}.${String(tablename)} (LIKE ${schema}.${String(tablename)} INCLUDING ALL);
          INSERT INTO ${to}.${String(tablename)} OVERRIDING SYSTEM VALUE SELECT * FROM ${schema}.${String(tablename)}`,
       )
+  }
+
+  async function restoreRows(of: string): Promise<void> {
+    await truncate(...allTables)
+    for (const table of allTables)
+      await server.sql(`INSERT INTO ${schema}.${table} OVERRIDING SYSTEM VALUE SELECT * FROM ${of}.${table}`)
   }
 
   const rename = (from: string, to: string): Promise<unknown> =>
@@ -85,11 +96,7 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     await copySchema(`${schema}_copy`)
     await session.files.write({ path: '/a', content: '2' })
-    await truncate(...allTables)
-    for (const table of allTables)
-      await server.sql(
-        `INSERT INTO ${schema}.${table} OVERRIDING SYSTEM VALUE SELECT * FROM ${schema}_copy.${table}`,
-      )
+    await restoreRows(`${schema}_copy`)
 
     // Without an error, the fork would refer to an event that is not stored.
     expect(await refusalOf(session.fork())).toBe('STORE_FAILED')
@@ -102,6 +109,42 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     engine = await open()
     expect(await contentIn(session.id)).toBe('3')
     expect(await contentIn(fork.id)).toBe('1')
+  })
+
+  test('acknowledges no file, revision or session whose first contents were removed before its end', async () => {
+    const session = await engine.sessions.create({ files: { '/a': '1' } })
+    const { sourceId } = await engine.sources.create({ displayName: 'x', uploadedSnapshot: {} })
+    const bundle = await bytesOf((await big()).exportBundle())
+    const content = randomBytes(3 * ahead)
+    const written = paused(content)
+    const imported = paused(tarOf({ name: 'f', content }))
+    const bundled = paused(bundle)
+    const write = failureOf(session.files.write({ path: '/b', content: written.pieces }))
+    const job = await engine.sources.startImport(sourceId, {
+      uploadedSnapshot: { content: imported.pieces },
+    })
+    const ended = failureOf(engine.sources.waitForJob(job))
+    const arrived = failureOf(engine.sessions.importBundle(bundled.pieces))
+    for (const { reached } of [written, imported, bundled]) await reached
+    await truncate('blobs', 'nodes')
+    await engine.sessions.create().catch(() => undefined)
+    await recovered(() => engine.sessions.create())
+    for (const { go } of [written, imported, bundled]) go()
+
+    expect(await write).toMatchObject(changed)
+    expect(await arrived).toMatchObject(changed)
+    expect(await ended).toMatchObject({ reason: 'IMPORT_FAILED' })
+  })
+
+  test('stores an empty tree again that was deleted', async () => {
+    await engine.sessions.create()
+    await truncate('nodes')
+    await engine.sessions.create().catch(() => undefined)
+    const made = await recovered(() => engine.sessions.create())
+    await engine.close()
+    engine = await open()
+    const session = await engine.sessions.open(made.id)
+    expect(await session.fs.promises.readdir('/')).toEqual([])
   })
 
   test.each([
@@ -175,11 +218,41 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
       : failure.message
   }
 
+  /** A session whose content is stored in several commits. */
+  const big = async (): Promise<Session> =>
+    engine.sessions.create({ files: { '/f': randomBytes(3 * ahead) } })
+
   async function contentIn(sessionId: string): Promise<string> {
     const session = await engine.sessions.open(sessionId)
     return session.fs.promises.readFile('/a', 'utf8')
   }
 })
+
+/** Bytes of which the last ones wait for `go`. */
+function paused(bytes: Uint8Array): {
+  readonly pieces: AsyncIterable<Uint8Array>
+  readonly reached: Promise<void>
+  readonly go: () => void
+} {
+  let go = (): void => undefined
+  let arrive = (): void => undefined
+  const gone = new Promise<void>((resolve) => (go = resolve))
+  const reached = new Promise<void>((resolve) => (arrive = resolve))
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    const end = bytes.length - 2048
+    for (let at = 0; at < end; at += 2 ** 16) yield bytes.subarray(at, Math.min(at + 2 ** 16, end))
+    arrive()
+    await gone
+    yield bytes.subarray(end)
+  }
+  return { pieces: pieces(), reached, go: () => go() }
+}
+
+async function bytesOf(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const all: Uint8Array[] = []
+  for await (const piece of pieces) all.push(piece)
+  return Buffer.concat(all)
+}
 
 /** The engine pauses between two attempts to recover. */
 function recovered<T>(work: () => Promise<T>): Promise<T> {

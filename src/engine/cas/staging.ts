@@ -6,6 +6,7 @@ import { unreadable } from '../base/shape.js'
 import { limits } from '../base/limits.js'
 import { nextTurn } from '../base/cooperative.js'
 import { eachBlock } from '../base/copy-in-turns.js'
+import { lossCheck } from '../storage/loss-check.js'
 import type { MeteredStore } from '../storage/metered-store.js'
 import type { WritePins } from '../storage/recent-writes.js'
 import type { Store, StoredBlob } from '../storage/store.js'
@@ -32,6 +33,7 @@ export class StagedBlobs {
   /** Contents too large for one storage commit are stored before the event that refers to them. */
   readonly #needsStoring: boolean
   #stored = false
+  #checkLosses: () => void = () => undefined
   readonly #merged: { readonly extents: readonly Extent[]; readonly blob: BlobRef }[] = []
 
   /** Copies large bytes of a caller only when they are needed, in turns of the event loop. */
@@ -58,6 +60,7 @@ export class StagedBlobs {
   blobs(): readonly BlobRef[] {
     if (this.#uncopied !== undefined) throw this.#copied(this.#uncopied)
     if (!this.ready) throw this.#storedAhead()
+    this.#checkLosses()
     return this.#blobs
   }
 
@@ -121,6 +124,7 @@ export class StagedBlobs {
   /** Stores the blobs in commits of their own. The event loop gets a turn after each block of bytes. */
   async #storeAhead(): Promise<void> {
     this.#store.reserve?.(this.#blobs)
+    this.#checkLosses = lossCheck(this.#store)
     let hashed = 0
     for (const group of this.#groups()) {
       const blobs: StoredBlob[] = []

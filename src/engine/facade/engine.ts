@@ -50,6 +50,7 @@ import { diffOf, refersToHistory, stateShape, type StateReference } from '../ses
 import type { Diff } from '../session/diffs/diff.js'
 import type { DiffRequest, EngineApi, SessionCreateRequest } from './engine-api.js'
 import { endSession, Session, type SessionServices } from './session.js'
+import { lossCheck } from '../storage/loss-check.js'
 import { Sources } from './sources.js'
 import { TenantUsage } from './usage.js'
 
@@ -182,8 +183,9 @@ export class Sessions {
     return this.#access.run('createSession', resource, async () => {
       if (sourceRef !== undefined) this.#access.permissions.checkWhen('createSession', 'source')
       using _ = this.#core.pins.pin({ writesSince: 'now' })
+      const checkLosses = lossCheck(this.#core.store)
       const [baseline, root] = await this.#baseline(start)
-      return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds))
+      return this.#handle(await createSession(this.#core, baseline, root, tags, ttlSeconds, checkLosses))
     })
   }
 

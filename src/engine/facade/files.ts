@@ -50,6 +50,7 @@ import {
   type ContentStream,
   type FileReadRequest,
 } from '../session/reads/content-stream.js'
+import { lossCheck } from '../storage/loss-check.js'
 import { noContent, storeStream } from '../session/edits/streamed-content.js'
 import { listCasExtents, type CasExtent } from '../session/reads/extents.js'
 import {
@@ -144,10 +145,15 @@ export class SessionFiles {
       // A write that cannot succeed fails before a piece is read.
       await lookInOrder(live, () => plan(live, noContent))
       using _ = core.pins.pin({ writesSince: 'now' })
+      const checkLosses = lossCheck(core.store)
       const staged = await storeStream(core, live, content)
       // The session may have left memory meanwhile.
       const current = await this.#access.live('writeFile')
-      await mutate(core, current, () => record(core, current, plan(current, staged)))
+      await mutate(core, current, () => {
+        const planned = plan(current, staged)
+        checkLosses()
+        return record(core, current, planned)
+      })
     })
   }
 

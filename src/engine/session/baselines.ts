@@ -13,15 +13,23 @@ import type { FileContent } from './edits/writes.js'
 /** The empty tree that all blank sessions of an engine share. */
 export class BlankBaseline {
   #saved: Promise<[Baseline, Dir]> | undefined
+  #pin: Disposable | undefined
+  /** See `losses` of a store. */
+  #losses: number | undefined
 
   get(core: Core): Promise<[Baseline, Dir]> {
-    if (this.#saved === undefined) {
+    const losses = core.store.losses?.()
+    // The store may have lost the tree since.
+    if (this.#saved === undefined || this.#losses !== losses) {
       const root = emptyDirectory(core)
-      core.pins.pin({ roots: [root] })
+      this.#pin?.[Symbol.dispose]()
+      this.#pin = core.pins.pin({ roots: [root] })
+      this.#losses = losses
       this.#saved = saveBaseline(core, root)
       // If the tree could not be stored, the next call builds it again.
-      this.#saved.catch(() => {
-        this.#saved = undefined
+      const saved = this.#saved
+      saved.catch(() => {
+        if (this.#saved === saved) this.#saved = undefined
       })
     }
     return this.#saved

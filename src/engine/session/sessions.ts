@@ -115,9 +115,11 @@ export async function createSession(
   baseline: Baseline,
   root: Dir,
   tags: StringMap,
-  ttlSeconds?: number,
+  ttlSeconds: number | undefined,
+  checkLosses: () => void,
 ): Promise<LiveSession> {
   await core.store.counted?.()
+  checkLosses()
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline,

@@ -15,6 +15,7 @@ import type { EventBody, EventType } from '../../records/event.js'
 import { CheckpointIndex, LiveSession } from '../../session/table/live.js'
 import { openSession } from '../../session/history/replay.js'
 import { keys } from '../../storage/keys.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { encodeNode } from '../../tree/codec.js'
 import type { EncodedNode } from '../../tree/encoded.js'
@@ -83,6 +84,7 @@ class BundleImport {
   readonly #signal: AbortSignal | undefined
   readonly #trees: TreeReader
   readonly #slice: TimeSlice
+  readonly #checkLosses: () => void
   #part = 'manifest'
 
   constructor(
@@ -98,6 +100,7 @@ class BundleImport {
     this.#signal = signal
     this.#trees = new TreeReader(core)
     this.#slice = new TimeSlice(core.environment)
+    this.#checkLosses = lossCheck(core.store)
   }
 
   /**
@@ -185,6 +188,7 @@ class BundleImport {
   }
 
   async #commit(commit: StoreCommit): Promise<void> {
+    this.#checkLosses()
     if (await this.#core.store.commit(commit)) return
     throw anotherEngine()
   }

@@ -11,6 +11,7 @@ import { Head } from '../../session/sharing/head.js'
 import { Overtaken } from '../../session/sharing/shared-session.js'
 import { readHead, readHeads } from '../../storage/heads.js'
 import { keys } from '../../storage/keys.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import { InterruptedJobs } from './interrupted-jobs.js'
 import { listJobs, type JobListRequest, type JobPage } from './job-listing.js'
 import { failed, hasEnded, jobCodeOf, keysOf, nowOf, type JobRecords } from './job-records.js'
@@ -321,6 +322,7 @@ export class Jobs {
     const { sourceId, jobId } = running.job
     const reference = { sourceId, jobId }
     using _ = core.pins.pin({ writesSince: 'now' })
+    const checkLosses = lossCheck(core.store)
     const { deadlineMs } = this.#limits
     const end = (message: string): void => {
       running.overdue = new EngineError('DEADLINE_EXCEEDED', message)
@@ -356,7 +358,7 @@ export class Jobs {
             throw stopped(running)
         },
         onDone: async (result) => {
-          const succeeded = await this.#storeResult(core, running, result)
+          const succeeded = await this.#storeResult(core, running, result, checkLosses)
           this.watches.update(running, succeeded)
           core.log('info', 'a job succeeded', { ...reference, filesProcessed: succeeded.filesProcessed })
         },
@@ -383,12 +385,18 @@ export class Jobs {
   }
 
   /** Stores the result of a job with its success. On a shared store, another engine may have changed the source. */
-  async #storeResult(core: Core, running: RunningJob, first: JobResult): Promise<ImportJob> {
+  async #storeResult(
+    core: Core,
+    running: RunningJob,
+    first: JobResult,
+    checkLosses: () => void,
+  ): Promise<ImportJob> {
     const { abort, head } = running
     const [jobKey, unfinishedKey] = keysOf(core, running.job)
     let result = first
     for (let run = 1; ; run++) {
       abort.signal.throwIfAborted()
+      checkLosses()
       const { revisionId, counts, put, del, commit } = result
       const state = ImportJobState.SUCCEEDED
       const whole = { filesProcessed: counts.files, bytesProcessed: counts.bytes }

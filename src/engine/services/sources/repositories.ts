@@ -20,6 +20,7 @@ import { checkNoConflicts, settled } from '../../session/status.js'
 import { onCurrent } from '../../session/table/current.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import { Dir, FileNode } from '../../tree/node.js'
 import { emptyRoot, Tree } from '../../tree/tree.js'
 import { baseOf, changesOf } from './commit-changes.js'
@@ -64,6 +65,8 @@ interface CheckpointStart extends Pick<Served, 'base' | 'tree'> {
 interface ReadPush extends Seen {
   readonly after: Dir
   readonly commitId: string
+  /** See {@link lossCheck}. */
+  readonly checkLosses: () => void
 }
 
 /**
@@ -151,6 +154,7 @@ export class Repositories {
     return this.#within('push', push.signal, async (signal) => {
       using writes = core.pins.pin({ writesSince: 'now' })
       void writes
+      const checkLosses = lossCheck(core.store)
       const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal), signal)
       using _ = pin
       checkNoConflicts(state.record)
@@ -165,7 +169,9 @@ export class Repositories {
       using held = core.pins.pin({ roots: [after] })
       void held
       signal.throwIfAborted()
-      await this.#mutex.run(id, () => this.#apply(core, { state, served, after, commitId: push.commitId }))
+      await this.#mutex.run(id, () =>
+        this.#apply(core, { state, served, after, commitId: push.commitId, checkLosses }),
+      )
     })
   }
 
@@ -183,7 +189,7 @@ export class Repositories {
     }
   }
 
-  async #apply(core: Core, { state, served, after, commitId }: ReadPush): Promise<void> {
+  async #apply(core: Core, { state, served, after, commitId, checkLosses }: ReadPush): Promise<void> {
     const newest = await this.#last(core, (await this.#newest(core, state.live.id)).live)
     if (newest?.commitId !== served?.commitId) throw moved(served?.commitId ?? null, newest?.commitId ?? null)
     const redo = await keepingAttributes(
@@ -197,6 +203,7 @@ export class Repositories {
     const base = served?.base ?? ''
     await onCurrent(core, state.live.id, (live) => {
       if (!isStill(live, state)) throw moved(served?.commitId ?? null, null)
+      checkLosses()
       checkNoConflicts(live.record)
       const seq = live.seq + 1
       const kept: ServedCommit = { commitId, seq, base, root }
