@@ -111,6 +111,30 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     expect(await contentIn(fork.id)).toBe('1')
   })
 
+  test.runIf(shared).each(['had the store alone', 'collected'])(
+    'reads its sessions again from a backup that is older than an engine that %s',
+    async (way) => {
+      const session = await engine.sessions.create({ files: { '/a': '1' } })
+      await engine.close()
+      await copySchema(`${schema}_copy`)
+      const alone = await openEngine({
+        storage: postgresStorage({ connectionString: server.connectionString, schema }),
+      })
+      await alone.close()
+      engine = await open()
+      if (way === 'collected') await engine.collect()
+      else await engine.sessions.create()
+      await restoreRows(`${schema}_copy`)
+
+      await engine.sessions.create().catch(() => undefined)
+      const made = await recovered(() => engine.sessions.create({ files: { '/a': '2' } }))
+      await engine.close()
+      engine = await open()
+      expect(await contentIn(session.id)).toBe('1')
+      expect(await contentIn(made.id)).toBe('2')
+    },
+  )
+
   test('acknowledges no file, revision or session whose first contents were removed before its end', async () => {
     const session = await engine.sessions.create({ files: { '/a': '1' } })
     const { sourceId } = await engine.sources.create({ displayName: 'x', uploadedSnapshot: {} })

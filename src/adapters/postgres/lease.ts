@@ -154,7 +154,12 @@ export class Lease {
     const tables = await readTables(client, this.#name, this.#tables)
     if (this.#tables !== undefined) {
       await this.checkRows(client)
-      if (tables.files !== this.#tables.files) this.#onChanged()
+      if (tables.files !== this.#tables.files) {
+        this.#onChanged()
+        // Those of the earlier tables. This engine reads everything again.
+        this.#period = undefined
+        this.#epoch = undefined
+      }
     } else {
       const emptied = await emptiedTable(client, this.#name, ['collections'])
       if (emptied !== undefined) throw emptiedStore(this.#schema, emptied)
