@@ -172,6 +172,37 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     },
   )
 
+  test('leaves no transaction open in a pool of the caller when its check of poolers fails', async () => {
+    const pool = new pg.Pool({
+      host: server.directory,
+      user: 'postgres',
+      database: 'postgres',
+      max: 2,
+      application_name: schema,
+    })
+    let begun = false
+    let connections = 0
+    const connect = async (): Promise<PostgresClient> => {
+      const backend = await pool.connect()
+      const isWriter = ++connections === 1
+      return {
+        query: (query) => {
+          if (query.text === 'BEGIN') begun = true
+          return backend.query<string[]>({ ...query, text: isWriter && begun ? 'SELECT 1 / 0' : query.text })
+        },
+        on: (event, listener) => backend.on(event, listener),
+        removeListener: (event, listener) => backend.removeListener(event, listener),
+        release: (error) => backend.release(error),
+      }
+    }
+    const refused = await failureOf(postgresStorage({ pool: { connect }, schema }).open())
+    const text = `SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND state LIKE 'idle in transaction%'`
+    const open = await server.sql(text, [schema])
+    await pool.end()
+    expect(refused).toMatchObject({ reason: 'STORE_FAILED' })
+    expect(open).toEqual([])
+  })
+
   test('uses a pool of the caller, and leaves it open', async () => {
     const pool = new pg.Pool({ host: server.directory, user: 'postgres', database: 'postgres', max: 2 })
     const [first, second] = [await open({ pool }), postgresStorage({ pool, schema: freshSchema() })]
@@ -267,17 +298,38 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
     await server.sql(`DELETE FROM ${schema}.migrations WHERE version >= 3`)
   }
 
+  /**
+   * The commit of an engine of an earlier version, which looks only at its lease. Returns whether it is stored. An engine
+   * of this version notices the other tables.
+   */
+  async function earlierCommits(): Promise<(key: string) => Promise<boolean>> {
+    const [lease] = await server.sql(`SELECT owner, token FROM ${schema}.leases WHERE name = 'writer'`)
+    return async (key) => {
+      const rows = await server.sql(
+        `WITH lease AS (
+            SELECT FROM ${schema}.leases WHERE name = 'writer' AND owner = $1 AND token = $2 FOR SHARE)
+          INSERT INTO ${schema}.records (key, value) SELECT $3, $3 FROM lease RETURNING 1`,
+        [lease?.['owner'], lease?.['token'], Buffer.from(key)],
+      )
+      return rows.length === 1
+    }
+  }
+
   test('migrates the tables of an earlier version once no engine of that version is open', async () => {
     const old = await open()
-    expect(await old.commit({ put: [['a', '1']] })).toBe(true)
+    const commit = await earlierCommits()
     await downgrade()
+    expect(await commit('a')).toBe(true)
     expect(await failureOf(open())).toMatchObject({ reason: 'STORE_LOCKED' })
+    expect(await commit('b')).toBe(true)
     await old.close()
-    expect(await (await open()).get('a')).toBe('1')
+    const store = await open()
+    expect([await store.get('a'), await store.get('b')]).toEqual(['a', 'b'])
   })
 
   test('an engine of an earlier version that was suspended stores nothing after the migration', async () => {
     const old = await open()
+    const commit = await earlierCommits()
     await downgrade()
     const owner = `'${randomUUID()}'`
     await server.sql(`UPDATE ${schema}.leases SET expires_at = clock_timestamp()`)
@@ -286,6 +338,7 @@ describe.skipIf(!hasPostgres)('a store on PostgreSQL', () => {
         VALUES ('engine:a', ${owner}, now(), 1, clock_timestamp())`,
     )
     await (await open()).close()
+    expect(await commit('a')).toBe(false)
     expect(await failureOf(old.commit({ put: [['a', '1']] }))).toMatchObject({ reason: 'STORE_FAILED' })
     expect(await failureOf(Promise.resolve(old.recover?.()))).toMatchObject({ reason: 'STORE_TAKEN' })
     expect(await server.sql(`SELECT name, owner FROM ${schema}.leases`)).toEqual([

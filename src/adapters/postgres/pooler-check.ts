@@ -20,9 +20,11 @@ export async function checkPooler(connections: Connections, client: PostgresClie
       } catch (error) {
         throw isTimeout(error) ? crowdedPooler(error) : error
       }
-      const isOwn = (await backendOf(other)) !== before && (await backendOf(client)) === before
-      await run(other, { text: 'ROLLBACK' }, postgresLimits.connectMs)
-      return isOwn
+      try {
+        return (await backendOf(other)) !== before && (await backendOf(client)) === before
+      } finally {
+        await run(other, { text: 'ROLLBACK' }, postgresLimits.connectMs)
+      }
     })
     if (!isSame) throw transactionPooler()
   }
