@@ -1,5 +1,6 @@
-/** A store with a directory in the place of one of its files. */
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+/** A store with a directory, a pipe or a link in the place of one of its files. */
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -50,3 +51,17 @@ test.each(['forkspace.json', 'index/pages', 'index/CURRENT', 'segments/manifest'
     })
   },
 )
+
+test.skipIf(process.platform === 'win32').each([
+  ['a pipe', 'ESPIPE', 'segments/00000001.seg', (path: string) => void execFileSync('mkfifo', [path])],
+  ['a link to itself', 'ELOOP', 'segments/00000001.seg', (path: string) => symlink(path, path)],
+  ['a link to itself', 'ELOOP', 'forkspace.json', (path: string) => symlink(path, path)],
+])('the error of an opening names %s (%s) in the place of %s', async (_, code, name, make) => {
+  await engine.close()
+  const path = join(directory, 'store', name)
+  await rename(path, join(directory, 'aside'))
+  await make(path)
+  const refused = open()
+  await expect(refused).rejects.toMatchObject({ reason: 'DATA_LOSS', details: { file: name } })
+  await expect(refused).rejects.toThrow(`${name} is not a file that can be read (${code}). Restore a backup`)
+})

@@ -55,20 +55,24 @@ export function openError(error: unknown): EngineError {
   if (code === 'LEVEL_CORRUPTION' || /does not exist|No such file/.test(text)) {
     return new EngineError('DATA_LOSS', `LevelDB reports damaged files in index/. ${restore}`, {}, { cause })
   }
-  const directory = directoryAt(cause)
-  if (directory !== undefined) {
-    const message = `${directory} is a directory instead of a file. ${restoreOrRepair}`
-    return new EngineError('DATA_LOSS', message, { file: directory }, { cause })
+  const file = notFileAt(cause)
+  if (file !== undefined) {
+    const isOther = code !== undefined && code !== 'EISDIR' && notFiles.has(code)
+    const what = isOther ? `is not a file that can be read (${code})` : 'is a directory instead of a file'
+    return new EngineError('DATA_LOSS', `${file} ${what}. ${restoreOrRepair}`, { file }, { cause })
   }
   return systemError(cause, 'the store could not be opened')
 }
 
-/** The file of a store, relative to its directory, in whose place there is a directory. */
-function directoryAt(cause: unknown): string | undefined {
+/** The codes of reading a directory, a pipe, a link to itself and a socket. */
+const notFiles: ReadonlySet<string> = new Set(['EISDIR', 'ESPIPE', 'ELOOP', 'ENXIO'])
+
+/** The file of a store, relative to its directory, in whose place there is something else. */
+function notFileAt(cause: unknown): string | undefined {
   // "IO error: /data/index/CURRENT: Is a directory"
   const inLevel = /^IO error: (.*): Is a directory/.exec(messageOf(cause))?.[1]
   const path: unknown =
-    errorCode(cause) === 'EISDIR' && cause instanceof Error ? Reflect.get(cause, 'path') : inLevel
+    notFiles.has(errorCode(cause) ?? '') && cause instanceof Error ? Reflect.get(cause, 'path') : inLevel
   return typeof path === 'string' ? /(?:(?:index|segments)[/\\])?[^/\\]+$/.exec(path)?.[0] : undefined
 }
 

@@ -62,7 +62,7 @@ export const nodeDisk: Disk = {
 
   async open(path, mode) {
     const fd = openSync(path, flags[mode], modes.file)
-    if (!fstatSync(fd).isDirectory()) return new NodeFile(fd)
+    if (!fstatSync(fd).isDirectory()) return new NodeFile(fd, path)
     closeSync(fd)
     // Linux opens a directory for reading. Only the read would fail, without the path.
     throw Object.assign(new Error(`EISDIR: ${path}`), { code: 'EISDIR', path })
@@ -109,14 +109,16 @@ const closed = -1
 
 class NodeFile implements DiskFile {
   #fd: number
+  readonly #path: string
   /** Device and inode, which no other file can have while this one is open. */
   readonly #identity: string
   /** The calls that use the descriptor on another thread. */
   #running = 0
   #whenIdle: (() => void) | undefined
 
-  constructor(fd: number) {
+  constructor(fd: number, path: string) {
     this.#fd = fd
+    this.#path = path
     const { dev, ino } = fstatSync(fd, { bigint: true })
     this.#identity = `${dev}:${ino}`
   }
@@ -143,11 +145,20 @@ class NodeFile implements DiskFile {
     const bytes = Buffer.allocUnsafe(length)
     let filled = 0
     while (filled < length) {
-      const bytesRead = readSync(this.#fd, bytes, filled, length - filled, position + filled)
+      const bytesRead = this.#readNow(bytes, filled, position + filled)
       if (bytesRead === 0) break
       filled += bytesRead
     }
     return bytes.subarray(0, filled)
+  }
+
+  #readNow(bytes: Buffer, at: number, position: number): number {
+    try {
+      return readSync(this.#fd, bytes, at, bytes.length - at, position)
+    } catch (error) {
+      // The error of a pipe, for example, must name it.
+      throw error instanceof Error ? Object.assign(error, { path: this.#path }) : error
+    }
   }
 
   async write(position: number, pieces: readonly Uint8Array[]): Promise<void> {
