@@ -534,6 +534,102 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(target)).toEqual({ '/f': 'changed', '/to': 'ours' })
   })
 
+  describe.each([
+    ['file', '/x'],
+    ['directory', '/x/new'],
+  ])('a new %s at a new path of a file that both sides moved', (_kind, path) => {
+    const kind = path === '/x' ? 'add/add' : 'file/directory'
+
+    async function conflictsOf(ours: Session, theirs: Session): Promise<(string | undefined)[][]> {
+      await ours.files.rename({ sourcePath: '/f', destinationPath: '/x' })
+      await theirs.files.rename({ sourcePath: '/f', destinationPath: '/y' })
+      await write(theirs, path, 'new')
+      const { conflicts } = await target.merge(source)
+      return conflicts.map((one) => [one.path, one.kind, one.ours?.path, one.theirs?.path])
+    }
+
+    test('has a conflict of its own, whichever side has it', async () => {
+      await start({ '/f': 'f' })
+      expect(await conflictsOf(target, source)).toEqual([
+        ['/x', kind, '/x', '/x'],
+        ['/y', 'rename/rename', '/x', '/y'],
+      ])
+      await start({ '/f': 'f' })
+      expect(await conflictsOf(source, target)).toEqual([
+        ['/x', kind, '/x', '/x'],
+        ['/y', 'rename/rename', '/y', '/x'],
+      ])
+    })
+
+    test.each([
+      ['/x', '/y'],
+      ['/y', '/x'],
+    ])('is resolved by that conflict alone (%s first)', async (...paths) => {
+      for (const isSource of [true, false])
+        for (const [x, y] of [
+          ['ours', 'theirs'],
+          ['theirs', 'ours'],
+          ['ours', 'base'],
+          ['theirs', 'base'],
+        ] as const) {
+          await start({ '/f': 'f' })
+          await (isSource ? conflictsOf(target, source) : conflictsOf(source, target))
+          const uses = { '/x': x, '/y': y }
+          for (const one of paths)
+            await target.conflicts.resolve({ path: one, use: uses[one as keyof typeof uses] })
+          const isNew = x === (isSource ? 'theirs' : 'ours')
+          const files = Object.entries(await tree(target)).filter(([, file]) => file !== '/')
+          expect(
+            files.find(([one]) => one.startsWith('/x')),
+            `${x} ${y}`,
+          ).toEqual(isNew ? [path, 'new'] : ['/x', 'f'])
+        }
+    })
+  })
+
+  test('lists both conflicts of a path to which two files moved', async () => {
+    await start({ '/d/a': 'first', '/d/b': 'second' })
+    await target.files.delete({ path: '/d/a' })
+    await target.files.rename({ sourcePath: '/d/b', destinationPath: '/to' })
+    await source.files.rename({ sourcePath: '/d/a', destinationPath: '/to' })
+    await source.files.rename({ sourcePath: '/d/b', destinationPath: '/other' })
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/other', 'rename/rename'],
+      ['/to', 'rename/delete'],
+    ])
+    const wanted = await tree(source)
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toEqual({ ...wanted, '/d': '/' })
+  })
+
+  test.runIf(isLasting).each([
+    ['delete/modify', 'ours'],
+    ['delete/modify', 'theirs'],
+    ['rename/delete', 'ours'],
+    ['rename/delete', 'theirs'],
+  ] as const)('keeps a directory that a stored %s does not name, on the side %s', async (kind, use) => {
+    await start({ '/f': 'base' })
+    const [one, another] = use === 'ours' ? [target, source] : [source, target]
+    const path = kind === 'delete/modify' ? '/f' : '/to'
+    await one.files.delete({ path: '/f' })
+    await write(one, `${path}/new`, 'new')
+    if (kind === 'delete/modify') await write(another, '/f', 'changed')
+    else await another.files.rename({ sourcePath: '/f', destinationPath: '/to' })
+    const wanted = await tree(one)
+    await target.merge(source)
+    await engine.close()
+    const store = await storage.open()
+    const key = keys.merge(target.id)
+    const record = JSON.parse((await store.get(key)) ?? '') as { conflicts: object[] }
+    const conflicts = record.conflicts.map((conflict) => ({ ...conflict, kind, [use]: undefined }))
+    await store.commit({ put: [[key, { ...record, conflicts }]] })
+    await store.close()
+    await reopen()
+    await target.conflicts.resolve({ path, use })
+    expect(await tree(target)).toEqual(wanted)
+  })
+
   test('resolves the conflict of a directory before those of files that move into it', async () => {
     await start({ '/f': 'f', '/z': 'z' })
     await write(target, '/z', 'changed')

@@ -278,8 +278,16 @@ class TreeMerge {
   }
 
   #conflictAt(path: string, conflict: Omit<ConflictRecord, 'path'>): void {
-    if (this.#rules.isVirtual || this.#keeps(path) !== undefined || this.#conflicts.has(path)) return
-    this.#conflicts.set(path, { path, ...conflict, isFatal: this.#rules.policies.find(path) === 'fail' })
+    if (this.#rules.isVirtual || this.#keeps(path) !== undefined) return
+    const known = this.#conflicts.get(path)
+    const isOfNames = conflict.kind === ConflictKind.RENAME_RENAME
+    if (known === undefined || (known.kind === ConflictKind.RENAME_RENAME && !isOfNames))
+      this.#conflicts.set(path, { ...conflict, path, isFatal: this.#rules.policies.find(path) === 'fail' })
+    if (known === undefined) return
+    // A file that both sides moved is named at their path if our path has another conflict.
+    const { kind, theirs } = isOfNames ? conflict : known
+    if (kind === ConflictKind.RENAME_RENAME && theirs !== undefined && !this.#conflicts.has(theirs))
+      this.#conflictAt(theirs, isOfNames ? conflict : known)
   }
 
   async #mergeDirectories(): Promise<void> {
@@ -321,16 +329,19 @@ class TreeMerge {
       if (this.#slice.over) await this.#slice.next()
       // A file that is absent because of a conflict may come back, so a file must not take the place of its directory.
       if (node === undefined && !this.#conflicts.has(path) && !this.#newPaths.has(path)) continue
-      const isOwn = node instanceof Dir && this.#files.get(path) !== undefined
+      const isOwn = node instanceof Dir && this.#mayHaveFile(path)
       for (const above of isOwn ? [path, ...parentsOf(path)] : parentsOf(path)) {
-        const file = this.#files.get(above)
-        if (file === undefined) continue
+        if (!this.#mayHaveFile(above)) continue
         const below = blocked.get(above)
         if (below === undefined) blocked.set(above, [path])
         else below.push(path)
       }
     }
     for (const [path, below] of blocked) this.#separate(path, below)
+  }
+
+  #mayHaveFile(path: string): boolean {
+    return this.#files.get(path) !== undefined || this.#newPaths.has(path)
   }
 
   #separate(path: string, below: readonly string[]): void {
@@ -342,6 +353,7 @@ class TreeMerge {
       ...(ours && { ours: path }),
       ...(theirs && { theirs: path }),
     })
+    if (this.#files.get(path) === undefined) return
     if ((this.#keeps(path) ?? 'ours') !== hasFile) return void this.#files.set(path, undefined)
     for (const one of below) {
       if (this.#directories.has(one)) this.#directories.set(one, undefined)

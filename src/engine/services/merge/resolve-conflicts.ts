@@ -3,6 +3,7 @@ import type { Core } from '../../session/core.js'
 import { visitPaths } from '../../tree/cursor.js'
 import { Dir, FileNode, noAttributes, type Node } from '../../tree/node.js'
 import type { ConflictRecord } from '../../records/merge.js'
+import { sameNode } from './changed-paths.js'
 import { findIn, sideOf } from './conflict-sides.js'
 import { inTheWay } from './merge-errors.js'
 import type { FileMerger } from './merge-files.js'
@@ -38,10 +39,13 @@ class ResolvedNodes {
   readonly moves: ReadonlyMap<string, string> = new Map()
   readonly #core: Core
   readonly #resolution: Resolution
+  /** The paths that have a conflict before the resolution. */
+  readonly #open: ReadonlySet<string>
 
   constructor(core: Core, resolution: Resolution) {
     this.#core = core
     this.#resolution = resolution
+    this.#open = new Set(resolution.open.record.conflicts.map(({ path }) => path))
   }
 
   async resolve(conflict: ConflictRecord): Promise<void> {
@@ -52,19 +56,29 @@ class ResolvedNodes {
       const attributes = await this.#attributesAt(conflict)
       return this.#put(conflict.path, merger.file(content, attributes), undefined)
     }
-    const node = await sideOf(this.#core, open.trees, conflict, use)
+    const node = await this.#sideOf(conflict, use)
     // Only a conflict of names has its files at other paths than its own.
     const isOfNames =
       conflict.kind === 'rename/rename' || (conflict.kind === 'rename/delete' && use === 'base')
-    const path = (isOfNames ? conflict[use] : undefined) ?? conflict.path
+    const wanted = (isOfNames ? conflict[use] : undefined) ?? conflict.path
+    const path = (await this.#isKeptAt(wanted, conflict, node)) ? conflict.path : wanted
     for (const other of new Set([conflict.path, conflict.ours, conflict.theirs]))
       if (isOfNames && other !== undefined && other !== path) await this.#vacate(other, conflict, use)
     if (node === undefined) return this.#clear(path)
+    if (path !== conflict.path && use !== 'base' && this.#hasOwnConflict(path)) return
     const current = await findIn(this.#core, this.#resolution.target, path)
     // Their bits and attributes are one side's. Those of a directory need nothing below it.
     if (node instanceof Dir && current instanceof Dir && conflict.kind !== 'file/directory')
       return void this.directories.set(path, node)
     await this.#put(path, node, open.trees[use])
+  }
+
+  /** The node of a side. Earlier versions did not name a directory in the place of a file. */
+  async #sideOf(conflict: ConflictRecord, use: ConflictSideName): Promise<Node | undefined> {
+    const { trees } = this.#resolution.open
+    if (use === 'base' || conflict[use] !== undefined) return sideOf(this.#core, trees, conflict, use)
+    const node = await findIn(this.#core, trees[use], conflict.path)
+    return node instanceof Dir ? node : undefined
   }
 
   /** The attributes of the file that new content replaces. */
@@ -82,9 +96,30 @@ class ResolvedNodes {
   async #vacate(path: string, conflict: ConflictRecord, use: ConflictSideName): Promise<void> {
     const root = this.#resolution.open.trees[use]
     const node = await findIn(this.#core, root, path)
-    if (node === undefined) return this.#clear(path)
-    // Another path has a conflict of its own.
-    if (path === conflict.path) await this.#put(path, node, root)
+    // Another path that both sides have is none of this conflict.
+    if (path !== conflict.path && (node !== undefined || (await this.#isOfBoth(path)))) return
+    if (node === undefined) await this.#clear(path)
+    else await this.#put(path, node, root)
+  }
+
+  /** Whether something that an earlier resolution kept is in the way of a moved file. */
+  async #isKeptAt(path: string, conflict: ConflictRecord, file: Node | undefined): Promise<boolean> {
+    if (path === conflict.path || path === conflict.base || this.#hasOwnConflict(path)) return false
+    const current = await findIn(this.#core, this.#resolution.target, path)
+    if (current === undefined || !(await this.#isOfBoth(path))) return false
+    return !(await sameNode(this.#core, current, file))
+  }
+
+  #hasOwnConflict(path: string): boolean {
+    return this.#open.has(path)
+  }
+
+  async #isOfBoth(path: string): Promise<boolean> {
+    const { ours, theirs } = this.#resolution.open.trees
+    return (
+      (await findIn(this.#core, ours, path)) !== undefined &&
+      (await findIn(this.#core, theirs, path)) !== undefined
+    )
   }
 
   /** Removes the file or directory at a path of the session. */
