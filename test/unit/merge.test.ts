@@ -630,6 +630,18 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(target)).toEqual(wanted)
   })
 
+  test('lists conflicts on pages in the order of their paths', async () => {
+    // A string comparison has the second one first.
+    const paths = ['/\uff5e', '/\u{1f600}']
+    await start(Object.fromEntries(paths.map((path) => [path, 'base'])))
+    for (const path of paths) await write(target, path, 'ours')
+    for (const path of paths) await write(source, path, 'theirs')
+    await target.merge(source)
+    const { conflicts, nextPageToken } = await target.conflicts.list({ pageSize: 1 })
+    const rest = await target.conflicts.list({ pageToken: nextPageToken })
+    expect([...conflicts, ...rest.conflicts].map(({ path }) => path)).toEqual(paths)
+  })
+
   test('resolves the conflict of a directory before those of files that move into it', async () => {
     await start({ '/f': 'f', '/z': 'z' })
     await write(target, '/z', 'changed')

@@ -1,5 +1,6 @@
 import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
+import { compareUtf8 } from '../../base/order.js'
 import { present } from '../../base/present.js'
 import { limits } from '../../base/limits.js'
 import { StagedBlobs } from '../../cas/staging.js'
@@ -217,7 +218,7 @@ export class Merges {
     if (open === undefined) return { conflicts, nextPageToken: '' }
     using _ = core.pins.pin({ roots: Object.values(open.trees) as Dir[] })
     for (const conflict of open.record.conflicts) {
-      if (after !== undefined && conflict.path <= after) continue
+      if (after !== undefined && compareUtf8(conflict.path, after) <= 0) continue
       if (conflicts.length === pageSize)
         return {
           conflicts,
