@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
 import { workspaceTools, type ToolResult, type WorkspaceTools } from '../../src/adapters/tools/index.js'
-import { openEngine, type Engine, type SessionApi } from '../../src/index.js'
+import { openEngine, type Engine, type MergeResult, type SessionApi } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
 import { isLong } from '../support/seed.js'
 
@@ -354,6 +354,35 @@ describe.each(kinds)('tools on %s', (_, engineOf) => {
     await tools.delete_fork.call({ workspace: fork })
     const gone = await refused(() => tools.switch_workspace.call({ workspace: fork }))
     expect(gone.data['reason']).toBe('SESSION_NOT_FOUND')
+  })
+
+  test('merge leaves no conflicts in the session, which no tool resolves', async () => {
+    const { data } = await tools.fork.call({})
+    const fork = data['workspace'] as string
+    const theirs = await engineOf().sessions.open(fork)
+    await theirs.text.edit({ path: '/src/a.ts', oldText: 'a = 1', newText: 'a = 5' })
+    // Markers leave conflicts to resolve.
+    await session.text.edit({ path: '/src/a.ts', oldText: 'a = 1', newText: 'a = 7' })
+    expect((await refused(() => tools.merge.call({ workspace: fork, on_conflict: 'markers' }))).text).toMatch(
+      /on_conflict/,
+    )
+    await session.undo()
+    const type = Object.getPrototypeOf(session) as SessionApi
+    const merge: unknown = Reflect.get(type, 'merge')
+    if (typeof merge !== 'function') throw new Error('sessions have no merge')
+    const spy = vi.spyOn(type, 'merge').mockImplementation(async function (this: SessionApi, ...args) {
+      const result = (await Reflect.apply(merge, this, args)) as MergeResult
+      // A conflict between the preview and the merge. The policy union decides only those of texts.
+      if (args[1]?.dryRun === true) await session.files.delete({ path: '/src/a.ts' })
+      return result
+    })
+    const result = await tools.merge.call({ workspace: fork, on_conflict: 'union' })
+    spy.mockRestore()
+    expect(result.text).toMatch(/^Nothing was merged: .*\ndelete\/modify \/src\/a\.ts$/)
+    expect((await session.get()).status).toBe('SESSION_STATUS_ACTIVE')
+    await refused(() => tools.read.call({ file_path: '/src/a.ts' }))
+    await tools.undo.call({})
+    expect(await text('/src/a.ts')).toContain('a = 1')
   })
 
   test('a call is one event with its id, and a turn is undone together', async () => {

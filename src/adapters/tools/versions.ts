@@ -176,9 +176,9 @@ function mergeTool(workspace: Workspace): WorkspaceTool {
     schema: z.strictObject({
       workspace: workspaceId,
       on_conflict: z
-        .enum(['ours', 'theirs', 'union', 'markers'])
+        .enum(['ours', 'theirs', 'union'])
         .optional()
-        .describe('ours: keep the current side. theirs: take the other. union: both. markers: both, marked.'),
+        .describe('ours: keep the current side. theirs: take the other. union: the lines of both.'),
       dry_run: z.boolean().optional().describe('true: says what would change, and changes nothing.'),
     }),
     hints: { destructive: true },
@@ -192,7 +192,10 @@ function mergeTool(workspace: Workspace): WorkspaceTool {
       })
       if (dryRun || preview.conflicts.length > 0) return describeMerge(preview, true)
       // With the policy `fail`, a conflict that arose since the preview is an error, and changes nothing.
-      return describeMerge(await session.merge(source, { policies }), false)
+      const merge = await session.merge(source, { policies })
+      // No tool resolves conflicts.
+      if (merge.conflicts.length > 0) await session.conflicts.abort()
+      return describeMerge(merge, false)
     },
   })
 }
@@ -207,9 +210,8 @@ function describeMerge(merge: MergeResult, dryRun: boolean): ToolOutput {
   }
   if (conflicts.length > 0) {
     const lines = conflicts.map(({ path, kind }) => `${kind} ${path}`)
-    const text = dryRun
-      ? 'Nothing was merged: both sides changed these paths. Repeat with on_conflict, or edit one side first.'
-      : 'The merge left conflicts in these paths, which changed meanwhile. undo takes it back.'
+    const text =
+      'Nothing was merged: both sides changed these paths. Repeat with on_conflict, or edit one side first.'
     return { text: `${text}\n${lines.join('\n')}`, data }
   }
   if (!merge.merged) return { text: 'There is nothing to merge.', data }
