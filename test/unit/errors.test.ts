@@ -421,8 +421,7 @@ const rows: Row[] = [
     when: 'another engine is always first',
     provoke: async ({ open }) => {
       const { storage, schema } = await freshPostgres({ shared: true })
-      const engine = await open({ storage })
-      const session = await engine.sessions.create()
+      const { id } = await (await open({ storage })).sessions.create()
       const server = await sharedPostgres()
       await server.sql(`ALTER TABLE ${schema}.heads RENAME TO real_heads`)
       // As if another engine changed the session between any two statements.
@@ -432,6 +431,8 @@ const rows: Row[] = [
           CREATE TRIGGER ignore INSTEAD OF INSERT OR UPDATE OR DELETE ON ${schema}.heads
             FOR EACH ROW EXECUTE FUNCTION ${schema}.ignore()`,
       )
+      // The first engine notices that the table is another one.
+      const session = await (await open({ storage })).sessions.open(id)
       await session.files.write({ path: '/a', content: '' })
     },
     details: { sessionId: anyText, outcome: 'not-applied' },
