@@ -486,7 +486,7 @@ describe.each(fewStorages)('the message bus on %s', (_name, makeStorage, lasting
     expect((await take(slow, 3)).map((message) => text(message)[0])).toEqual(['1', '2', '3'])
     expect((await take(slower, 3)).map((message) => text(message)[0])).toEqual(['0', '1', '2'])
     await expect(slower.next()).rejects.toEqual(refused('SLOW_CONSUMER'))
-    // What was taken no longer counts.
+    // Messages that were read no longer count.
     for (let i = 0; i < 3; i++) await publish('old', 'x'.repeat(size))
     expect(await take(slow, 3)).toHaveLength(3)
     await slow.return()

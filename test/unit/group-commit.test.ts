@@ -137,7 +137,7 @@ test('after a failed write, rejects queued commits as not applied, and accepts n
   expect([again.outcome, group.failed]).toEqual([true, false])
 })
 
-test('a fence during a write lets it end, and rejects the commits behind it', async () => {
+test('a fence during a write lets the write end, and rejects the commits queued after it', async () => {
   const { group, writes } = queue()
   const written = watched(group.add(put()))
   await turns()

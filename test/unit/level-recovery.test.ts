@@ -127,7 +127,7 @@ const damage =
   }
 
 describe('a replay', () => {
-  test('passes every frame, and finds what is known to be on the disk', async () => {
+  test('passes every frame, and finds the newest one that is known to be synced', async () => {
     const { segments, files } = segmentsOf({})
     expect(await replayed(segments)).toEqual({
       applied: [0, 1, 2, 3].map((at) => `1 ${at + 1} ${offsetOf(at)} rk${at + 1}`),

@@ -49,7 +49,7 @@ describe('permissions', () => {
     }
   })
 
-  test('keep what was withheld when they are narrowed again, and do not change the wider ones', () => {
+  test('stay narrow when they are narrowed again, and leave the wider ones unchanged', () => {
     const all = new Permissions(caller, undefined)
     const once = all.without({ without: ['secrets'] })
     const twice = once.without({ without: ['bus', 'bus'] })
@@ -84,7 +84,7 @@ describe('permissions', () => {
     expect(permissions.allows('readFile', resource)).toBe(false)
   })
 
-  test('pass on an error of authorize, and hide what it would have decided', () => {
+  test('pass on an error of authorize in a check, and count it as a refusal elsewhere', () => {
     const permissions = new Permissions(caller, () => {
       throw new Error('no answer')
     })

@@ -314,7 +314,7 @@ export class PostgresStore implements Store {
     this.#commits.resume()
   }
 
-  /** Notes that the store may lack what it had. */
+  /** Notes that the store may have lost stored operations. */
   #noteLoss(): void {
     this.#losses++
     this.#collections.lost()

@@ -56,7 +56,7 @@ export async function emptiedTable(
   return row?.[0] ?? undefined
 }
 
-/** A string as SQL, whatever the setting `standard_conforming_strings` is. */
+/** A string literal of SQL, for both values of the setting `standard_conforming_strings`. */
 function literal(value: string): string {
   return `E'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`
 }

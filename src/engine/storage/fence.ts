@@ -65,7 +65,7 @@ export class Fence {
     if (cause?.reason === 'STORE_TAKEN')
       return new EngineError('STORE_TAKEN', cause.message, { outcome: 'not-applied' }, { cause })
     const isKnown = cause?.reason === 'STORE_FULL' || cause?.reason === 'STORE_MOVED'
-    // A client does not see the cause. It could otherwise not know that somebody must do something.
+    // Clients do not get the cause, so the message says what to do.
     const why = cause?.reason === 'STORE_MOVED' ? `: ${cause.message}` : ' (see cause); try again later'
     return new EngineError(
       isKnown ? cause.reason : 'STORE_FAILED',
