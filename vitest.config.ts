@@ -88,7 +88,7 @@ const long = [
 export default defineConfig(({ mode }) => ({
   test: {
     environment: 'node',
-    globalSetup: ['test/support/run-directory.ts'],
+    globalSetup: ['test/support/run-directory.ts', 'test/support/initial-postgres-data.ts'],
     setupFiles: ['test/support/byte-equality.ts'],
     pool: 'forks',
     // Four more than the number of cores, because many tests wait for a disk, a child process or a clock.

@@ -448,7 +448,7 @@ test.runIf(hasGit)(
           await world.check(storage.store)
           expect(n).toBeGreaterThan(0)
         }),
-        { seed, numRuns: runs(400) },
+        { seed, numRuns: runs(200) },
       )
     } finally {
       rmSync(root, { recursive: true, force: true })

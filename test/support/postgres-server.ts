@@ -9,11 +9,13 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { initialDataVariable } from './initial-postgres-data.js'
 import { temporaryDirectory } from './temporary-directory.js'
 
 const programs = findPrograms()
@@ -59,8 +61,36 @@ const guard = `
   wait "$server"
   rm -rf "$FORKSPACE_POSTGRES"`
 
+/** Runs a program as the owner of the data. */
+type Run = (program: string, args: readonly string[]) => void
+
 /** Makes the data of a server in a directory. */
-type DataCommand = (directory: string) => readonly [program: string, args: readonly string[]]
+type MakeData = (data: string, run: Run) => void
+
+const initialize: MakeData = (data, run) => {
+  const options = ['--no-sync', '--no-instructions', '--auth=trust', `--username=${user}`, '--no-locale']
+  run(join(programs!, 'initdb'), ['-D', data, ...options, '-E', 'UTF8'])
+}
+
+/** Copies the data of a new server. `initdb` takes a second, so it runs only once in each run of the tests. */
+const copyInitial: MakeData = (data, run) => {
+  const initial = process.env[initialDataVariable]
+  if (initial === undefined) {
+    initialize(data, run)
+    return
+  }
+  if (!existsSync(initial)) {
+    const made = `${initial}-${process.pid}`
+    initialize(made, run)
+    try {
+      renameSync(made, initial)
+    } catch {
+      // Another process was first.
+      rmSync(made, { recursive: true })
+    }
+  }
+  run('cp', ['-a', initial, data])
+}
 
 /** A PostgreSQL server with its own data, which listens on a Unix socket. */
 export class PostgresServer {
@@ -71,41 +101,37 @@ export class PostgresServer {
 
   /** Starts a server with no data, in a new directory below `parent`. `settings` are of the form `name=value`. */
   static start(settings: readonly string[] = [], parent = temporaryDirectory()): Promise<PostgresServer> {
-    const options = ['--no-sync', '--no-instructions', '--auth=trust', `--username=${user}`, '--no-locale']
-    return PostgresServer.#startNew(settings, parent, (data) => [
-      'initdb',
-      ['-D', data, ...options, '-E', 'UTF8'],
-    ])
+    return PostgresServer.#startNew(settings, parent, copyInitial)
   }
 
   /** Starts a standby of a server that sends its log, which is one with the same settings. */
   static startStandby(primary: PostgresServer): Promise<PostgresServer> {
     const from = ['-h', primary.directory, '-p', String(port), '-U', user]
     const options = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync']
-    return PostgresServer.#startNew(primary.#settings, temporaryDirectory(), (data) => [
-      'pg_basebackup',
-      ['-D', data, ...from, ...options],
-    ])
+    return PostgresServer.#startNew(primary.#settings, temporaryDirectory(), (data, run) => {
+      run(join(programs!, 'pg_basebackup'), ['-D', data, ...from, ...options])
+    })
   }
 
   static async #startNew(
     settings: readonly string[],
     parent: string,
-    command: DataCommand,
+    makeData: MakeData,
   ): Promise<PostgresServer> {
-    const server = new PostgresServer(settings, parent, command)
+    const server = new PostgresServer(settings, parent, makeData)
     await server.start()
     return server
   }
 
-  private constructor(settings: readonly string[], parent: string, command: DataCommand) {
+  private constructor(settings: readonly string[], parent: string, makeData: MakeData) {
     this.#settings = settings
     this.directory = mkdtempSync(join(parent, 'pg-'))
     const owner = account()
     if (owner !== undefined) chownSync(this.directory, owner.uid, owner.gid)
     chmodSync(this.directory, 0o700)
-    const [program, args] = command(join(this.directory, 'data'))
-    execFileSync(join(programs!, program), args, { stdio: 'ignore', cwd: '/', ...owner })
+    makeData(join(this.directory, 'data'), (program, args) => {
+      execFileSync(program, args, { stdio: 'ignore', cwd: '/', ...owner })
+    })
   }
 
   /** Starts the server again. It recovers first if it was killed. */

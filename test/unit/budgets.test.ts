@@ -15,8 +15,9 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
-import { randomWords } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { randomWords } from '../../src/testing.js'
+import { randomBytes } from '../support/random-bytes.js'
 import { seed } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 
@@ -48,10 +49,7 @@ describe.each(storages)('budgets on %s', (_name, makeStorage, lasting) => {
   }
 
   const bytes = (count: number, fill: string): Buffer => Buffer.alloc(count * kb, fill)
-  const noise = (count: number, start: number): Buffer => {
-    const words = randomWords(seed + start)
-    return Buffer.from(Uint32Array.from({ length: count / 4 }, words).buffer)
-  }
+  const noise = (count: number, start: number): Buffer => randomBytes(count, seed + start)
   const write = (session: Session, path: string, content: Buffer): Promise<void> =>
     session.files.write({ path, content })
 

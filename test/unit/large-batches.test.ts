@@ -20,13 +20,20 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { seed } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 import { allStorages } from '../support/storages.js'
 import { turnsOf } from '../support/turns.js'
 
-const many = limits.stepsPerTurn + 1
+/** Steps that are planned in one turn at most. Fewer than usual, so that the batches of the tests are small. */
+const stepsPerTurn = 100
+const many = stepsPerTurn + 1
+
+beforeEach(() => {
+  lowerBound(limits, 'stepsPerTurn', stepsPerTurn)
+})
 
 /** Writes of small files in ten directories. */
 function writes(count: number, content = ''): BatchOperation[] {
@@ -141,7 +148,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
 
   test('readers see none of its changes, and then all of them', async () => {
     let isDone = false
-    const batch = session.files.batch(writes(10_000)).finally(() => (isDone = true))
+    const batch = session.files.batch(writes(20 * many)).finally(() => (isDone = true))
     const seen = new Set<number>()
     while (!isDone) {
       const { size } = await session.fs.promises.stat('/')
@@ -286,7 +293,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
   })
 
   test('it is refused when the session is deleted before it ends', async () => {
-    const outcomes = Promise.allSettled([session.files.batch(writes(10_000)), session.delete()])
+    const outcomes = Promise.allSettled([session.files.batch(writes(20 * many)), session.delete()])
     const [batch, deletion] = await outcomes
     expect(deletion.status).toBe('fulfilled')
     expect(batch).toSatisfy(
@@ -297,7 +304,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
   })
 
   test('closing the engine does not wait forever', async () => {
-    const batch = session.files.batch(writes(10_000)).then(
+    const batch = session.files.batch(writes(20 * many)).then(
       () => 'stored',
       (error: unknown) => (error as { reason: string }).reason,
     )
@@ -326,7 +333,7 @@ describe.each(allStorages)('large batches on %s', (_name, makeStorage, lasting) 
 
   test('a byte budget refuses it as a whole', async () => {
     await engine.close()
-    await open({ budgets: { sessionBytes: 10_000 } })
+    await open({ budgets: { sessionBytes: 1000 } })
     session = await engine.sessions.create()
     await expect(session.files.batch(writes(many, 'ten bytes '))).rejects.toMatchObject({ reason: 'BUDGET' })
     expect(await filesOf(session)).toEqual([])

@@ -37,7 +37,7 @@ const slowStorage = (onRead?: () => void): Storage => {
 
 /** The smallest budget of an engine. Half of it is for nodes. */
 const memoryBudgetBytes = 2 ** 20
-const directories = 1500
+const directories = 600
 const workers = 8
 
 type Files = Session['fs']['promises']
