@@ -5,6 +5,7 @@ import { EngineError } from '../../src/engine/base/errors.js'
 import { byteLengthOf, readBytes, readEntries, readList } from '../../src/engine/base/input.js'
 import { nearest } from '../../src/engine/base/nearest.js'
 import { Shape } from '../../src/engine/base/shape.js'
+import { parseTime } from '../../src/engine/base/time.js'
 
 interface Options {
   readonly path: string
@@ -291,4 +292,16 @@ test('reads own enumerable entries of data, each once', () => {
 test('an object of JSON that is a revoked proxy, or has one, is rejected with its field', () => {
   for (const value of [revoked(), { at: revoked() }, { list: [revoked()] }])
     expect(refusal(() => parseJsonObject('metadata', value)).reason).toBe('INVALID_ARGUMENT')
+})
+
+test('a time that is a revoked proxy, or whose properties throw, is rejected with its field', () => {
+  const throwing = new Proxy(new Date(), {
+    getPrototypeOf() {
+      throw new Error('a trap threw')
+    },
+  })
+  for (const value of [revoked(), throwing]) {
+    const { reason, details } = refusal(() => parseTime('since', value))
+    expect([reason, details['field']]).toEqual(['INVALID_ARGUMENT', 'since'])
+  }
 })

@@ -13,8 +13,7 @@ export function parseTime(field: string, text: unknown): number {
     // Some parsers turn a day like 30 February into one in March, and others reject it.
     if (Number.isFinite(ms) && new Date(wall).toISOString().startsWith(date)) return ms
   }
-  throw invalid(
-    field,
-    `must be a time like 2026-01-31T08:00:00.000Z; it is ${given(text)}${text instanceof Date ? ': pass its toISOString()' : ''}`,
-  )
+  const shown = given(text)
+  const advice = shown === 'an instance of Date' ? ': pass its toISOString()' : ''
+  throw invalid(field, `must be a time like 2026-01-31T08:00:00.000Z; it is ${shown}${advice}`)
 }
