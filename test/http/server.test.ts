@@ -243,6 +243,36 @@ describe('a connection', () => {
     }
   })
 
+  test('as a proxy is refused, after the responses to earlier requests', async () => {
+    await using there = await openServer()
+    const connect =
+      'CONNECT example.com:443 HTTP/1.1\r\nhost: example.com\r\n\r\nand bytes for the other server'
+    const refused = await there.raw(connect)
+    expect(refused).toMatch(/^HTTP\/1.1 405 /)
+    expect(refused).toContain('"METHOD_NOT_ALLOWED"')
+    const answers = (await there.raw(there.head('GET', '/v1/sessions') + connect)).match(/HTTP\/1.1 \d+/g)
+    expect(answers).toEqual(['HTTP/1.1 200'])
+  })
+
+  test('before one as a proxy no longer waits for a lock when its client leaves', async () => {
+    await using there = await openServer()
+    const session = await there.session({ '/a': '' })
+    const kind = 'POSIX_LOCK_KIND_EXCLUSIVE'
+    await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } })
+    const body = JSON.stringify({ path: '/a', kind, owner: { ownerId: 'gone' } })
+    const route = `/v1/sessions/${session.id}:setPosixLockBlocking`
+    const socket = await there.open()
+    socket.write(there.head('POST', route, json, `content-length: ${body.length}`) + body)
+    await pause(20)
+    socket.end('CONNECT example.com:443 HTTP/1.1\r\nhost: example.com\r\n\r\n')
+    await once(socket, 'close')
+    await session.posixLocks.funlock({ path: '/a', owner: { ownerId: 'holder' } })
+    await session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'later' } })
+    await expect(
+      session.posixLocks.set({ path: '/a', kind, owner: { ownerId: 'holder' } }),
+    ).rejects.toMatchObject({ reason: 'LOCK_HELD' })
+  })
+
   test('that keeps sending invalid data while it waits adds no listeners to its response', async () => {
     await using there = await openServer()
     const session = await there.session({ '/a': '' })

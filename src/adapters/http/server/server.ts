@@ -136,7 +136,17 @@ export async function serve(handler: FetchHandler, options: ServeOptions = {}): 
   server.on('checkContinue', listen(true))
   // An unknown `Expect` header is ignored. By default Node refuses it with an empty response.
   server.on('checkExpectation', listen(false))
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket, running))
+  server.on('clientError', ({ code }: NodeJS.ErrnoException, socket: Socket) => {
+    if (code === 'ECONNRESET') socket.destroy()
+    else refuse(refusalOf(code), socket, running)
+  })
+  server.on('connect', (_incoming, socket: Socket) => {
+    // Node has removed its own listeners. They noticed errors, and a client that leaves before its responses.
+    socket.on('error', () => socket.destroy())
+    if (running.toCome(socket) !== undefined) socket.on('end', () => socket.destroy())
+    socket.resume()
+    refuse(new HttpError('METHOD_NOT_ALLOWED', 'CONNECT is not a method of this server'), socket, running)
+  })
   server.listen(port, host)
   await once(server, 'listening')
   const address = server.address() as AddressInfo
@@ -236,10 +246,10 @@ function dismiss(httpRequest: NodeRequest): void {
   httpRequest.abort(new HttpError('UNAVAILABLE', 'the server is closing'))
 }
 
-/** Refuses bytes that are not HTTP, headers that are too long, and requests that arrive too slowly. */
-function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running): void {
+/** Refuses bytes that are not HTTP, headers that are too long, requests that arrive too slowly, and `CONNECT`. */
+function refuse(error: HttpError, socket: Socket, running: Running): void {
   // Invalid bytes after a complete request do not affect that request.
-  const toCome = socket.writable && error.code !== 'ECONNRESET' ? running.toCome(socket) : undefined
+  const toCome = socket.writable ? running.toCome(socket) : undefined
   if (toCome !== undefined) {
     // Every further piece of the invalid bytes causes another error.
     if (last.has(toCome)) return
@@ -252,11 +262,11 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket, running: Running):
     socket.pause()
     return
   }
-  if (error.code === 'ECONNRESET' || !socket.writable || running.responding(socket)) {
+  if (!socket.writable || running.responding(socket)) {
     socket.destroy()
     return
   }
-  const { status, headers, body } = errorResponse(refusalOf(error.code))
+  const { status, headers, body } = errorResponse(error)
   const lines = Object.entries({
     ...headers,
     'content-length': Buffer.byteLength(body as string),
