@@ -673,6 +673,40 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'theirs' })
   })
 
+  test('puts all files back into a directory that both sides replaced', async () => {
+    await start({ '/d/a': 'a' })
+    for (const side of [target, source]) {
+      await side.files.rename({ sourcePath: '/d/a', destinationPath: '/e' })
+      await side.fs.promises.rmdir('/d')
+    }
+    await source.files.delete({ path: '/e' })
+    await write(target, '/d', 'ours')
+    await write(source, '/d', 'theirs')
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/d', 'add/add'],
+      ['/e', 'rename/delete'],
+    ])
+    await target.conflicts.resolveAll({ use: 'base' })
+    expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'a' })
+  })
+
+  test('says which file without a conflict is in the way of the base', async () => {
+    await start({ '/d/a': 'a' })
+    await target.files.rename({ sourcePath: '/d/a', destinationPath: '/e' })
+    await target.fs.promises.rmdir('/d')
+    await write(target, '/d', 'ours')
+    await source.files.delete({ path: '/d/a' })
+    await target.merge(source)
+    await expect(target.conflicts.resolveAll({ use: 'base' })).rejects.toMatchObject({
+      reason: 'NOT_A_DIRECTORY',
+      message: expect.stringContaining('nothing can be put at /d/a; move that file away first'),
+    })
+    await target.files.rename({ sourcePath: '/d', destinationPath: '/f' })
+    await target.conflicts.resolveAll({ use: 'base' })
+    expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'a', '/f': 'ours' })
+  })
+
   describe.each(['ours', 'theirs'] as const)('with a directory of %s', (side) => {
     const other = side === 'ours' ? 'theirs' : 'ours'
 

@@ -45,7 +45,10 @@ export function conflictNotFound(path: string): EngineError {
   )
 }
 
-export function inTheWay(file: string, path: string): EngineError {
-  const message = `${file} is not a directory, so nothing can be put at ${path}; resolve the conflict at ${file} first, or move that file away`
+export function inTheWay(file: string, path: string, hasConflict: boolean): EngineError {
+  const first = hasConflict
+    ? `resolve the conflict at ${file} first, or move that file away`
+    : 'move that file away first'
+  const message = `${file} is not a directory, so nothing can be put at ${path}; ${first}`
   return new EngineError('NOT_A_DIRECTORY', message, { path: file })
 }

@@ -26,11 +26,15 @@ export async function resolutionOf(
   resolution: Resolution,
 ): Promise<Pick<MergedTrees, 'files' | 'directories' | 'moves'>> {
   const nodes = new ResolvedNodes(core, resolution)
-  const { conflicts } = resolution
-  // Another conflict may have a file in one of these directories.
-  for (const conflict of conflicts) if (conflict.kind === 'file/directory') await nodes.resolve(conflict)
-  for (const conflict of conflicts) if (conflict.kind !== 'file/directory') await nodes.resolve(conflict)
+  // Another conflict may have a file in a directory, and a moved file may come from one that others make room for.
+  for (const rank of [0, 1, 2])
+    for (const conflict of resolution.conflicts) if (rankOf(conflict) === rank) await nodes.resolve(conflict)
   return nodes
+}
+
+function rankOf({ kind }: ConflictRecord): number {
+  if (kind === 'file/directory') return 0
+  return kind === 'rename/rename' || kind === 'rename/delete' ? 2 : 1
 }
 
 class ResolvedNodes {
@@ -160,7 +164,8 @@ class ResolvedNodes {
       const parent = path.slice(0, end)
       const node = await findIn(this.#core, this.#resolution.target, parent)
       if (node instanceof Dir || this.directories.get(parent) !== undefined) continue
-      if (node !== undefined) throw inTheWay(parent, path)
+      const isRemoved = this.files.has(parent) && this.files.get(parent) === undefined
+      if (node !== undefined && !isRemoved) throw inTheWay(parent, path, this.#hasOwnConflict(parent))
       const known = await findIn(this.#core, this.#resolution.open.trees.theirs, parent)
       const attributes = known instanceof Dir ? known : { ...noAttributes, mode: 0o755 }
       this.directories.set(parent, new Dir(undefined, attributes, null))
