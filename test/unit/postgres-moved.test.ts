@@ -1,12 +1,19 @@
 /** A schema that is renamed, emptied, or replaced by a restored backup, while engines have it open. */
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
 import { dataTables } from '../../src/adapters/postgres/migrations.js'
 import { limits } from '../../src/engine/base/limits.js'
+import { openRepository } from '../../src/engine/contract.js'
 import { openEngine, type Engine, type EngineError, type Session } from '../../src/index.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
+import { serveGit } from '../support/git-server.js'
 import { freshSchema, hasPostgres, sharedPostgres, type PostgresServer } from '../support/postgres.js'
 import { tarOf } from '../support/raw-archives.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
+import { temporaryDirectory } from '../support/temporary-directory.js'
 
 const moved = { reason: 'STORE_MOVED', details: { outcome: 'not-applied' } }
 const changed = { reason: 'STORE_FAILED', details: { outcome: 'not-applied' } }
@@ -17,6 +24,7 @@ const allTables = [...dataTables, 'leases', 'migrations']
 describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with shared: %s', (shared) => {
   let server: PostgresServer
   let schema: string
+  let steps: SteppedStorage
   let engine: Engine
 
   beforeEach(async () => {
@@ -26,15 +34,21 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
   })
   afterEach(() => engine.close())
 
-  const open = (): Promise<Engine> =>
-    openEngine({
-      storage: postgresStorage({
+  function open(): Promise<Engine> {
+    steps = new SteppedStorage(
+      postgresStorage({
         connectionString: server.connectionString,
         schema,
         // An engine that looks for changes of others would notice by chance.
         ...(shared && { shared, freshnessMillis: 60_000 }),
       }),
+    )
+    return openEngine({
+      storage: steps,
+      git: { allowPrivateAddresses: true },
+      hostPaths: { roots: [temporaryDirectory()] },
     })
+  }
 
   const truncate = (...tables: readonly string[]): Promise<unknown> =>
     server.sql(`TRUNCATE ${tables.map((table) => `${schema}.${table}`).join(', ')}`)
@@ -160,6 +174,127 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     expect(await ended).toMatchObject({ reason: 'IMPORT_FAILED' })
   })
 
+  test.each(['commit', 'served state', 'checkpoint'])(
+    'acknowledges no %s whose first objects were removed before its end',
+    async (what) => {
+      const big = randomBytes(3 * ahead)
+      const { id } = await engine.sessions.create({ files: { '/a': big, '/z': 'the last file' } })
+      const { id: checkpointId } = await (await engine.sessions.open(id)).checkpoint()
+      await engine.close()
+      engine = await open()
+      const session = await engine.sessions.open(id)
+      const repository = await openRepository(engine, id)
+      if (what === 'checkpoint') {
+        for (const path of ['/a', '/z']) await session.files.delete({ path })
+        await repository.head()
+      }
+      await copySchema(`${schema}_copy`)
+      const make = async (): Promise<unknown> => {
+        if (what === 'commit') return (await session.commit({ message: 'x' })).commitId
+        if (what === 'served state') return (await repository.head()).commitId
+        const commits = await repository.checkpoints()
+        return commits.find((one) => one.checkpointId === checkpointId)?.commitId
+      }
+      const read = steps.hold('blob', (hash) => hash === sha256('the last file'), 'after')
+      const made = make().then(
+        () => 'made again',
+        (error: EngineError) => [error.reason, error.details],
+      )
+      await read.reached
+      await restoreRows(`${schema}_copy`)
+      await engine.sessions.create().catch(() => undefined)
+      await recovered(() => engine.sessions.create())
+      read.release()
+
+      expect(await made).toEqual(
+        // Between engines, a state is served again after a change of the session.
+        shared && what === 'served state' ? 'made again' : ['STORE_FAILED', { outcome: 'not-applied' }],
+      )
+      expect(await recovered(make)).toMatch(/^[0-9a-f]{40}$/)
+      expect(await repository.objects.has(blobIdOf(big))).toBe(true)
+    },
+  )
+
+  test.runIf(hasGit)('records no pushed commit whose state was removed during the push', async () => {
+    const root = await mkdtemp(join(temporaryDirectory(), 'push-'))
+    const repository = GitRepository.create(join(root, 'r.git'))
+    repository.stage([['100644', 'a', 'one']])
+    const first = repository.commit()
+    let arrive = (): void => undefined
+    let go = (): void => undefined
+    const arrived = new Promise<void>((resolve) => (arrive = resolve))
+    const gone = new Promise<void>((resolve) => (go = resolve))
+    const remote = await serveGit(root, {
+      hold: ({ method, url = '' }) => {
+        if (method !== 'POST' || !url.endsWith('git-receive-pack')) return undefined
+        arrive()
+        return gone
+      },
+    })
+    try {
+      const gitRemote = { remoteUrl: `${remote.url}/r.git`, defaultRef: 'main' }
+      const { sourceId } = await engine.sources.create({ displayName: 'x', gitRemote })
+      await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+      const session = await engine.sessions.create({ sourceRef: { sourceId } })
+      await copySchema(`${schema}_copy`)
+      await session.files.write({ path: '/a', content: 'two' })
+      const request = { message: 'x', gitBranch: { branchName: 'main' } }
+      const committed = failureOf(session.commit(request))
+      await arrived
+      await restoreRows(`${schema}_copy`)
+      await engine.sessions.create().catch(() => undefined)
+      await recovered(() => engine.sessions.create())
+      go()
+
+      const failure = await committed
+      const pushed = repository.git(['rev-parse', 'main']).trim()
+      expect(pushed).not.toBe(first)
+      expect(failure).toMatchObject({
+        reason: 'STORE_FAILED',
+        message: `the branch main of the remote has the commit ${pushed}, but the session could not record it (see cause); refresh the source, rebase the session, and commit again`,
+        details: { outcome: 'unknown', commitId: pushed },
+      })
+      // Without the state of the commit, a commit on top of it would revert its changes.
+      await recovered(() => session.files.write({ path: '/b', content: 'new' }))
+      expect(await failureOf(session.commit(request))).toMatchObject({ reason: 'BRANCH_MOVED' })
+      await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
+      await session.rebase()
+      await session.commit(request)
+      expect(repository.git(['show', 'main:a'])).toBe('two')
+    } finally {
+      go()
+      await remote.close()
+      await rm(root, { recursive: true, force: true })
+    }
+  })
+
+  // Engines that share a store have no checkouts.
+  test.runIf(!shared)('keeps no state for a checkout that was removed before its end', async () => {
+    const directory = await mkdtemp(join(temporaryDirectory(), 'checkout-'))
+    try {
+      const { id } = await engine.sessions.create({ files: { '/a': '1' } })
+      await copySchema(`${schema}_copy`)
+      const made = await engine.sessions.open(id)
+      await made.files.write({ path: '/d/z', content: 'the last file' })
+      const kept = await engine.sessions.open(id)
+      const read = steps.hold('get', (key) => key.startsWith('m') && key.endsWith('/d'), 'after')
+      const written = failureOf(kept.checkout(directory))
+      await read.reached
+      await restoreRows(`${schema}_copy`)
+      await engine.sessions.create().catch(() => undefined)
+      await recovered(() => engine.sessions.create())
+      read.release()
+
+      expect(await written).toMatchObject(changed)
+      const session = await engine.sessions.open(id)
+      await session.checkout(directory, { force: true })
+      expect(await readFile(join(directory, 'a'), 'utf8')).toBe('1')
+      expect((await engine.check()).findings).toEqual([])
+    } finally {
+      await rm(directory, { recursive: true, force: true })
+    }
+  })
+
   test('stores an empty tree again that was deleted', async () => {
     await engine.sessions.create()
     await truncate('nodes')
@@ -251,6 +386,14 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     return session.fs.promises.readFile('/a', 'utf8')
   }
 })
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function blobIdOf(content: Uint8Array): string {
+  return createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex')
+}
 
 /** Bytes of which the last ones wait for `go`. */
 function paused(bytes: Uint8Array): {

@@ -1,6 +1,7 @@
 import { checkoutKind, type CheckoutRecord } from '../../records/checkout.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import type { EncodedNode } from '../../tree/encoded.js'
 import type { Dir } from '../../tree/node.js'
 import { CheckoutIndex } from './checkout-index.js'
@@ -10,9 +11,12 @@ export class Place {
   readonly index: CheckoutIndex
   readonly #core: Core
   readonly #key: string
+  readonly #checkLosses: () => void
 
-  constructor(core: Core, place: string) {
+  /** `checkLosses`: from before the first tree that is stored was found. */
+  constructor(core: Core, place: string, checkLosses = lossCheck(core.store)) {
     this.#core = core
+    this.#checkLosses = checkLosses
     this.#key = keys.hostEntries(core.tenantKey, place, '')
     this.index = new CheckoutIndex(core, place)
   }
@@ -35,6 +39,7 @@ export class Place {
     for (const root of trees) encoded.push(await this.#core.roots.save(root))
     await this.index.flush()
     const record: CheckoutRecord = { sessionId, trees: encoded }
+    this.#checkLosses()
     this.#core.roots.retainFor(this.#key, trees)
     await this.#core.store.commit({ put: [[this.#key, record]] })
   }

@@ -9,6 +9,7 @@ import { pinState, reading, type Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { TreeBuilder } from '../../session/tree-builder.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import type { Dir } from '../../tree/node.js'
 import { Disk, modified } from './checkout-disk.js'
 import type { CheckoutRepository } from './checkout-git.js'
@@ -57,13 +58,14 @@ export class Checkouts {
     { layout, ...options }: CheckoutUpdateOptions & { readonly layout: Layout },
   ): Promise<CheckoutUpdate & { readonly directory: string }> {
     // The state includes all earlier calls.
+    const checkLosses = lossCheck(core.store)
     using pinned = pinState(core, live)
     const { root: to, ...base } = await pinned.state
     const repository = layout.git ? this.#repositoryOf(core, base) : undefined
     return await this.#open(core, directory, true, options.signal, async (place, tree, signal) => {
       const shared = await openShared(await this.#host(), tree, layout.shared)
       try {
-        const update = new Update(core, new Place(core, place), tree, {
+        const update = new Update(core, new Place(core, place, checkLosses), tree, {
           ...options,
           ...this.#readOptions(core, tree, layout, signal),
           shared,

@@ -54,9 +54,12 @@ function textOf({ commitId, state }: PushedCommit): string {
 export class PushedCommits {
   readonly #mutex = new KeyedMutex()
 
-  /** Call this before the push. If the engine is killed after the push, imports recognize the commit all the same. */
-  async add(core: Core, remote: GitRemote, commit: PushedCommit): Promise<void> {
-    await this.#change(core, remote, (commits) => [commit, ...commits])
+  /**
+   * Call this before the push. If the engine is killed after the push, imports recognize the commit all the same. `check` runs
+   * in the turn of the commit.
+   */
+  async add(core: Core, remote: GitRemote, commit: PushedCommit, check: () => void): Promise<void> {
+    await this.#change(core, remote, (commits) => [commit, ...commits], check)
   }
 
   /** Forgets a commit that the remote has refused. It may have taken the same one from another session. */
@@ -70,12 +73,14 @@ export class PushedCommits {
     core: Core,
     remote: GitRemote,
     change: (commits: readonly PushedCommit[]) => readonly PushedCommit[],
+    check: () => void = () => undefined,
   ): Promise<void> {
     const key = pushedCommitsKey(core, remote)
     return this.#mutex.run(key, async () => {
       for (let run = 1; ; run++) {
         const head = await headOf(core, key)
         const put = [[key, pushedCommitsRecord(change(await readPushedCommits(core, key)))] as const]
+        check()
         if (await core.store.commit(head === undefined ? { put } : { put, heads: [head.next()] })) return
         if (run === limits.sharedChangeRuns) throw anotherEngine()
       }

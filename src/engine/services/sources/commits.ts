@@ -16,6 +16,7 @@ import type { SessionRecord } from '../../records/session.js'
 import { checkNoConflicts, conflicting, settled } from '../../session/status.js'
 import { commitSession, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
+import { lossCheck } from '../../storage/loss-check.js'
 import type { Dir } from '../../tree/node.js'
 import { baseOf, changesOf } from './commit-changes.js'
 import { PushedCommits, type PushedCommit } from './commit-ids.js'
@@ -64,6 +65,13 @@ interface ParsedCommit {
   readonly author: CommitIdentity
   readonly allowEmpty: boolean
   readonly signal: AbortSignal | undefined
+}
+
+/** A commit that is being made. */
+interface RunningCommit extends ParsedCommit {
+  readonly signal: AbortSignal
+  /** See {@link lossCheck}. */
+  readonly checkLosses: () => void
 }
 
 /**
@@ -139,11 +147,12 @@ export class Commits {
     const bounds = { deadlineMs: this.#deadlineMs, what: 'commit' }
     return withinDeadline(bounds, [request.signal, this.#closing.signal], async (signal) => {
       for (let run = 1; ; run++) {
+        const checkLosses = lossCheck(core.store)
         // The commit has the state after all calls that were made before it.
         using pinned = pinState(core, live)
         using _ = core.pins.pin({ writesSince: 'now' })
         const commit = (): Promise<{ commitId: string }> =>
-          this.#commit(core, live, pinned.state, { ...request, signal })
+          this.#commit(core, live, pinned.state, { ...request, signal, checkLosses })
         try {
           // An earlier commit may wait for its remote for a long time.
           return await this.#mutex.run(live.id, commit, signal)
@@ -170,7 +179,7 @@ export class Commits {
     core: Core,
     live: LiveSession,
     pinned: PinnedState['state'],
-    request: ParsedCommit & { readonly signal: AbortSignal },
+    request: RunningCommit,
   ): Promise<{ commitId: string }> {
     const state = await pinned
     const base = baseOf(core, state)
@@ -181,10 +190,10 @@ export class Commits {
     core: Core,
     live: LiveSession,
     { record: session, root, seq, base }: Awaited<PinnedState['state']> & { readonly base: Dir },
-    request: ParsedCommit & { readonly signal: AbortSignal },
+    request: RunningCommit,
   ): Promise<{ commitId: string }> {
     checkNoConflicts(session)
-    const { message, branchName, author, allowEmpty, signal } = request
+    const { message, branchName, author, allowEmpty, signal, checkLosses } = request
     const { revision } = session.baseline
     const remote =
       revision === undefined || branchName === '' ? undefined : await this.#remoteOf(core, revision.sourceId)
@@ -197,7 +206,7 @@ export class Commits {
     const onCreated = async (commitId: string): Promise<void> => {
       if (remote === undefined) return
       const commit = { commitId, state: { sessionId: live.id, seq } }
-      await this.#pushed.add(core, remote, commit)
+      await this.#pushed.add(core, remote, commit, checkLosses)
       sent = commit
     }
     try {
@@ -214,12 +223,20 @@ export class Commits {
         signal,
       })
       if (commitId === last) {
-        await onCurrent(core, live.id, (current) => storeStatus(core, current, settled(current)))
+        await onCurrent(core, live.id, (current) => {
+          checkLosses()
+          return storeStatus(core, current, settled(current))
+        })
         return { commitId }
       }
       // The remote has accepted no other commit on the same one.
       const expected = remote === undefined ? { tip: last } : undefined
-      await settle(core, session, { type: eventTypes.commit, details: { commitId, branchName } }, expected)
+      const details = { commitId, branchName }
+      try {
+        await settle(core, session, { type: eventTypes.commit, details }, { expected, checkLosses })
+      } catch (error) {
+        throw remote === undefined ? error : unrecorded(details, error)
+      }
       return { commitId }
     } catch (error) {
       if (remote !== undefined && sent !== undefined && isRefusal(error))
@@ -247,6 +264,20 @@ function isRefusal(error: unknown): boolean {
   )
 }
 
+/** The error of a commit that the remote has, if the session did not record it. */
+function unrecorded(
+  { commitId, branchName }: { readonly commitId: string; readonly branchName: string },
+  cause: unknown,
+): unknown {
+  if (!(cause instanceof EngineError) || cause.details['outcome'] !== 'not-applied') return cause
+  return new EngineError(
+    cause.reason,
+    `the branch ${branchName} of the remote has the commit ${commitId}, but the session could not record it (see cause); refresh the source, rebase the session, and commit again`,
+    { branchName, commitId, outcome: 'unknown' },
+    { cause },
+  )
+}
+
 /** Records a commit of a state in which the session had a record. */
 function settle(
   core: Core,
@@ -255,10 +286,17 @@ function settle(
     readonly type: typeof eventTypes.commit
     readonly details: { readonly commitId: string; readonly branchName: string }
   },
-  expected: { readonly tip: string | undefined } | undefined,
+  {
+    expected,
+    checkLosses,
+  }: {
+    readonly expected: { readonly tip: string | undefined } | undefined
+    readonly checkLosses: () => void
+  },
 ): Promise<void> {
   const { commitId, branchName } = event.details
   return onCurrent(core, before.id, (live) => {
+    checkLosses()
     // After a rebase, the first commit of each branch builds on the new base.
     if (revisionOf(live.record) !== revisionOf(before))
       return record(core, live, { ...event, redo: [], session: settled(live) })

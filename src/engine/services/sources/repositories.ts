@@ -48,6 +48,8 @@ interface State extends BaseAtState {
   readonly live: LiveSession
   readonly seq: number
   readonly root: Dir
+  /** See {@link lossCheck}. */
+  readonly checkLosses: () => void
 }
 
 /** The state that a client saw, and its commit. */
@@ -65,8 +67,6 @@ interface CheckpointStart extends Pick<Served, 'base' | 'tree'> {
 interface ReadPush extends Seen {
   readonly after: Dir
   readonly commitId: string
-  /** See {@link lossCheck}. */
-  readonly checkLosses: () => void
 }
 
 /**
@@ -122,19 +122,20 @@ export class Repositories {
   /** The commits of the newest checkpoints, in order of creation. Each builds on the imported commit alone. */
   checkpoints(core: Core, { id }: LiveSession, signal?: AbortSignal): Promise<CheckpointCommit[]> {
     return this.#inTurn(id, signal, async (within) => {
-      const {
-        state: { live },
-        served,
-        pin,
-      } = await this.#seen(core, id, within)
+      const { state, served, pin } = await this.#seen(core, id, within)
       using _ = pin
+      const { live, checkLosses } = state
       const all = await whenLoaded(() => allCheckpoints(core, live))
       const start = await this.#startOf(core, live, served)
       const commits: CheckpointCommit[] = []
       for (const checkpoint of all.slice(-limits.servedCheckpoints)) {
         const { id: checkpointId, label } = checkpoint
         try {
-          const commitId = await this.#checkpoint(core, live, checkpoint, { ...start, signal: within })
+          const commitId = await this.#checkpoint(core, live, checkpoint, {
+            ...start,
+            signal: within,
+            checkLosses,
+          })
           commits.push({ checkpointId, label, commitId })
         } catch (error) {
           // It has a name that git does not allow. The others are listed nevertheless.
@@ -154,7 +155,6 @@ export class Repositories {
     return this.#within('push', push.signal, async (signal) => {
       using writes = core.pins.pin({ writesSince: 'now' })
       void writes
-      const checkLosses = lossCheck(core.store)
       const { state, served, pin } = await this.#mutex.run(id, () => this.#seen(core, id, signal), signal)
       using _ = pin
       checkNoConflicts(state.record)
@@ -169,9 +169,7 @@ export class Repositories {
       using held = core.pins.pin({ roots: [after] })
       void held
       signal.throwIfAborted()
-      await this.#mutex.run(id, () =>
-        this.#apply(core, { state, served, after, commitId: push.commitId, checkLosses }),
-      )
+      await this.#mutex.run(id, () => this.#apply(core, { state, served, after, commitId: push.commitId }))
     })
   }
 
@@ -189,7 +187,7 @@ export class Repositories {
     }
   }
 
-  async #apply(core: Core, { state, served, after, commitId, checkLosses }: ReadPush): Promise<void> {
+  async #apply(core: Core, { state, served, after, commitId }: ReadPush): Promise<void> {
     const newest = await this.#last(core, (await this.#newest(core, state.live.id)).live)
     if (newest?.commitId !== served?.commitId) throw moved(served?.commitId ?? null, newest?.commitId ?? null)
     const redo = await keepingAttributes(
@@ -203,7 +201,7 @@ export class Repositories {
     const base = served?.base ?? ''
     await onCurrent(core, state.live.id, (live) => {
       if (!isStill(live, state)) throw moved(served?.commitId ?? null, null)
-      checkLosses()
+      state.checkLosses()
       checkNoConflicts(live.record)
       const seq = live.seq + 1
       const kept: ServedCommit = { commitId, seq, base, root }
@@ -248,12 +246,13 @@ export class Repositories {
 
   /** The session with its newest state, which is stored. */
   async #newest(core: Core, sessionId: string): Promise<State> {
+    const checkLosses = lossCheck(core.store)
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
     const newest = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
     using _ = core.pins.pin({ roots: [newest.root, newest.baseline] })
     await live.acknowledged
-    return { live, ...newest }
+    return { live, ...newest, checkLosses }
   }
 
   /** The commit of a state, which is stored. Undefined if there are no files and no commits. */
@@ -286,6 +285,7 @@ export class Repositories {
     await onCurrent(core, live.id, (current) => {
       // Within this engine, one commit is made at a time, so an eviction changes nothing.
       if (current.shared !== undefined && current.epoch !== epoch) throw new ServedElsewhere(live.id)
+      state.checkLosses()
       this.#served.set(current.epoch, served)
       return commitRecords(core, current, { put: [[keys.servedCommit(live.id), kept]] })
     })
@@ -364,7 +364,13 @@ export class Repositories {
     core: Core,
     live: LiveSession,
     { id, seq, label, createdAt }: CheckpointRecord,
-    { base, tree, baseTree, signal }: CheckpointStart & { readonly signal: AbortSignal },
+    {
+      base,
+      tree,
+      baseTree,
+      signal,
+      checkLosses,
+    }: CheckpointStart & Pick<State, 'checkLosses'> & { readonly signal: AbortSignal },
   ): Promise<string> {
     const key = keys.servedCommit(live.id, id)
     const json = await core.store.get(key)
@@ -380,7 +386,10 @@ export class Repositories {
       signal,
     })
     const kept: ServedCommit = { commitId, seq, base }
-    await onCurrent(core, live.id, (current) => commitRecords(core, current, { put: [[key, kept]] }))
+    await onCurrent(core, live.id, (current) => {
+      checkLosses()
+      return commitRecords(core, current, { put: [[key, kept]] })
+    })
     return commitId
   }
 
@@ -427,7 +436,7 @@ class ServedElsewhere extends EngineError {
   }
 }
 
-function newestOf({ seq, record, baseline, tree }: LiveSession): Omit<State, 'live'> {
+function newestOf({ seq, record, baseline, tree }: LiveSession): Omit<State, 'live' | 'checkLosses'> {
   return { seq, record, baseline, root: tree.freeze() }
 }
 
