@@ -13,6 +13,7 @@ import {
   limits,
   openEngine,
   type Engine,
+  type EngineError,
   type EngineOptions,
   type ImportJob,
   type Session,
@@ -133,6 +134,27 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     const { sourceId } = await engines[0].sources.create({ displayName: 'files', uploadedSnapshot: {} })
     const job = await engines[0].sources.promoteSession(sourceId, { sessionId: z.id })
     expect(await engines[0].sources.waitForJob(job)).toMatchObject({ filesProcessed: 2 })
+  })
+
+  test('refuses a merge after one with conflicts that another engine made while the session was read', async () => {
+    const { a, b, steps } = await both({ '/c': 'base' })
+    const [conflicting, clean] = [await b.fork(), await b.fork()]
+    await write(conflicting, '/c', 'theirs')
+    await write(clean, '/new', 'new')
+    // The record of the session is read before its events.
+    const read = steps.hold('events', (sessionId) => sessionId === a.id)
+    await write(b, '/c', 'ours')
+    const merged = a.merge({ sessionId: clean.id }).then(
+      () => 'merged',
+      (error: EngineError) => error.reason,
+    )
+    await read.reached
+    await b.merge(conflicting)
+    read.release()
+
+    expect(await merged).toBe('UNRESOLVED_CONFLICTS')
+    for (const session of [a, b])
+      expect((await session.conflicts.list()).conflicts.map(({ path }) => path)).toEqual(['/c'])
   })
 
   test('a session that is only used by synchronous calls sees the changes of another engine', async () => {
