@@ -15,6 +15,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -277,6 +278,25 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     store.lastEvent = () => Promise.resolve({ sessionId: session.id, seq: 4, body: [] })
     await expect(session.events.verify()).rejects.toEqual(refused('DATA_LOSS'))
   })
+})
+
+test('following waits for changes that are not stored yet when the session is deleted', async () => {
+  const storage = new SteppedStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  const following = session.events.follow()
+  await following.next()
+  const next = following.next()
+  const held = storage.hold('commit', ({ events }) => events !== undefined)
+  const written = session.files.write({ path: '/a', content: '' })
+  const deleted = session.delete()
+  await held.reached
+  await storage.quiet()
+  held.release()
+  await Promise.all([written, deleted])
+  expect((await next).value?.details).toEqual({ path: '/a' })
+  expect(await following.next()).toEqual({ done: true, value: undefined })
+  await engine.close()
 })
 
 test('following reports a failed write and continues after the stored events', async () => {

@@ -1180,6 +1180,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await x.fs.promises.readFile('/f', 'utf8')).toBe('y\n')
   })
 
+  test('finds only the newest common ancestor, whichever state it meets first', async () => {
+    await start({ '/a': 'a', '/b': 'b' })
+    await write(target, '/a', 'later')
+    const later = await target.fork()
+    await write(later, '/b', 'later')
+    // Both have a state of the target, and a newer one that they merged.
+    const [one, two] = [await target.fork(), await target.fork()]
+    for (const session of [one, two]) {
+      await write(session, '/a', 'same')
+      await session.merge(later)
+    }
+    const { commonAncestors } = await one.lineage({ with: two.id })
+    expect(commonAncestors.map(({ sessionId }) => sessionId)).toEqual([later.id])
+  })
+
   test('rebases again after a restore of a state before the rebase, and a fork of it', async () => {
     await rebased()
     const fork = await target.fork({ checkpointLabel: 'before' })

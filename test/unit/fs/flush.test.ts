@@ -58,6 +58,21 @@ describe.each(lastingStorages)('flush() on %s', (_name, make) => {
     }))
 })
 
+test('flush() reports the first of several losses', async () => {
+  const storage = new FailingStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.create()
+  storage.next = 'pass'
+  storage.after = { commits: 1, failure: 'fail' }
+  session.fs.writeFileSync('/first', '')
+  session.fs.writeFileSync('/second', '')
+  await expect(session.flush()).rejects.toMatchObject({
+    reason: 'STORE_FAILED',
+    message: expect.stringContaining('another engine') as string,
+  })
+  await engine.close()
+})
+
 test('flush() reports a loss even if later changes were stored', async () => {
   const storage = new FailingStorage(memoryStorage({ durable: true }))
   const engine = await openEngine({ storage })
