@@ -1,8 +1,9 @@
 /** Metadata of a path, directory listings in pages, and pages of a diff. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { compareUtf8 } from '../../src/engine/base/order.js'
 import { callOperation } from '../../src/engine/contract.js'
-import { EngineError, openEngine, type Engine, type Session } from '../../src/index.js'
+import { EngineError, memoryStorage, openEngine, type Engine, type Session } from '../../src/index.js'
 
 let engine: Engine
 let session: Session
@@ -179,3 +180,25 @@ test('a move of a directory changes its ctime, but not that in a fork', async ()
   expect(session.fs.statSync('/moved').ctimeMs).toBeGreaterThan(before)
   expect(fork.fs.statSync('/a').ctimeMs).toBe(before)
 })
+
+test.each([0, 300])(
+  'names in the order of their bytes are found after reopening, beside %i others',
+  async (count) => {
+    const storage = memoryStorage({ durable: true })
+    const others = Array.from({ length: count }, (_, index) => `n${index}`)
+    const names = [...others, '\ue000', '～', '\uffff', '😀', '\u{10ffff}']
+    const writing = await openEngine({ storage })
+    const { id } = await writing.sessions.create({
+      files: Object.fromEntries(names.map((name) => [`/d/${name}`, name])),
+    })
+    await writing.close()
+    const engine = await openEngine({ storage })
+    const session = await engine.sessions.open(id)
+    for (const name of names.slice(count))
+      expect(await session.fs.promises.readFile(`/d/${name}`, 'utf8')).toBe(name)
+    await session.files.write({ path: '/d/\u{1f601}', content: '' })
+    const found = await session.fs.promises.readdir('/d')
+    expect(found).toEqual([...names, '\u{1f601}'].toSorted(compareUtf8))
+    await engine.close()
+  },
+)

@@ -29,7 +29,7 @@ import {
 } from '../../src/index.js'
 import { systemEnvironment } from '../../src/adapters/system/index.js'
 import { createEngine } from '../../src/engine/create-engine.js'
-import type { TreeSink } from '../../src/engine/ports.js'
+import type { Importer, TreeSink } from '../../src/engine/ports.js'
 import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
@@ -855,3 +855,27 @@ test.each([true, false])(
     }
   },
 )
+
+test('an import is given the newest commits of its remote, newest first, also by other sources', async () => {
+  const commits = Array.from({ length: limits.knownCommits + 2 }, (_, n) => `${n}`.padStart(40, '0'))
+  const given: (readonly string[])[] = []
+  const importer: Importer = {
+    import: async (_request, _sink, context) => {
+      context.onResolved()
+      given.push(context.knownCommits)
+      return { commitId: commits[given.length - 1]!, treeId: '1'.repeat(40) }
+    },
+  }
+  await using engine = await createEngine({
+    storage: memoryStorage(),
+    environment: systemEnvironment,
+    importer: async () => importer,
+  })
+  for (const _ of commits) {
+    const gitRemote = { remoteUrl: 'https://example.org/x' }
+    const { sourceId } = await engine.sources.create({ displayName: 'app', gitRemote })
+    await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+  }
+  expect(given.slice(0, 3)).toEqual([[], [commits[0]], [commits[1], commits[0]]])
+  expect(given.at(-1)).toEqual(commits.slice(1, -1).toReversed())
+})

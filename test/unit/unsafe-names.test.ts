@@ -13,7 +13,7 @@ const ignorable = Array.from('\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u
 )
 
 const unsafe = ['.git', '.GIT', '.gIt', 'git~1', 'GIT~1', '.git ', '.git.', '.git . .', 'git~1 .']
-  .concat(['.git:stream', '.git::$INDEX_ALLOCATION', 'git~1:x', '.git...:x'])
+  .concat(['.git:stream', '.git::$INDEX_ALLOCATION', 'git~1:x', '.git...:x', '.git:x\ny'])
   .concat(ignorable.flatMap((ignored) => [`${ignored}.git`, `.g${ignored}it`, `.GIT${ignored}`]))
 
 const safe = ['.gitignore', '.github', 'git', 'git~2', 'a.git', '.git-x', '.gi', '...', '.gitmodules']
@@ -22,7 +22,7 @@ const safe = ['.gitignore', '.github', 'git', 'git~2', 'a.git', '.git-x', '.gi',
 
 const unsafeSymlinks = ['.gitmodules', '.GITMODULES', '.gitmodules ', '.gitmodules. .', '.gitmodules:x']
   .concat(['.gitmod\ufeffules', 'gitmod~1', 'GITMOD~4', 'gitmod~2 .', 'gi7eba~1', 'GI7EBA~9', 'gi7eb~10'])
-  .concat(['gi7e~123', 'gi7~1234', 'gi~12345', 'g~123456', '~1234567', 'gi7eba~1:x'])
+  .concat(['gi7e~123', 'gi7~1234', 'gi~12345', 'g~123456', '~1234567', 'gi7eba~1:x', '.gitmodules:x\ny'])
 
 const safeSymlinks = ['.gitmodule', '.gitmodulesx', 'gitmod~0', 'gitmod~5', 'gitmod~11', 'gi7eba~0']
   .concat(['gi7eb~01', 'gi7e~12', 'gi7~12345', 'gi7ebb~1', '~123456', '~12345678'])
@@ -39,7 +39,7 @@ test.each(['', '.', '..', 'a/b', 'a\0'])('an invalid name is unsafe: %j', (name)
   expect(isUnsafeName(name)).toBe(true)
 })
 
-test.each(['.git\\config', 'git~1\\x'])('a backslash ends a name on Windows: %j', (name) => {
+test.each(['.git\\config', 'git~1\\x', '.git\\x\ny'])('a backslash ends a name on Windows: %j', (name) => {
   expect(isUnsafeName(name)).toBe(true)
 })
 
