@@ -570,6 +570,10 @@ describe('the jumps of a clock', () => {
     spans.note(at(10 * hour, hour))
     expect(spans.shownAt(10.5 * hour)).toBe(1.5 * hour)
     expect(spans.shownAt(10 * hour)).toBe(hour)
+    // It goes ahead by so little that it may have shown some times before and after the jump.
+    const ahead = new ClockSpans({ wallMs: 10 * hour, monotonicMs: 0 })
+    ahead.note(at(11 * hour + 1.5 * clockHoldMs, hour))
+    expect(ahead.shownAt(11 * hour + 0.75 * clockHoldMs)).toBe(hour + 0.75 * clockHoldMs)
   })
 
   test('are forgotten from the oldest on', () => {

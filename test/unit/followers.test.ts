@@ -23,11 +23,15 @@ beforeEach(async () => {
 
 afterEach(() => engine.close())
 
+/** Apart from the trees of sessions in memory. */
+const pinnedRoots = (): number => [...core.pins.roots()].length - [...core.table.trees()].length
+
 const held = (): object => ({
   followers: live.followers?.size ?? 0,
   states: core.pins.statesOf(session.id) !== undefined,
+  roots: pinnedRoots(),
 })
-const nothing = { followers: 0, states: false }
+const nothing = { followers: 0, states: false, roots: 0 }
 
 /** Starts a reader that has read something. Returns how it leaves. */
 const readers: Readonly<Record<string, (abort: AbortController) => Promise<() => unknown>>> = {
@@ -90,4 +94,18 @@ test.each(Object.keys(readers))('%s', async (name) => {
   await new Promise(setImmediate)
   expect(held()).toEqual(nothing)
   expect(live.idle).toBe(true)
+})
+
+test('a watch of changes lets go of each state that it has compared', async () => {
+  const batches = session.watch({ debounceMs: 0 })
+  const counts: number[] = []
+  for (const content of ['two', 'three', 'four']) {
+    const next = batches.next()
+    await batches.startsAfter
+    await session.files.write({ path: '/a', content })
+    await next
+    counts.push(pinnedRoots())
+  }
+  await batches.return(undefined)
+  expect(counts).toEqual([2, 2, 2])
 })

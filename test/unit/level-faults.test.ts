@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openIndexFile } from '../../src/adapters/level/index/index-file.js'
+import { indexName, segmentsName } from '../../src/adapters/level/directory/manifest.js'
+import { indexFileName, openIndexFile } from '../../src/adapters/level/index/index-file.js'
 import type { IndexDatabase, OpenIndex } from '../../src/adapters/level/index/index-database.js'
+import { levelLimits } from '../../src/adapters/level/limits.js'
 import type { Store, StoreFinding } from '../../src/engine/ports.js'
 import { FaultyDisk } from '../support/faulty-disk.js'
 import { blobOf, openSmall, reasonOf, sessionId } from '../support/level-world.js'
@@ -297,3 +299,19 @@ class FaultyIndex {
     return faulty
   }
 }
+
+test('an index that is rebuilt refers only to frames that are on the disk', async () => {
+  const sizes = { segmentBytes: 2 ** 26, flushEntries: 2 ** 20, flushBytes: 2 ** 26 }
+  const store = await openSmall(directory, sizes)
+  for (let from = 0; from < levelLimits.rebuiltEntries; from += 4096)
+    await store.commit({ put: Array.from({ length: 4096 }, (_, i) => [`k${from + i}`, 'v']) })
+  await store.close()
+  await rm(join(directory, indexName, indexFileName))
+  const disk = new FaultyDisk()
+  const again = await openSmall(directory, { ...sizes, disk })
+  const steps = disk.log.map((step) => step.replaceAll(`${directory}/`, ''))
+  const lastPages = steps.lastIndexOf(`write ${indexName}/${indexFileName}`)
+  expect(lastPages).toBeGreaterThan(0)
+  expect(steps.slice(0, lastPages)).toContain(`sync ${segmentsName}/00000001.seg`)
+  await again.close()
+})

@@ -17,6 +17,7 @@ import {
 import { fixedEnvironment } from '../../src/testing.js'
 import { isLong } from '../support/seed.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -297,6 +298,25 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       }
       await reload({ masterKey: key(3) })
       expect(await Promise.all(numbers.map((name) => reveal(name)))).toEqual(['changed', ...numbers.slice(1)])
+    })
+
+    test('keep a value that is put by a session that opens during a rotation', async () => {
+      await put('A', 'a')
+      await engine.close()
+      const stepped = new SteppedStorage(storage)
+      engine = await openEngine({
+        storage: stepped,
+        secrets: { masterKey: key(2), previousKeys: [key(1)] },
+      })
+      const held = stepped.hold('scan', ({ limit }) => limit === limits.secretsPerCommit, 'after')
+      const rotation = engine.rotateSecrets()
+      await held.reached
+      session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+      await put('A', 'newer')
+      held.release()
+      expect(await rotation).toEqual({ rewrapped: 0 })
+      await reload({ masterKey: key(2) })
+      expect(await reveal('A')).toBe('newer')
     })
 
     test('stay deleted if their session is deleted during a rotation', async () => {
