@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
 import { Decoder } from '../../src/adapters/http/operations/decode.js'
 import { HttpError } from '../../src/adapters/http/http-error.js'
+import { jsonLimits } from '../../src/adapters/http/limits.js'
 import { schemas } from '../../src/engine/contract.js'
 import { isLong, runs, seed } from '../support/seed.js'
 import { openServer, refusalIn } from '../support/http-server.js'
@@ -476,4 +477,17 @@ describe('the body size', () => {
     expect((await keys('k')).status).toBe(200)
     expect(refusalIn(await keys('k', 'k'))).toMatchObject({ reason: 'TOO_LARGE', field: 'keys' })
   })
+})
+
+test('elements with long lists, and elements without, decode beside each other', async () => {
+  const chunk = { data: { offset: '0', content: Buffer.alloc(300, 'x').toString('base64') } }
+  const mutations = [jsonLimits.stepElements + 1, 1].map((count) => ({
+    path: '/a',
+    segments: Array.from({ length: count }, () => chunk),
+  }))
+  const body = Buffer.from(JSON.stringify({ mutations }))
+  expect(body.length).toBeGreaterThan(jsonLimits.atOnceBytes)
+  const decoded = await given(patchSegments.request, body)
+  expect(decoded).not.toBe('refused')
+  expect(decoded).toEqual(expected(patchSegments.request, body))
 })

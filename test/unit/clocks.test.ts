@@ -9,6 +9,7 @@ import { fixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 import { addSetBack, nextEventTime, shownTime } from '../../src/engine/session/history/event-times.js'
 import { ClockSpans } from '../../src/engine/session/table/clock-spans.js'
+import { UnsureUses } from '../../src/engine/session/table/unsure-uses.js'
 import { isExpired, noteUse } from '../../src/engine/session/table/unused.js'
 import type { Core } from '../../src/engine/session/core.js'
 import type { SessionRecord } from '../../src/engine/records/session.js'
@@ -725,4 +726,13 @@ describe('a session with a time to live', () => {
     const { ttlSeconds: _, ...without } = recordOf()
     expect(noted(start + 3 * hour, hour, start + 3 * hour, without)).toBe(false)
   })
+})
+
+test('of too many unsure uses of sessions, the oldest are forgotten', () => {
+  const uses = new UnsureUses()
+  const use = (monotonicMs: number) => ({ lastActivityAt: 0, monotonicMs })
+  for (let n = 0; n < limits.unsureUses; n++) uses.set(`${n}`, use(n))
+  uses.set('0', use(1_000_000))
+  uses.set('new', use(1_000_001))
+  expect([uses.get('0'), uses.get('1'), uses.get('2')]).toEqual([use(1_000_000), undefined, use(2)])
 })

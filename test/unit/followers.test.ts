@@ -109,3 +109,12 @@ test('a watch of changes lets go of each state that it has compared', async () =
   await batches.return(undefined)
   expect(counts).toEqual([2, 2, 2])
 })
+
+test('a stream of a content lets go of its file once it has been read', async () => {
+  const stream = await session.files.readStream({ path: '/a' })
+  expect(pinnedRoots()).toBe(1)
+  const pieces: Uint8Array[] = []
+  for await (const piece of stream) pieces.push(piece)
+  expect(Buffer.concat(pieces).toString()).toBe('one')
+  expect(pinnedRoots()).toBe(0)
+})

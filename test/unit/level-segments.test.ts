@@ -27,7 +27,9 @@ import {
   segmentHeaderBytes,
 } from '../../src/adapters/level/log/segment-format.js'
 import { SegmentFile } from '../../src/adapters/level/log/segment-file.js'
+import { Segments } from '../../src/adapters/level/log/segments.js'
 import { FileAsOpened } from '../../src/adapters/level/tools/file-as-opened.js'
+import { readManifest } from '../../src/adapters/level/directory/manifest.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { randomWords } from '../../src/testing.js'
@@ -674,6 +676,51 @@ test('a range of a large blob is read and verified at any offset', async () => {
   await store.close()
 })
 
+test('a commit that is longer than a window of the scan is found when the index must be rebuilt', async () => {
+  const store = await openSmall(data)
+  const value = 'x'.repeat(2 * levelLimits.scannedBytes)
+  await store.commit({ put: [['a', value]] })
+  await store.commit({ put: [['b', 'small']] })
+  await store.close()
+  await rm(join(data, 'index'), { recursive: true })
+  const again = await openSmall(data)
+  expect(await again.get('a')).toBe(value)
+  expect(await again.get('b')).toBe('small')
+  await again.close()
+})
+
+test('acknowledged commits are written again and synced after their sync failed', async () => {
+  const disk = new FaultyDisk()
+  const store = await openSmall(data, { durability: 'relaxed', disk })
+  await store.commit({ put: [['a', 'value']] })
+  // A commit that does not fit begins a new segment, and before it the first one is synced.
+  disk.failAt = disk.operations + 1
+  expect(await store.commit({ put: [['b', 'b'.repeat(20_000)]] }).catch(reasonOf)).toBe('STORE_FAILED')
+  expect(disk.log.at(-1)).toBe(`sync ${data}/segments/00000001.seg`)
+  const before = disk.log.length
+  await store.recover()
+  const log = disk.log.slice(before)
+  const written = log.indexOf(`write ${data}/segments/00000001.seg`)
+  const synced = log.indexOf(`sync ${data}/segments/00000001.seg`, written)
+  expect([written >= 0, synced > written]).toEqual([true, true])
+  expect(await store.get('a')).toBe('value')
+  await store.close()
+})
+
+test('repeated failures leave no more segments than one failure', async () => {
+  const disk = new FaultyDisk()
+  const store = await openSmall(data, { disk })
+  await store.commit({ put: [['a', 'value']] })
+  for (let failure = 0; failure < 3; failure++) {
+    disk.failAt = disk.operations + 1
+    expect(await store.commit({ put: [['b', 'value']] }).catch(reasonOf)).toBe('STORE_FAILED')
+    await store.recover()
+    const names = await readdir(join(data, 'segments'))
+    expect(names.filter((name) => name.endsWith('.seg'))).toHaveLength(2)
+  }
+  await store.close()
+})
+
 test('a damaged commit before the newest segment is DATA_LOSS when the index must be rebuilt', async () => {
   const store = await openSmall(data)
   for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
@@ -763,6 +810,18 @@ describe('the manifest', () => {
     await store.commit({ put: [['a', 'a'.repeat(40_000)]] })
     expect((await readdir(join(data, 'segments'))).toSorted()).toEqual(['00000001.seg', 'manifest'])
     await store.close()
+  })
+
+  test('has all of several changes that are made at once', async () => {
+    const store = await openSmall(data)
+    for (const key of ['a', 'b', 'c']) await store.commit({ put: [[key, key.repeat(20_000)]] })
+    await store.close()
+    const { storeId } = await readManifest(nodeDisk, data)
+    const segments = await Segments.open(nodeDisk, data, storeId)
+    expect(segments.numbers).toEqual([1, 2, 3])
+    await Promise.all([segments.remove(1), segments.remove(2)])
+    await segments.close()
+    expect(await readManifest(nodeDisk, data)).toMatchObject({ sealed: [], head: 3 })
   })
 
   test('is intact after a longer one was left unfinished', async () => {

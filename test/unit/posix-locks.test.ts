@@ -297,6 +297,21 @@ describe.each([
     await locks.funlock({ path: '/d/f', owner: c })
   })
 
+  test('are removed with a file that was removed and restored before', async () => {
+    await session.checkpoint({ checkpointLabel: 'before' })
+    await set(a, 0, 0, EXCLUSIVE, '/g')
+    for (let round = 0; round < 2; round++) {
+      await set(a)
+      const late = new AbortController()
+      const waiting = locks.setBlocking({ path: '/d/f', kind: SHARED, owner: b }, { signal: late.signal })
+      const outcome = waiting.catch((error: unknown) => error)
+      await session.files.delete({ path: '/d/f' })
+      late.abort(new Error('the removal was not noticed'))
+      expect(await outcome).toMatchObject({ reason: 'PATH_NOT_FOUND', details: { path: '/d/f' } })
+      await session.restore({ checkpointLabel: 'before' })
+    }
+  })
+
   test('are shared by all names of a file, and are removed with the last', async () => {
     await session.files.link({ srcPath: '/d/f', dstPath: '/second' })
     await set(a)

@@ -275,6 +275,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       await reload({ masterKey: key(3), previousKeys: [key(2)] })
       expect(await reveal('A')).toBe('a2')
       expect(await engine.rotateSecrets()).toEqual({ rewrapped: 4 })
+      expect(await engine.rotateSecrets()).toEqual({ rewrapped: 0 })
       expect(await reveal('A')).toBe('a2')
       await reload({ masterKey: key(3) })
       expect([await reveal('A'), await reveal('B'), await reveal('C')]).toEqual(['a2', 'b2', 'c'])
