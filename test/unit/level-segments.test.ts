@@ -16,6 +16,7 @@ import { backupStore, checkStore } from '../../src/adapters/level/index.js'
 import type { StoreCheck } from '../../src/adapters/level/index.js'
 import { levelLimits } from '../../src/adapters/level/limits.js'
 import { encodeCommit } from '../../src/adapters/level/log/commit-frame.js'
+import { CommitLog } from '../../src/adapters/level/log/commit-log.js'
 import { readFrame } from '../../src/adapters/level/log/frame.js'
 import {
   blobBytesOf,
@@ -28,6 +29,7 @@ import {
 } from '../../src/adapters/level/log/segment-format.js'
 import { SegmentFile } from '../../src/adapters/level/log/segment-file.js'
 import { Segments } from '../../src/adapters/level/log/segments.js'
+import { firstPlace, replay } from '../../src/adapters/level/log/recovery.js'
 import { FileAsOpened } from '../../src/adapters/level/tools/file-as-opened.js'
 import { readManifest } from '../../src/adapters/level/directory/manifest.js'
 import { nodeDisk } from '../../src/adapters/level/directory/node-disk.js'
@@ -705,6 +707,27 @@ test('acknowledged commits are written again and synced after their sync failed'
   expect([written >= 0, synced > written]).toEqual([true, true])
   expect(await store.get('a')).toBe('value')
   await store.close()
+})
+
+test('a commit that is appended during a sync is synced by the next one', async () => {
+  await (await openSmall(data)).close()
+  const { storeId } = await readManifest(nodeDisk, data)
+  const segments = await Segments.open(nodeDisk, data, storeId)
+  const replayed = await replay(segments, firstPlace(segments), () => undefined)
+  const log = new CommitLog(segments, replayed, {
+    sync: false,
+    checkPlace: () => undefined,
+    segmentBytes: 2 ** 20,
+  })
+  const append = (key: string): Promise<unknown> => log.append([encodeCommit({ put: [[key, 'value']] })])
+  await append('a')
+  const synced = vi.spyOn(segments.head.file, 'sync').mockImplementationOnce(async () => {
+    await append('b')
+  })
+  await log.sync(log.place)
+  await log.sync(log.place)
+  expect(synced).toHaveBeenCalledTimes(2)
+  await segments.close()
 })
 
 test('repeated failures leave no more segments than one failure', async () => {
