@@ -17,6 +17,8 @@ const importing = (pattern: RegExp): string[] =>
   tests.filter((path) => pattern.test(readFileSync(path, 'utf8')))
 /** Tests that only `npm run test:long` runs. */
 const onlyLong = 'test/**/*.long.test.ts'
+/** Loops that CI also runs by themselves, with a new seed each time. */
+const loops = 'test/crash/postgres.long.test.ts'
 
 /**
  * Tests that need a process of their own: they mock a module, load one that patches `process`, measure memory, or count
@@ -68,7 +70,13 @@ const project = (
   environment: Record<string, string>,
 ): TestProjectInlineConfiguration => ({
   extends: true,
-  test: { name, include, exclude, env: environment, isolate: name === 'alone' || name === 'long' },
+  test: {
+    name,
+    include,
+    exclude,
+    env: environment,
+    isolate: name === 'alone' || name === 'long' || name === 'loops',
+  },
 })
 
 const sized = importing(importsSize)
@@ -76,7 +84,8 @@ const size = { FORKSPACE_TEST_SIZE: env['FORKSPACE_TEST_SIZE'] ?? '1' }
 /** The projects of `npm run test:long`. */
 const long = [
   ...projectsWithout([onlyLong, ...tests.filter((path) => !sized.includes(path))], size),
-  project('long', [onlyLong], [], size),
+  project('long', [onlyLong], [loops], size),
+  project('loops', [loops], [], size),
   // The short forms, on further kinds of storage.
   project('storage', importing(importsStorages), [onlyLong], {
     FORKSPACE_TEST_SIZE: '',

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import type { Row } from '../../bench/peers/results.js'
 import { BenchCommand, tiny } from '../support/bench-command.js'
 
-const installed = 'forkspace,memfs,classic-level'
+const installed = 'forkspace,memfs'
 
 /** Contenders in memory and on disk that each do one thing wrong. */
 const wrongContenders = `
@@ -85,7 +85,7 @@ describe('npm run bench -- peers', () => {
     const svg = join(bench.directory, 'report.svg')
     const markdown = join(bench.directory, 'report.md')
     const outputs = ['--save', json, '--svg', svg, '--markdown', markdown]
-    const scenarios = ['write', 'batch', 'fork', 'restore', 'open', 'heap']
+    const scenarios = ['write', 'restore', 'open', 'heap']
     const ended = await bench.run('peers', ...scenarios, ...tiny, '--contenders', installed, ...outputs)
     expect(ended).toMatchObject({ code: 0 })
     const { tables } = await bench.report(json)

@@ -61,8 +61,7 @@ describe('npm run bench', () => {
     return (JSON.parse(stdout) as Report).scenarios
   }
 
-  // Each process of a scenario uses one core.
-  it.concurrent.each(scenarios)(
+  it.each(scenarios)(
     'reports plausible figures in every row of the short form of %s',
     { timeout: 600_000 },
     async (name) => {

@@ -40,7 +40,7 @@ async function main() {
 main()
 `
 
-describe.runIf(hasGit)('a bundle built as in docs/bundling.md', { timeout: 120_000 }, () => {
+describe.runIf(hasGit)('a bundle built as in docs/bundling.md', { timeout: 300_000 }, () => {
   let directory: string
   let repository: GitRepository
   beforeAll(async () => {

@@ -61,7 +61,7 @@ describe('code of the documentation', () => {
       place: inject('runDirectory'),
       directory,
     }))
-  }, 120_000)
+  }, 300_000)
   afterAll(() => rm(directory, { recursive: true }))
 
   test('compiles', () => expect(diagnostics).toBe(''))
