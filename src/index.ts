@@ -583,6 +583,7 @@ export type {
   SharedCapability,
   SharedStore,
   Acknowledgement,
+  SessionInStore,
   CollectionEpoch,
   CollectionStage,
   SweptObjects,

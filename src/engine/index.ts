@@ -300,6 +300,7 @@ export type {
   SharedCapability,
   SharedStore,
   Acknowledgement,
+  SessionInStore,
   CollectionEpoch,
   CollectionStage,
   SweptObjects,

@@ -1,6 +1,7 @@
 /** The interfaces that adapters implement for the engine. Adapters import from here and from `index.ts` only. */
 export type {
   Acknowledgement,
+  SessionInStore,
   ByteRange,
   CollectionEpoch,
   CollectionStage,

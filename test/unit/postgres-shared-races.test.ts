@@ -1,11 +1,12 @@
 /** What two engines on one schema do at the same moment, in an order that the test decides. */
 import { performance } from 'node:perf_hooks'
-import { randomFillSync } from 'node:crypto'
+import { createHash, randomFillSync } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
 import { postgresStorage, type PostgresStorageOptions } from '../../src/adapters/postgres/index.js'
 import { present } from '../../src/engine/base/present.js'
+import { openRepository } from '../../src/engine/contract.js'
 import { repositoryOf } from '../../src/engine/facade/session.js'
 import type { Environment } from '../../src/engine/base/environment.js'
 import {
@@ -156,6 +157,58 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     for (const session of [a, b])
       expect((await session.conflicts.list()).conflicts.map(({ path }) => path)).toEqual(['/c'])
   })
+
+  test('commits no files of a merge whose conflicts another engine recorded while the session was read', async () => {
+    const { a, b, engines, steps } = await both({ '/c': 'base' })
+    const conflicting = await b.fork()
+    await write(conflicting, '/c', 'theirs')
+    await write(conflicting, '/merged', 'half of a merge')
+    const read = steps.hold('events', (sessionId) => sessionId === a.id)
+    await write(b, '/c', 'ours')
+    const committed = a.commit({ message: 'x' }).then(
+      () => 'committed',
+      (error: EngineError) => error.reason,
+    )
+    await read.reached
+    expect((await b.merge(conflicting)).conflicts).toHaveLength(1)
+    read.release()
+
+    // The state is that before the merge.
+    expect(await committed).toBe('committed')
+    const { objects } = await openRepository(engines[0], a.id)
+    expect(await objects.has(gitBlobId('ours'))).toBe(true)
+    expect(await objects.has(gitBlobId('half of a merge'))).toBe(false)
+    await expect(a.commit({ message: 'y' })).rejects.toMatchObject({ reason: 'UNRESOLVED_CONFLICTS' })
+  })
+
+  test.each([true, false])(
+    'a fork has the base of its files, while another engine rebases the session; in memory: %s',
+    async (isInMemory) => {
+      const schema = freshSchema()
+      const { sources, sessions } = await engineOn(await storageOn(schema))
+      const { sourceId } = await sources.create({ displayName: 'files', uploadedSnapshot: {} })
+      const upload = async (files: Record<string, string>): Promise<void> => {
+        const job = await sources.startImport(sourceId, { uploadedSnapshot: { files } })
+        await sources.waitForJob(job)
+      }
+      await upload({ '/a': 'one' })
+      const b = await sessions.create({ sourceRef: { sourceId } })
+      await upload({ '/a': 'two' })
+      // A session that was just read is not compared with the store again.
+      const steps = await storageOn(schema, { freshnessMillis: isInMemory ? 1 : 60_000 })
+      const engine = await engineOn(steps)
+      const open = (): Promise<Session> => engine.sessions.open(b.id)
+      const a = isInMemory ? await open() : undefined
+      const held = steps.hold('events', (sessionId) => sessionId === b.id)
+      await write(b, '/own', 'own')
+      const forking = a?.fork() ?? open().then((session) => session.fork())
+      await held.reached
+      await b.rebase()
+      held.release()
+
+      expect(await (await forking).diff().paths()).toMatchObject({ added: ['/own'], modified: [] })
+    },
+  )
 
   test('a session that is only used by synchronous calls sees the changes of another engine', async () => {
     const { a, b } = await both({ '/a': 'one' })
@@ -652,6 +705,10 @@ async function ancestorsOf(schema: string, commitId: string): Promise<string[]> 
     id = /^parent ([0-9a-f]{40})$/m.exec(String(blob?.['bytes']))?.[1]
   }
   return found
+}
+
+function gitBlobId(content: string): string {
+  return createHash('sha1').update(`blob ${content.length}\0${content}`).digest('hex')
 }
 
 /** Clocks that are ahead by some time, and can be moved on. */

@@ -3,6 +3,7 @@ import type {
   ByteRange,
   CollectionEpoch,
   ScanRange,
+  SessionInStore,
   SharedCapability,
   SharedStore,
   Store,
@@ -89,6 +90,7 @@ export class PostgresStore implements Store {
         liveEngines: () => this.#liveEngines(),
         now: () => this.#now(),
         heads: (ids) => this.#heads(ids),
+        session: (id, key) => this.#session(id, key),
         joined,
         get acknowledged() {
           return lease.epoch
@@ -357,6 +359,22 @@ export class PostgresStore implements Store {
       [byteaArray(sessionIds)],
     )
     return new Map(rows.map(([sessionId, head]) => [textOf(sessionId), String(head)]))
+  }
+
+  /** One statement has one snapshot of all tables. */
+  async #session(id: string, key: string): Promise<SessionInStore> {
+    const [row] = await this.#read(
+      `SELECT (SELECT head FROM ${this.#schema}.heads WHERE session_id = $1),
+        (SELECT encode(value, 'hex') FROM ${this.#schema}.records WHERE key = $2),
+        (SELECT max(seq) FROM ${this.#schema}.events WHERE session_id = $1)`,
+      [Buffer.from(id), Buffer.from(key)],
+    )
+    const [head, record, seq] = row ?? []
+    return {
+      head: head ?? undefined,
+      record: typeof record === 'string' ? textOf(record) : undefined,
+      seq: Number(seq ?? 0),
+    }
   }
 
   async #close(): Promise<void> {

@@ -31,10 +31,8 @@ export interface StoreSharing {
   nextHead(): string
   /** Whether a head that is not '' was made by this engine. */
   isOwn(head: string): boolean
-  /** Makes a session in memory shared. `head` was read before its state. */
+  /** Makes a session in memory shared. `head` is that of its state. */
   enter(live: LiveSession, head: string, readAt: number): void
-  /** The head of a session that is not in memory. */
-  headOf(core: Core, sessionId: string): Promise<string>
   /** Whether the state of a session in memory is new enough to be read. */
   isFresh(core: Core, live: LiveSession): boolean
   /** Resolves when the state of a session in memory is new enough to be read. */

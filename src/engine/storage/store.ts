@@ -170,6 +170,8 @@ export interface SharedStore {
   now(): Promise<number>
   /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
   heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
+  /** A session at one moment. `key` is the key of its record. */
+  session(id: string, key: string): Promise<SessionInStore>
   /**
    * The newest epoch of collections when this engine joined. It must behave from its first commit on as if it had
    * acknowledged this epoch.
@@ -210,6 +212,16 @@ export interface SharedStore {
   sweep(objects: SweptObjects, before: number): Promise<ReadonlySet<string>>
   /** Gives the right to collect back. */
   endCollection(): Promise<void>
+}
+
+/** What a shared store has of a session at one moment. */
+export interface SessionInStore {
+  /** Undefined: it has none. */
+  readonly head: string | undefined
+  /** Its record as JSON. Undefined: there is no such session. */
+  readonly record: string | undefined
+  /** The number of its newest event; 0 without events. */
+  readonly seq: number
 }
 
 /**

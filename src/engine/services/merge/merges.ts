@@ -374,11 +374,6 @@ export class Merges {
     using after = prepared && core.pins.pin({ roots: [prepared.after] })
     void after
     await this.#commit(core, live, target, () => {
-      // On a shared store, the record may be older than the newest event when the merge is computed.
-      checkNoConflicts(live.record)
-      const baseline = rebase?.before.baseline ?? live.record.baseline
-      if (live.record.baseline.fingerprint !== baseline.fingerprint)
-        throw new Moved('the session was rebased')
       const { put = [], del = [] } = recordOf(live, open)
       const kept = rebase === undefined ? live.record : withBaseline(live.record, rebase.baseline)
       const isSettled = open === undefined && rebase === undefined

@@ -53,11 +53,10 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
 async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
   await core.table.draining.get(sessionId)
   const readAt = core.sharing === undefined ? 0 : core.environment.monotonicMs()
-  const head = core.sharing === undefined ? '' : await core.sharing.headOf(core, sessionId)
-  const record = await findSession(core, sessionId)
+  const { head, record, seq } = await storedSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
-  const state = await stateAt(core, sessionId, Number.POSITIVE_INFINITY)
+  const state = await stateAt(core, sessionId, seq)
   const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), {
     ...state,
     readAt: await storedRead(core, sessionId),
@@ -68,6 +67,21 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
   const dropped = core.table.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOverReferences(live, dropped))
   return live
+}
+
+/**
+ * The record of a session, even of a deleted one, and the event up to which it holds. Other engines may change both, so a
+ * shared store reads them, and the head for the next commit, at one moment.
+ */
+export async function storedSession(
+  core: Core,
+  sessionId: string,
+): Promise<{ readonly head: string; readonly record: SessionRecord | undefined; readonly seq: number }> {
+  const { shared } = core.store
+  if (shared === undefined)
+    return { head: '', record: await findSession(core, sessionId), seq: Number.POSITIVE_INFINITY }
+  const { head = '', record, seq } = await shared.session(sessionId, keys.session(core.tenantKey, sessionId))
+  return { head, record: record === undefined ? undefined : sessionKind.parse(record), seq }
 }
 
 /** The record of a session, even of a deleted one. */

@@ -3,13 +3,12 @@ import { eventMissing } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import type { EventBody } from '../../records/event.js'
 import type { SessionRecord } from '../../records/session.js'
-import { readHead } from '../../storage/heads.js'
 import type { StoredEvent } from '../../storage/store.js'
 import { Tree } from '../../tree/tree.js'
 import { apply as applyEffect } from '../apply.js'
 import type { Core } from '../core.js'
 import type { CommittedEvent } from '../history/feed.js'
-import { findSession, storedStateAt, UnreachableState } from '../history/replay.js'
+import { storedSession, storedStateAt, UnreachableState } from '../history/replay.js'
 import type { LiveSession } from '../table/live.js'
 import { bytesOf } from '../usage/session-bytes.js'
 import type { StoredState } from './shared-session.js'
@@ -26,26 +25,25 @@ export interface NewerState {
 }
 
 /**
- * Reads the changes of a session since a stored state. Returns undefined if the session was deleted. The head is read
- * first: if another engine changes the session meanwhile, the next commit or look at the heads finds that out.
+ * Reads the changes of a session since a stored state. Returns undefined if the session was deleted. If another engine
+ * changes the session meanwhile, the next commit or look at the heads finds that out.
  */
 export async function readNewerState(
   core: Core,
   live: LiveSession,
   from: StoredState,
 ): Promise<NewerState | undefined> {
-  const head = await readHead(core.store, live.id)
-  const record = await findSession(core, live.id)
-  if (record === undefined || record.deletedAt !== undefined) return undefined
   const tree = new Tree(from.root, core.loader)
   const events: CommittedEvent[] = []
   let { seq, at, chain, bytesWritten } = from
   let isPruned = false
   /** The last event that the tree already has. */
   let reached = seq
-  do {
+  for (;;) {
+    const { head, record, seq: newest } = await storedSession(core, live.id)
+    if (record === undefined || record.deletedAt !== undefined) return undefined
     const first = seq + 1
-    for await (const page of core.store.events(live.id, { from: first, to: Number.POSITIVE_INFINITY })) {
+    for await (const page of core.store.events(live.id, { from: first, to: newest })) {
       for (const event of page) {
         if (event.seq !== seq + 1) throw eventMissing(live.id, seq + 1)
         const body = event.body as unknown as EventBody
@@ -63,10 +61,11 @@ export async function readNewerState(
         events.push(applied.event)
       }
     }
-    // A newest state that was read as a whole may have events that came after the first read.
-    if (seq < reached && seq < first) throw eventMissing(live.id, first)
-  } while (seq < reached)
-  return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events, isPruned }
+    if (seq >= newest && seq >= reached)
+      return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events, isPruned }
+    // A newest state that was read as a whole may have events that came after the record, so both are read again.
+    if (seq < first) throw eventMissing(live.id, first)
+  }
 }
 
 /** Applies a stored event to a tree. Returns the last event that the tree then has. */

@@ -1,7 +1,7 @@
 import { messageOf } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { inBackground, type Core, type StoreSharing } from '../core.js'
-import { readHead, readHeads } from '../../storage/heads.js'
+import { readHeads } from '../../storage/heads.js'
 import type { SharedCapability, SharedStore } from '../../storage/store.js'
 import type { LiveSession } from '../table/live.js'
 import { bytesWritten } from '../usage/session-bytes.js'
@@ -115,10 +115,6 @@ export class Sharing implements StoreSharing {
 
   isOwn(head: string): boolean {
     return head.startsWith(this.#prefix)
-  }
-
-  headOf({ store }: Core, sessionId: string): Promise<string> {
-    return readHead(store, sessionId)
   }
 
   isFresh({ environment }: Core, { shared }: LiveSession): boolean {
