@@ -190,17 +190,17 @@ function mergeTool(workspace: Workspace): WorkspaceTool {
         policies: policy === 'fail' ? [] : policies,
         dryRun: true,
       })
-      if (dryRun || preview.conflicts.length > 0) return describeMerge(preview, true)
+      if (dryRun || preview.conflicts.length > 0) return describeMerge(preview, given, true)
       // With the policy `fail`, a conflict that arose since the preview is an error, and changes nothing.
       const merge = await session.merge(source, { policies })
       // No tool resolves conflicts.
       if (merge.conflicts.length > 0) await session.conflicts.abort()
-      return describeMerge(merge, false)
+      return describeMerge(merge, given, false)
     },
   })
 }
 
-function describeMerge(merge: MergeResult, dryRun: boolean): ToolOutput {
+function describeMerge(merge: MergeResult, onConflict: MergePolicy | undefined, dryRun: boolean): ToolOutput {
   const { changes, changeCount, conflicts } = merge
   const data = {
     merged: merge.merged,
@@ -210,8 +210,11 @@ function describeMerge(merge: MergeResult, dryRun: boolean): ToolOutput {
   }
   if (conflicts.length > 0) {
     const lines = conflicts.map(({ path, kind }) => `${kind} ${path}`)
-    const text =
-      'Nothing was merged: both sides changed these paths. Repeat with on_conflict, or edit one side first.'
+    const advice =
+      onConflict === 'union'
+        ? 'union merges only the lines of texts. Repeat with on_conflict: ours or theirs'
+        : 'Repeat with on_conflict'
+    const text = `Nothing was merged: both sides changed these paths. ${advice}, or edit one side first.`
     return { text: `${text}\n${lines.join('\n')}`, data }
   }
   if (!merge.merged) return { text: 'There is nothing to merge.', data }
