@@ -707,6 +707,89 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'a', '/f': 'ours' })
   })
 
+  describe.each(['ours', 'theirs'] as const)('with an attribute that %s changed of a directory', (side) => {
+    const use = { ours: 'new', base: 'old', theirs: 'new' }
+    let one: Session
+    let another: Session
+
+    /** The name of the attribute is that of the commit of a submodule. */
+    const link = async (session: Session, path: string, value: string): Promise<unknown> =>
+      session.files.setXattr({ path, name: 'user.git.gitlink', value })
+    const links = async (session: Session, path: string): Promise<string | undefined> => {
+      const found = await session.files.getXattr({ path, name: 'user.git.gitlink' }).catch(() => undefined)
+      return found && Buffer.from(found.value).toString()
+    }
+
+    beforeEach(async () => {
+      target = await engine.sessions.create({ files: { '/d/a': 'a' } })
+      await target.files.createDirectory({ path: '/d/m' })
+      await link(target, '/d/m', 'old')
+      source = await target.fork()
+      ;[one, another] = side === 'ours' ? [target, source] : [source, target]
+      await link(one, '/d/m', 'new')
+    })
+
+    test.each(['ours', 'base', 'theirs'] as const)('and the other side removed, takes %s', async (taken) => {
+      await another.fs.promises.rmdir('/d/m')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts).toMatchObject([
+        { path: '/d/m', kind: 'delete/modify', base: { kind: 'directory' }, [side]: { kind: 'directory' } },
+      ])
+      expect(await links(target, '/d/m')).toBe(side === 'ours' ? 'new' : undefined)
+      await target.conflicts.resolveAll({ use: taken })
+      const isRemoved = taken !== 'base' && taken !== side
+      expect(await links(target, '/d/m')).toBe(isRemoved ? undefined : use[taken])
+      expect(Object.keys(await tree(target))).toEqual(isRemoved ? ['/d', '/d/a'] : ['/d', '/d/a', '/d/m'])
+    })
+
+    test.each(['ours', 'theirs'] as const)(
+      'and the other side removed, keeps %s by policy',
+      async (policy) => {
+        await another.fs.promises.rm('/d', { recursive: true })
+        expect((await target.merge(source, { policies: [{ glob: '**', policy }] })).conflicts).toEqual([])
+        expect(await links(target, '/d/m')).toBe(policy === side ? 'new' : undefined)
+        expect(Object.keys(await tree(target))).toEqual(policy === side ? ['/d', '/d/m'] : [])
+      },
+    )
+
+    test.each(['ours', 'theirs'] as const)('and the other side replaced, takes %s', async (taken) => {
+      await another.fs.promises.rmdir('/d/m')
+      await write(another, '/d/m', 'file')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d/m', 'file/directory']])
+      await target.conflicts.resolveAll({ use: taken })
+      expect(await links(target, '/d/m')).toBe(taken === side ? 'new' : undefined)
+      expect(await read(target, '/d/m')).toBe(taken === side ? undefined : 'file')
+    })
+
+    test('and a directory above it that the other side replaced', async () => {
+      await another.fs.promises.rm('/d', { recursive: true })
+      await write(another, '/d', 'file')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+        ['/d', 'file/directory'],
+        ['/d/m', 'delete/modify'],
+      ])
+      await target.conflicts.resolveAll({ use: side })
+      expect(await links(target, '/d/m')).toBe('new')
+    })
+
+    test('and the other side moved, has a conflict at the old path', async () => {
+      await another.files.rename({ sourcePath: '/d/m', destinationPath: '/moved' })
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d/m', 'delete/modify']])
+      expect(await links(target, '/moved')).toBe('old')
+    })
+
+    test('keeps the attribute without a conflict if a file in it stays', async () => {
+      await write(one, '/d/m/new', 'new')
+      await another.fs.promises.rmdir('/d/m')
+      expect((await target.merge(source)).conflicts).toEqual([])
+      expect(await tree(target)).toEqual({ '/d': '/', '/d/a': 'a', '/d/m': '/', '/d/m/new': 'new' })
+      expect(await links(target, '/d/m')).toBe('new')
+    })
+  })
+
   describe.each(['ours', 'theirs'] as const)('with a directory of %s', (side) => {
     const other = side === 'ours' ? 'theirs' : 'ours'
 

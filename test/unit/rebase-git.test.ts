@@ -376,3 +376,44 @@ describe.runIf(hasGit).each(places)('a rebase of a session that pushed to %s', (
     expect([read('/a'), session.fs.existsSync('/d'), read('/b')]).toEqual(['file again\n', false, 'theirs\n'])
   })
 })
+
+describe.runIf(hasGit)('a rebase of a session whose source has a new commit of a submodule', () => {
+  test.each([
+    ['removed', 'delete/modify', (session: Session) => session.fs.promises.rmdir('/m')],
+    [
+      'moved',
+      'delete/modify',
+      (session: Session) => session.files.rename({ sourcePath: '/m', destinationPath: '/moved' }),
+    ],
+    [
+      'replaced',
+      'file/directory',
+      async (session: Session) => {
+        await session.fs.promises.rmdir('/m')
+        await session.files.write({ path: '/m', content: 'a file' })
+      },
+    ],
+  ])('has a conflict if the session %s it', async (_what, kind, change) => {
+    const repository = GitRepository.create(join(root, 'r.git'))
+    const pin = (oid: string): string => {
+      repository.stage([
+        ['100644', 'a', 'a'],
+        ['160000', 'm', oid],
+      ])
+      return repository.commit()
+    }
+    pin('1'.repeat(40))
+    const gitRepository = { path: repository.path }
+    const { sourceId } = await engine.sources.create({ displayName: 'r', gitRepository })
+    await refresh(sourceId, 'main')
+    const session = await engine.sessions.create({ sourceRef: { sourceId } })
+    await change(session)
+    pin('2'.repeat(40))
+    await refresh(sourceId, 'main')
+    const { conflicts } = await session.rebase()
+    expect(conflicts).toMatchObject([{ path: '/m', kind, theirs: { kind: 'directory' } }])
+    await session.conflicts.resolve({ path: '/m', use: 'theirs' })
+    await session.commit({ message: 'x', gitBranch: { branchName: 'side' }, allowEmpty: true })
+    expect(repository.git(['rev-parse', 'side:m']).trim()).toBe('2'.repeat(40))
+  })
+})

@@ -18,7 +18,7 @@ import { isRoot } from './tree-root.js'
 export const ConflictKind = {
   /** Both sides changed the same lines, or a binary file. */
   CONTENT: 'content',
-  /** One side deleted the file, and the other changed it. */
+  /** One side deleted the file, and the other changed it; or a directory, and its bits or attributes. */
   DELETE_MODIFY: 'delete/modify',
   /** Both sides added the path, with different content. */
   ADD_ADD: 'add/add',

@@ -70,7 +70,8 @@ export function contentIdOf(core: Core, file: FileNode): Promise<string> {
   return whenLoaded(() => core.contentIds.contentId(file))
 }
 
-function sameAttributes(a: FileNode | Dir, b: FileNode | Dir): boolean {
+/** Whether two nodes have the same permission bits and extended attributes. */
+export function sameAttributes(a: FileNode | Dir, b: FileNode | Dir): boolean {
   return a.mode === b.mode && sameXattrs(a.xattrs, b.xattrs)
 }
 

@@ -4,7 +4,14 @@ import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
 import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
 import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
-import { changedPaths, parentsOf, sameNode, type ChangedPath, type MergeTrees } from './changed-paths.js'
+import {
+  changedPaths,
+  parentsOf,
+  sameAttributes,
+  sameNode,
+  type ChangedPath,
+  type MergeTrees,
+} from './changed-paths.js'
 import { exactRenames, type Renames } from './exact-renames.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
@@ -47,6 +54,14 @@ interface Slot {
   base?: Placed | undefined
   ours?: Placed | undefined
   theirs?: Placed | undefined
+}
+
+/** A directory whose bits or attributes one side changed. */
+interface ChangedDirectory {
+  readonly path: string
+  readonly before: Dir
+  readonly side: 'ours' | 'theirs'
+  readonly node: Dir
 }
 
 /** Merges two frozen trees with their base. It changes nothing. */
@@ -291,6 +306,7 @@ class TreeMerge {
   }
 
   async #mergeDirectories(): Promise<void> {
+    const changed: ChangedDirectory[] = []
     for (const [path, { base, ours, theirs }] of this.#paths) {
       if (this.#slice.over) await this.#slice.next()
       const [before, our, their] = [base, ours, theirs].map((node) =>
@@ -299,8 +315,33 @@ class TreeMerge {
       if (our === undefined && their === undefined) continue
       if (our !== undefined && their !== undefined) this.#mergeDirectory(path, before, our, their)
       else if (before === undefined) this.#directories.set(path, our ?? their)
-      // One side removed it. It stays if something in it does.
-      else this.#directories.set(path, undefined)
+      else {
+        // One side removed it. It stays if something in it does.
+        this.#directories.set(path, undefined)
+        const [side, node] = our === undefined ? (['theirs', their] as const) : (['ours', our] as const)
+        if (node !== undefined && !sameAttributes(before, node)) changed.push({ path, before, side, node })
+      }
+    }
+    if (changed.length > 0) await this.#keepChanged(changed)
+  }
+
+  /** Directories that one side changed and the other one removed. If something in them stays, they keep the change. */
+  async #keepChanged(directories: readonly ChangedDirectory[]): Promise<void> {
+    const needed = await this.#parentsOfResults()
+    const deepestFirst = await sortedInSlices(directories, (a, b) => compareUtf8(b.path, a.path), this.#slice)
+    for (const { path, before, side, node } of deepestFirst) {
+      if (this.#slice.over) await this.#slice.next()
+      if (needed.has(path)) continue
+      let kept = this.#rules.isVirtual ? before : undefined
+      // Their separation from a file in the same place is a conflict of its own.
+      if (this.#mayHaveFile(path)) kept = node
+      else {
+        this.#conflictAt(path, { kind: ConflictKind.DELETE_MODIFY, base: path, [side]: path })
+        if (kept === undefined && (this.#keeps(path) ?? 'ours') === side) kept = node
+      }
+      if (kept === undefined) continue
+      this.#directories.set(path, kept)
+      for (const above of parentsOf(path)) needed.add(above)
     }
   }
 
@@ -363,16 +404,7 @@ class TreeMerge {
 
   /** Directories that something of the result is in stay, or are made again. */
   async #keepNeededDirectories(): Promise<void> {
-    const needed = new Set<string>()
-    for (const [path, node] of [...this.#files, ...this.#directories]) {
-      if (this.#slice.over) await this.#slice.next()
-      if (node === undefined) continue
-      for (const above of parentsOf(path)) {
-        if (needed.has(above)) break
-        needed.add(above)
-      }
-    }
-    for (const path of needed) {
+    for (const path of await this.#parentsOfResults()) {
       const changed = this.#paths.get(path)
       if (this.#directories.get(path) !== undefined || changed === undefined) continue
       // Only the base has it if both sides removed it, and a virtual base keeps a file that both moved out of it.
@@ -380,6 +412,20 @@ class TreeMerge {
       const known = [ours, theirs, base].find((node) => node instanceof Dir)
       this.#directories.set(path, known)
     }
+  }
+
+  /** The directories above everything that the result has at the changed paths. */
+  async #parentsOfResults(): Promise<Set<string>> {
+    const parents = new Set<string>()
+    for (const [path, node] of [...this.#files, ...this.#directories]) {
+      if (this.#slice.over) await this.#slice.next()
+      if (node === undefined) continue
+      for (const above of parentsOf(path)) {
+        if (parents.has(above)) break
+        parents.add(above)
+      }
+    }
+    return parents
   }
 }
 
