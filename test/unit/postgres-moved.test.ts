@@ -215,58 +215,61 @@ describe.skipIf(!hasPostgres).each([false, true])('a schema on PostgreSQL, with 
     },
   )
 
-  test.runIf(hasGit)('records no pushed commit whose state was removed during the push', async () => {
-    const root = await mkdtemp(join(temporaryDirectory(), 'push-'))
-    const repository = GitRepository.create(join(root, 'r.git'))
-    repository.stage([['100644', 'a', 'one']])
-    const first = repository.commit()
-    let arrive = (): void => undefined
-    let go = (): void => undefined
-    const arrived = new Promise<void>((resolve) => (arrive = resolve))
-    const gone = new Promise<void>((resolve) => (go = resolve))
-    const remote = await serveGit(root, {
-      hold: ({ method, url = '' }) => {
-        if (method !== 'POST' || !url.endsWith('git-receive-pack')) return undefined
-        arrive()
-        return gone
-      },
-    })
-    try {
-      const gitRemote = { remoteUrl: `${remote.url}/r.git`, defaultRef: 'main' }
-      const { sourceId } = await engine.sources.create({ displayName: 'x', gitRemote })
-      await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
-      const session = await engine.sessions.create({ sourceRef: { sourceId } })
-      await copySchema(`${schema}_copy`)
-      await session.files.write({ path: '/a', content: 'two' })
-      const request = { message: 'x', gitBranch: { branchName: 'main' } }
-      const committed = failureOf(session.commit(request))
-      await arrived
-      await restoreRows(`${schema}_copy`)
-      await engine.sessions.create().catch(() => undefined)
-      await recovered(() => engine.sessions.create())
-      go()
-
-      const failure = await committed
-      const pushed = repository.git(['rev-parse', 'main']).trim()
-      expect(pushed).not.toBe(first)
-      expect(failure).toMatchObject({
-        reason: 'STORE_FAILED',
-        message: `the branch main of the remote has the commit ${pushed}, but the session could not record it (see cause); refresh the source, rebase the session, and commit again`,
-        details: { outcome: 'unknown', commitId: pushed },
+  test.runIf(hasGit).each(['main', 'side'])(
+    'records no commit on %s whose state was removed during the push',
+    async (branchName) => {
+      const root = await mkdtemp(join(temporaryDirectory(), 'push-'))
+      const repository = GitRepository.create(join(root, 'r.git'))
+      repository.stage([['100644', 'a', 'one']])
+      const first = repository.commit()
+      let arrive = (): void => undefined
+      let go = (): void => undefined
+      const arrived = new Promise<void>((resolve) => (arrive = resolve))
+      const gone = new Promise<void>((resolve) => (go = resolve))
+      const remote = await serveGit(root, {
+        hold: ({ method, url = '' }) => {
+          if (method !== 'POST' || !url.endsWith('git-receive-pack')) return undefined
+          arrive()
+          return gone
+        },
       })
-      // Without the state of the commit, a commit on top of it would revert its changes.
-      await recovered(() => session.files.write({ path: '/b', content: 'new' }))
-      expect(await failureOf(session.commit(request))).toMatchObject({ reason: 'BRANCH_MOVED' })
-      await engine.sources.waitForJob(await engine.sources.refresh(sourceId))
-      await session.rebase()
-      await session.commit(request)
-      expect(repository.git(['show', 'main:a'])).toBe('two')
-    } finally {
-      go()
-      await remote.close()
-      await rm(root, { recursive: true, force: true })
-    }
-  })
+      try {
+        const gitRemote = { remoteUrl: `${remote.url}/r.git`, defaultRef: 'main' }
+        const { sourceId } = await engine.sources.create({ displayName: 'x', gitRemote })
+        await engine.sources.waitForJob(await engine.sources.startImport(sourceId))
+        const session = await engine.sessions.create({ sourceRef: { sourceId } })
+        await copySchema(`${schema}_copy`)
+        await session.files.write({ path: '/a', content: 'two' })
+        const request = { message: 'x', gitBranch: { branchName } }
+        const committed = failureOf(session.commit(request))
+        await arrived
+        await restoreRows(`${schema}_copy`)
+        await engine.sessions.create().catch(() => undefined)
+        await recovered(() => engine.sessions.create())
+        go()
+
+        const failure = await committed
+        const pushed = repository.git(['rev-parse', branchName]).trim()
+        expect(pushed).not.toBe(first)
+        expect(failure).toMatchObject({
+          reason: 'STORE_FAILED',
+          message: `the branch ${branchName} of the remote has the commit ${pushed}, but the session could not record it (see cause); refresh the source with gitRef: ${branchName}, rebase the session, and commit again`,
+          details: { outcome: 'unknown', commitId: pushed },
+        })
+        // Without the state of the commit, a commit on top of it would revert its changes.
+        await recovered(() => session.files.write({ path: '/b', content: 'new' }))
+        expect(await failureOf(session.commit(request))).toMatchObject({ reason: 'BRANCH_MOVED' })
+        await engine.sources.waitForJob(await engine.sources.refresh(sourceId, { gitRef: branchName }))
+        await session.rebase()
+        await session.commit(request)
+        expect(repository.git(['show', `${branchName}:a`])).toBe('two')
+      } finally {
+        go()
+        await remote.close()
+        await rm(root, { recursive: true, force: true })
+      }
+    },
+  )
 
   // Engines that share a store have no checkouts.
   test.runIf(!shared)('keeps no state for a checkout that was removed before its end', async () => {

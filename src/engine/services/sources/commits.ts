@@ -272,7 +272,7 @@ function unrecorded(
   if (!(cause instanceof EngineError) || cause.details['outcome'] !== 'not-applied') return cause
   return new EngineError(
     cause.reason,
-    `the branch ${branchName} of the remote has the commit ${commitId}, but the session could not record it (see cause); refresh the source, rebase the session, and commit again`,
+    `the branch ${branchName} of the remote has the commit ${commitId}, but the session could not record it (see cause); refresh the source with gitRef: ${branchName}, rebase the session, and commit again`,
     { branchName, commitId, outcome: 'unknown' },
     { cause },
   )
