@@ -41,6 +41,45 @@ function timeOf(path: string): number {
   return Number(lstatSync(path, { bigint: true }).mtimeNs / 1000n) / 1000
 }
 
+test('a sync whose changes the session has does not fail as not applied', async () => {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'checkout-')))
+  let losses = 0
+  const engine = await openEngine({
+    storage: {
+      open: async () => {
+        const store = await memoryStorage({ durable: true }).open()
+        const commit = store.commit.bind(store)
+        return Object.assign(store, {
+          losses: () => losses,
+          commit: (each: Parameters<typeof commit>[0]) => {
+            // The server crashes after the event is stored.
+            if (JSON.stringify(each.events ?? []).includes('ApplyBatch')) losses++
+            return commit(each)
+          },
+        })
+      },
+    },
+    hostPaths: { roots: [root] },
+  })
+  try {
+    const session = await engine.sessions.create({ files: { '/a': 'one' } })
+    const checkout = await session.checkout(join(root, 'work'))
+    writeFileSync(join(root, 'work', 'b'), 'new')
+    await expect(checkout.sync()).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+      details: { outcome: 'unknown' },
+    })
+    expect(Buffer.from(await session.files.read({ path: '/b' })).toString()).toBe('new')
+    const count = async (): Promise<number> => (await session.events.list()).events.length
+    const before = await count()
+    expect(await checkout.sync()).toMatchObject({ added: ['/b'] })
+    expect(await count()).toBe(before)
+  } finally {
+    await engine.close()
+    rmSync(root, { recursive: true, force: true })
+  }
+})
+
 describe.each(fewStorages)('checkouts on %s', (_name, makeStorage, lasting) => {
   let scratch: string
   let root: string

@@ -1,3 +1,4 @@
+import { EngineError } from '../../base/errors.js'
 import { checkoutKind, type CheckoutRecord } from '../../records/checkout.js'
 import type { Core } from '../../session/core.js'
 import { keys } from '../../storage/keys.js'
@@ -43,4 +44,23 @@ export class Place {
     this.#core.roots.retainFor(this.#key, trees)
     await this.#core.store.commit({ put: [[this.#key, record]] })
   }
+
+  /** Stores the tree that the directory and the session have after an operation. */
+  async finish(sessionId: string, tree: Dir): Promise<void> {
+    try {
+      await this.store(sessionId, [tree])
+    } catch (error) {
+      throw unfinished(error)
+    }
+  }
+}
+
+function unfinished(cause: unknown): unknown {
+  if (!(cause instanceof EngineError) || cause.details['outcome'] !== 'not-applied') return cause
+  return new EngineError(
+    cause.reason,
+    'the files were written, but the state of the directory could not be stored (see cause); repeat the operation',
+    { outcome: 'unknown' },
+    { cause },
+  )
 }

@@ -82,7 +82,7 @@ export class Update {
         mtimeMs: this.#core.environment.wallClockMs(),
       })
     if (writer.differing > 0 || known?.sessionId !== sessionId || trees.length > 1)
-      await this.#place.store(sessionId, [to])
+      await this.#place.finish(sessionId, to)
     else await this.#place.index.flush()
     return { written: writer.written, removed: writer.removed }
   }

@@ -202,7 +202,7 @@ async function syncDirectory(
   } else if (reader.changes.length > 0) {
     const after = await builder.finish()
     await carryOver(core, live, reader, base, options.signal)
-    await place.store(live.id, [after])
+    await place.finish(live.id, after)
   } else await place.index.flush()
   return { added: reader.added.sort(), modified: reader.modified.sort(), removed: reader.removed.sort() }
 }
