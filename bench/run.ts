@@ -61,7 +61,7 @@ const core = [
   checkouts,
   inspector,
 ]
-/** `smoke` shows that every scenario, or each one named beside it, runs. Its figures are not meaningful. */
+/** `smoke` shows that every scenario runs, or those that follow it. Its figures are not meaningful. */
 const groups: Record<string, readonly Scenario[]> = { core, smoke: core }
 
 const options = {

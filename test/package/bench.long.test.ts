@@ -87,7 +87,7 @@ describe('npm run bench', () => {
     },
   )
 
-  it('draws a line for each operation whose cost is measured against a size', async () => {
+  it('draws a line for each operation that it measures at several sizes', async () => {
     const chart = join(directory, 'growth.svg')
     const [{ rows }] = (await short('growth', '--chart', chart)) as [Report['scenarios'][number]]
     const growing = rows.flatMap((row) => row.growing ?? [])

@@ -214,9 +214,9 @@ export interface SharedStore {
   endCollection(): Promise<void>
 }
 
-/** What a shared store has of a session at one moment. */
+/** A session in a shared store at one moment. */
 export interface SessionInStore {
-  /** Undefined: it has none. */
+  /** See {@link HeadMove}. Undefined: no engine has shared the session yet. */
   readonly head: string | undefined
   /** Its record as JSON. Undefined: there is no such session. */
   readonly record: string | undefined

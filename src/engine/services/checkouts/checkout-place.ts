@@ -14,7 +14,7 @@ export class Place {
   readonly #key: string
   readonly #checkLosses: () => void
 
-  /** `checkLosses`: from before the first tree that is stored was found. */
+  /** `checkLosses` was made before the tree was read that {@link store} stores. */
   constructor(core: Core, place: string, checkLosses = lossCheck(core.store)) {
     this.#core = core
     this.#checkLosses = checkLosses

@@ -26,7 +26,8 @@ export async function resolutionOf(
   resolution: Resolution,
 ): Promise<Pick<MergedTrees, 'files' | 'directories' | 'moves'>> {
   const nodes = new ResolvedNodes(core, resolution)
-  // Another conflict may have a file in a directory, and a moved file may come from one that others make room for.
+  // Directories come first, because other conflicts have files in them. Moved files come last, because they may go back into
+  // directories that the others make room for.
   for (const rank of [0, 1, 2])
     for (const conflict of resolution.conflicts) if (rankOf(conflict) === rank) await nodes.resolve(conflict)
   return nodes
