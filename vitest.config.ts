@@ -7,7 +7,7 @@ import { temporaryDirectory } from './test/support/temporary-directory.js'
 
 /** The import of a test that runs more rounds, or larger inputs, in `npm run test:long` than in `npm test`. */
 const importsSize =
-  /import \{.*\b(?:isLong|runs|size|stepOf|fewStorages|fewStores)\b.*\} from '.*\/(?:seed|storages|engines-of-both-stores)\.js'/
+  /import \{.*\b(?:isLong|isComplete|runs|size|stepOf|fewStorages|fewStores)\b.*\} from '.*\/(?:seed|storages|engines-of-both-stores)\.js'/
 /** The import of a test that runs on each kind of storage. */
 const importsStorages = /import \{.*\b(?:storages|fewStorages)\b.*\} from '.*\/storages\.js'/
 const tests = readdirSync('test', { recursive: true, encoding: 'utf8' })

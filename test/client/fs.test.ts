@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { RemoteFsPromises, RemoteSession } from '../../src/adapters/client/index.js'
 import type { EngineScope, Session } from '../../src/index.js'
 import { openRemote, type Remote } from '../support/remote.js'
-import { isLong } from '../support/seed.js'
+import { isComplete, isLong } from '../support/seed.js'
 
 const paths = [
   '/',
@@ -39,7 +39,7 @@ const paths = [
 
 /** Every item in `npm run test:long`, every fourth one in `npm test`. `at` shifts which ones. */
 function sample<Item>(items: readonly Item[], at: number): Item[] {
-  const step = isLong ? 1 : 4
+  const step = isComplete ? 1 : 4
   return items.filter((_, index) => (index + at) % step === 0)
 }
 

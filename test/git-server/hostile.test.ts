@@ -10,7 +10,7 @@ import { TimeSlice } from '../../src/engine/ports.js'
 import { openEngine, type Engine, type Session } from '../../src/index.js'
 import { GitWorld, gitCaller, gitToken } from '../support/git-world.js'
 import { hostilePacks } from '../support/hostile-packs.js'
-import { isLong } from '../support/seed.js'
+import { isComplete } from '../support/seed.js'
 import { commitBody, idOf, makeDelta, idDelta, plainEntry, rawPack, treeBody } from '../support/raw-pack.js'
 
 const zero = '0'.repeat(40)
@@ -808,7 +808,7 @@ describe('a push', () => {
     'a result that doubles with each delta',
     'many small results of one large base',
   ]
-  const packs = Object.entries(hostilePacks).filter(([name]) => isLong || !slow.includes(name))
+  const packs = Object.entries(hostilePacks).filter(([name]) => isComplete || !slow.includes(name))
   test.each(packs)('of %s is rejected', { timeout: 180_000 }, async (_name, make) => {
     const empty = await engine.sessions.create()
     const { pack, want } = make('sha1')

@@ -28,7 +28,7 @@ import {
   type Storage,
   type StateName,
 } from '../../src/index.js'
-import { isLong } from '../support/seed.js'
+import { isComplete } from '../support/seed.js'
 import { storages } from '../support/storages.js'
 import { Refusal, transports, wireCalls, type Call, type Wire, type WireCall } from '../support/transports.js'
 
@@ -1020,7 +1020,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
     const all = changesOf(request)
     if (transportName === 'in process') return all
     // The engine checks a request in the same way however it arrives.
-    return all.filter(({ of }, at) => at % (isLong ? 1 : 8) === 0 && isJson(of(request)))
+    return all.filter(({ of }, at) => at % (isComplete ? 1 : 8) === 0 && isJson(of(request)))
   }
 
   async function prepare<Name extends CallableOperation>(
@@ -1107,7 +1107,7 @@ describe.each(places)('on %s, %s:', (storageName, transportName, makeStorage, co
         }
       }
     }
-    if (transportName === 'over HTTP' && !isLong) return
+    if (transportName === 'over HTTP' && !isComplete) return
     expect(table[name].errors.filter((reason) => !refused.has(reason))).toEqual([])
   })
 })

@@ -11,6 +11,9 @@ export const isLong: boolean = givenSize !== ''
 /** The share of random runs to execute; 1 in `npm run test:long`. */
 export const size: number = isLong ? Number(givenSize) : 0.03
 
+/** Whether every case runs, as in `npm run test:long`. CI runs the long forms with fewer rounds, and without these. */
+export const isComplete: boolean = size >= 1
+
 /** The runs of a random test that has `count` runs in `npm run test:long`. */
 export function runs(count: number): number {
   return Math.ceil(count * size)

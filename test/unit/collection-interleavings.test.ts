@@ -18,7 +18,7 @@ import {
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { lowerBound } from '../support/lower-bound.js'
-import { isLong } from '../support/seed.js'
+import { isComplete } from '../support/seed.js'
 import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 
 /** Interleaves collections with one other operation, step by step. */
@@ -113,7 +113,7 @@ function pruneFewAtOnce(): void {
 }
 
 test('removes redo from at most 1,024 sessions at a time', async () => {
-  if (!isLong) pruneFewAtOnce()
+  if (!isComplete) pruneFewAtOnce()
   const count = limits.sessionsPerPrune + 3
   const inner = memoryStorage({ durable: true })
   let pruned = 0
@@ -146,7 +146,7 @@ test('removes redo from at most 1,024 sessions at a time', async () => {
 })
 
 test('prepares all sessions before it removes redo, including forks ordered late by a clock step back', async () => {
-  if (!isLong) lowerBound(limits, 'sessionsPerPrune', 4)
+  if (!isComplete) lowerBound(limits, 'sessionsPerPrune', 4)
   const durable = new SteppedStorage(memoryStorage({ durable: true }))
   const startMs = Date.UTC(2025, 0, 1)
   const hourMs = 3_600_000

@@ -8,7 +8,7 @@ import { Residency } from '../../src/engine/session/table/residency.js'
 import { openEngine, type Engine, type EngineOptions, type Session } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
-import { isLong, runs, seed } from '../support/seed.js'
+import { isComplete, isLong, runs, seed } from '../support/seed.js'
 import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 
 describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
@@ -573,7 +573,7 @@ describe.skipIf(!hasPostgres)('a collection beside other engines', () => {
         model.checkpoints.set(session.id, new Map())
       }
       const names = ['/a', '/b', '/c/d', '/c/e/f', '/g/h', '/i']
-      const steps = isLong ? 400 : 100
+      const steps = isComplete ? 400 : 100
       for (let step = 0; step < steps || collections < 2; step++) {
         const engine = pick(engines)
         const ids = [...model.sessions.keys()]
