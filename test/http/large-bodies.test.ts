@@ -479,7 +479,7 @@ describe('the body size', () => {
   })
 })
 
-test('elements with long lists, and elements without, decode beside each other', async () => {
+test('a list whose elements have long and short lists decodes correctly', async () => {
   const chunk = { data: { offset: '0', content: Buffer.alloc(300, 'x').toString('base64') } }
   const mutations = [jsonLimits.stepElements + 1, 1].map((count) => ({
     path: '/a',

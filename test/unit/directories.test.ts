@@ -182,7 +182,7 @@ test('a move of a directory changes its ctime, but not that in a fork', async ()
 })
 
 test.each([0, 300])(
-  'names in the order of their bytes are found after reopening, beside %i others',
+  'names whose order of bytes differs from that of JavaScript are found after reopening, with %i others',
   async (count) => {
     const storage = memoryStorage({ durable: true })
     const others = Array.from({ length: count }, (_, index) => `n${index}`)

@@ -2,12 +2,11 @@ import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
 import { limits } from '../../base/limits.js'
-import { parsePath } from '../../base/path.js'
 import { servedBranch } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import type { BranchTip } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
-import { eventTypes, type Redo } from '../../records/event.js'
+import { eventTypes } from '../../records/event.js'
 import { servedCommitKind, type ServedCommit } from '../../records/served-commit.js'
 import { branchTipsOf, setTip, type BranchTips } from '../../session/branch-tips.js'
 import { allCheckpoints } from '../../session/checkpoints.js'
@@ -21,13 +20,14 @@ import { onCurrent } from '../../session/table/current.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
 import { lossCheck } from '../../storage/loss-check.js'
-import { Dir, FileNode } from '../../tree/node.js'
-import { emptyRoot, Tree } from '../../tree/tree.js'
+import type { Dir } from '../../tree/node.js'
+import { emptyRoot } from '../../tree/tree.js'
 import { baseOf, changesOf } from './commit-changes.js'
 import { withinDeadline } from './deadline.js'
 import { GitObjectStore, type MemoryGitObjects } from './git-objects.js'
 import type { CommitDescription, CommitReader, CommitRequest, Committer } from './git-ports.js'
 import { GitTreeBuilder } from './git-trees.js'
+import { keepingAttributes } from './pushed-effects.js'
 import type {
   CheckpointCommit,
   RepositoryHead,
@@ -474,29 +474,6 @@ async function hasFiles(core: Core, root: Dir): Promise<boolean> {
   const empty = emptyRoot({ ino: 0, mode: 0o755, mtime: 0, ctime: 0, birthtime: 0 })
   for await (const _ of changesOf(core, empty, root)) return true
   return false
-}
-
-/**
- * The effects of a push without those on attributes that git does not have: files and directories that stay keep their
- * extended attributes and their permission bits, except for the execute bits of files.
- */
-async function keepingAttributes(core: Core, root: Dir, redo: readonly Redo[]): Promise<Redo[]> {
-  const tree = new Tree(root, core.loader)
-  const made = new Set<unknown>()
-  const kept: Redo[] = []
-  for (const effect of redo) {
-    const [letter, path] = effect
-    if (letter === 'w' || letter === 'd') made.add(path)
-    const isOfAttributes = (letter === 'c' || letter === 'x') && typeof path === 'string' && !made.has(path)
-    const node = isOfAttributes ? await whenLoaded(() => tree.find(parsePath(path))) : undefined
-    if (node instanceof Dir) continue
-    if (!(node instanceof FileNode)) kept.push(effect)
-    else if (letter === 'c') {
-      const mode = (effect[2] & 0o111) !== 0 ? node.mode | ((node.mode & 0o444) >> 2) : node.mode & ~0o111
-      if (((node.mode ^ effect[2]) & 0o111) !== 0) kept.push(['c', path, mode])
-    }
-  }
-  return kept
 }
 
 function moved(expected: string | null, actual: string | null): EngineError {
