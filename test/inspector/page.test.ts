@@ -417,6 +417,39 @@ describe.skipIf(!hasBrowser)('the page of the inspector', () => {
     await writable.close()
   })
 
+  test('lists the conflicts of a merge, before it and until they are resolved', async () => {
+    const writable = await inspected(engine, { write: true })
+    const paths = Array.from({ length: 11 }, (_, index) => `/file-${String(index).padStart(2, '0')}.txt`)
+    const withContent = (content: string) => Object.fromEntries(paths.map((path) => [path, content]))
+    const session = await engine.sessions.create({
+      files: { ...withContent('one\n'), [`/${hostileName}`]: 'one\n' },
+    })
+    const attempt = await session.fork()
+    for (const [side, content] of [
+      [session, 'two\n'],
+      [attempt, 'three\n'],
+    ] as const)
+      for (const path of [...paths, `/${hostileName}`]) await side.files.write({ path, content })
+    page.removeAllListeners('request')
+
+    await page.goto(`${writable.url}&/session/${session.id}?tab=forks`)
+    await page.getByRole('button', { name: 'Preview a merge' }).click()
+    await sees(/A merge would change .* with 12 conflicts\./)
+    await sees('\\u202e<img')
+    await sees('and 2 more')
+    const open = page.getByRole('region', { name: 'Unresolved conflicts' })
+    expect(await open.count()).toBe(0)
+
+    await page.getByRole('button', { name: 'Merge', exact: true }).click()
+    await open.getByText('/file-08.txt').waitFor()
+    expect(await open.locator('li').last().textContent()).toBe('and more')
+    await session.conflicts.resolveAll({ use: 'theirs' })
+    await open.waitFor({ state: 'detached' })
+    expect(await page.evaluate('globalThis.ran')).toBeUndefined()
+    await remove(attempt, session)
+    await writable.close()
+  })
+
   test.runIf(isLong)('carries out the previewed change once, and no other', async () => {
     const writable = await inspected(engine, { write: true })
     const session = await engine.sessions.create({ files: { '/a.txt': '0' } })

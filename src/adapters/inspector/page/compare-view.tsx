@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useAction } from './action.js'
 import { call, info, ofSession, pages } from './api.js'
+import { ConflictList, type Conflict } from './conflict-list.js'
 import { newestOf, refreshEvents } from './events.js'
 import { count, Id, Name } from './format.js'
 import { pageLimits } from './limits.js'
@@ -15,7 +16,7 @@ const letters: Readonly<Record<string, string>> = { added: 'A', modified: 'M', r
 
 interface MergePreview {
   readonly changeCount: number
-  readonly conflicts: readonly { readonly path: string; readonly kind: string }[]
+  readonly conflicts: readonly Conflict[]
 }
 
 /** The forks of a session side by side: the paths that each of them changed, and a preview of a merge. */
@@ -139,6 +140,7 @@ function MergeOf({ source, target }: { readonly source: string; readonly target:
   const carryOut = async ({ body }: MergePlan): Promise<void> => {
     plan.value = undefined
     say('The merge changed', await merge(body))
+    await refreshEvents(target)
   }
   const conflicts = plan.value?.preview.conflicts ?? []
   return (
@@ -164,15 +166,7 @@ function MergeOf({ source, target }: { readonly source: string; readonly target:
       <p class="quiet" role="status">
         {said.value}
       </p>
-      {conflicts.length > 0 && (
-        <ul>
-          {conflicts.slice(0, 10).map(({ path, kind }) => (
-            <li key={path}>
-              <Name text={path} /> <span class="quiet">{kind}</span>
-            </li>
-          ))}
-        </ul>
-      )}
+      {conflicts.length > 0 && <ConflictList conflicts={conflicts} hasMore={false} />}
     </div>
   )
 }

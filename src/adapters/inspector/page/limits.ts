@@ -14,6 +14,8 @@ export const pageLimits = {
   events: 100_000,
   /** Forks of a session that are compared at once. */
   comparedForks: 12,
+  /** Conflicts of a merge that are listed. */
+  conflicts: 10,
   /** Keys of the cache that are shown, the first in their order. */
   cacheKeys: 200,
   /** Sources that are shown at once, with their imports. */

@@ -3,6 +3,7 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { call, messageOf, ofSession, stream } from './api.js'
 import { CompareView } from './compare-view.js'
+import { OpenConflicts } from './conflict-list.js'
 import { DiffView } from './diff-view.js'
 import { eventsOf, newestOf, refreshEvents } from './events.js'
 import { FilesView } from './files-view.js'
@@ -61,6 +62,7 @@ export function SessionView({ id }: { readonly id: string }): VNode {
                 )}
               </header>
               {error !== undefined && <Failure error={messageOf(error)} />}
+              <OpenConflicts id={id} />
               <Tabs current={current.name} />
               <Scrubber id={id} />
               <div class="view" role="tabpanel" id="view" aria-label={current.title}>
