@@ -24,8 +24,8 @@ const lazy: StorageKind = ['durable memory without synchronous reads', withoutSy
  */
 export const storages: readonly StorageKind[] = runsOthers ? [level, lazy] : [memory, durable]
 
-/** The same for tests of parts that are far from the storage: `npm test` runs them on one kind. */
-export const fewStorages: readonly StorageKind[] = isLong || runsOthers ? storages : storages.slice(-1)
+/** The same for tests of parts that are far from the storage: each run has one kind, unless its tests have their full size. */
+export const fewStorages: readonly StorageKind[] = isLong ? storages : storages.slice(-1)
 
 /** All kinds of storage, for the few tests that need each of them in one run. */
 export const allStorages: readonly StorageKind[] = [memory, durable, lazy, level]
