@@ -711,6 +711,66 @@ test('keeps the base of a merge that only the record of the merged session has, 
   await expectWhole()
 })
 
+test('finds the base of a merge in a deleted session before it deletes the records of that session', async () => {
+  const files = { '/start': 'start' }
+  const [first, second, merged] = await Promise.all([
+    engine.sessions.create({ files }),
+    engine.sessions.create({ files }),
+    engine.sessions.create({ files }),
+  ])
+  await merged.files.write({ path: '/kept', content: 'kept' })
+  const { eventId } = (await merged.events.list()).events.at(-1)!
+  await merged.files.write({ path: '/undone', content: 'undone' })
+  await first.merge(merged)
+  // Only the restore, which has no tree of its own, shows that the two merged states have an earlier one in common.
+  await merged.restore({ from: { eventId } })
+  await second.merge(merged)
+  await merged.delete()
+  // The scan for deleted sessions follows three others.
+  for (let i = 0; i < 3; i++) storage.hold('scan', allSessions).release()
+  const deletedScan = storage.hold('scan', allSessions)
+  const collecting = engine.collect()
+  await deletedScan.reached
+  const replay = storage.hold('scan', ({ gte }) => gte.startsWith(keys.snapshots(merged.id)))
+  const merging = second.merge(first)
+  await replay.reached
+  deletedScan.release()
+  await storage.quiet()
+  replay.release()
+  expect(await merging).toMatchObject({ merged: true, conflicts: [] })
+  expect(await collecting).toMatchObject({ deletedSessions: 1 })
+  expect((await second.fs.promises.readdir('/')).sort()).toEqual(['kept', 'start', 'undone'])
+  await expectWhole()
+})
+
+test('passes over a session whose import begins after the collection', async () => {
+  const session = await engine.sessions.create()
+  await session.files.write({ path: '/a', content: 'imported' })
+  const pieces: Uint8Array[] = []
+  for await (const piece of session.exportBundle()) pieces.push(piece)
+  let goOn!: () => void
+  const isRead = new Promise<void>((resolve) => (goOn = resolve))
+  async function* unended(): AsyncGenerator<Uint8Array> {
+    yield* pieces
+    await isRead
+  }
+  storage.hold('scan', allSessions).release()
+  const prepared = storage.hold('scan', allSessions)
+  const collecting = engine.collect()
+  await prepared.reached
+  const events = storage.hold('commit', (commit) => (commit.events?.length ?? 0) > 0)
+  const importing = engine.sessions.importBundle(unended())
+  await events.reached
+  events.release()
+  // All events are stored now, but no snapshot.
+  await storage.quiet()
+  prepared.release()
+  expect(await collecting).toMatchObject({ deletedSessions: 0, prunedEvents: 1 })
+  goOn()
+  expect(await textOf(await importing, '/a')).toBe('imported')
+  await expectWhole()
+})
+
 test.each(['list', 'at'] as const)(
   '%s with a time does not report the log of a deleted session as lost',
   async (way) => {
