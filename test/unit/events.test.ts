@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -177,6 +178,15 @@ describe.each(storages)('the event log on %s', (_name, makeStorage, lasting) => 
     await expect(session.events.follow({ afterEventId: 'x' }).next()).rejects.toEqual(
       refused('INVALID_ARGUMENT'),
     )
+  })
+
+  test('following listens to its signal only until the reader stops', async () => {
+    const { signal } = new AbortController()
+    const following = session.events.follow({ signal })
+    await following.next()
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    await following.return(undefined)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   test.each(['delete', 'close'])('following ends on %s', async (how) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { WrittenSince } from '../../src/engine/storage/recent-writes.js'
-import { Pins } from '../../src/engine/tree/pins.js'
+import { Pins, ReplacedPin } from '../../src/engine/tree/pins.js'
 import { memoryStorage } from '../../src/index.js'
 import { letGo } from '../support/garbage.js'
 import { blobOf } from '../support/level-world.js'
@@ -89,4 +89,19 @@ test('a pin of recent writes keeps blobs written since the oldest such pin, even
   collector[Symbol.dispose]()
   expect(isWritten()).toEqual([false, false, false])
   await store.close()
+})
+
+test('a replaced pin keeps only the newest roots, and none after its end', () => {
+  const pins = durable()
+  const [first, second, late] = [{ last: undefined }, { last: undefined }, { last: undefined }]
+  const replaced = new ReplacedPin()
+  replaced.hold(pins.pin({ roots: [first] }))
+  replaced.hold(pins.pin({ roots: [second] }))
+  const kept = [...pins.roots()]
+  expect([kept.length, kept[0] === second]).toEqual([1, true])
+  replaced[Symbol.dispose]()
+  expect([...pins.roots()]).toEqual([])
+  // A state that is found after the operation has ended.
+  replaced.hold(pins.pin({ roots: [late] }))
+  expect([...pins.roots()]).toEqual([])
 })

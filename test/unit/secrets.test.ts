@@ -356,10 +356,13 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       await reload({ masterKey: key(2) })
       await put('B', 'b')
       await reload({ masterKey: key(3), previousKeys: [key(2)] })
-      await expect(engine.rotateSecrets()).rejects.toMatchObject({
-        reason: 'NO_MASTER_KEY',
-        details: { sessionId: session.id, secretName: 'A' },
-      })
+      // The second rotation finds no other secret.
+      for (let rotations = 0; rotations < 2; rotations++) {
+        await expect(engine.rotateSecrets()).rejects.toMatchObject({
+          reason: 'NO_MASTER_KEY',
+          details: { sessionId: session.id, secretName: 'A' },
+        })
+      }
       await reload({ masterKey: key(3) })
       expect(await reveal('B')).toBe('b')
       await expect(reveal('A')).rejects.toEqual(refused('NO_MASTER_KEY'))

@@ -31,3 +31,26 @@ test('it goes on with the clock of the store, also while the clock of the machin
   await clock.adjust()
   expect(clock.wallClockMs()).toBe(store)
 })
+
+test('it lies between the times before and after the answer of the store', async () => {
+  let monotonic = 0
+  let store = 1_000_000
+  const environment = { ...fixedEnvironment(), wallClockMs: () => store, monotonicMs: () => monotonic }
+  // The store reads its clock 10 ms after the request, and 30 ms before the answer arrives.
+  const now = (): Promise<number> => {
+    monotonic += 40
+    store += 40
+    return Promise.resolve(store - 30)
+  }
+  const shared: Pick<SharedStore, 'now'> = { now }
+  const clock = new StoreClock(environment, shared as SharedStore)
+  await clock.adjust()
+  expect(clock.wallClockMs()).toBe(store)
+  // The clock of the store jumps ahead or back, by more than the time of the answer.
+  store += 1000
+  await clock.adjust()
+  expect(store - clock.wallClockMs()).toBe(30)
+  store -= 2000
+  await clock.adjust()
+  expect(clock.wallClockMs() - store).toBe(10)
+})
