@@ -91,6 +91,25 @@ test('a pin of recent writes keeps blobs written since the oldest such pin, even
   await store.close()
 })
 
+test('recent writes are forgotten when their pins end, even if the oldest pin ends last', async () => {
+  const pins = durable()
+  const store = pins.watching(await memoryStorage({ durable: true }).open())
+  const blobs = [blobOf(1, 10), blobOf(2, 10), blobOf(3, 10)]
+  const writers: Disposable[] = []
+  for (const blob of blobs) {
+    writers.push(pins.pin({ writesSince: 'now' }))
+    await store.commit({ blobs: [blob] })
+  }
+  const isWritten = (): boolean[] => blobs.map(({ hash }) => pins.isWritten(hash))
+  for (const writer of writers.toReversed()) {
+    expect(isWritten()).toEqual([true, true, true])
+    writer[Symbol.dispose]()
+  }
+  expect(isWritten()).toEqual([false, false, false])
+  expect(pins.writesSince()).toBeUndefined()
+  await store.close()
+})
+
 test('a replaced pin keeps only the newest roots, and none after its end', () => {
   const pins = durable()
   const [first, second, late] = [{ last: undefined }, { last: undefined }, { last: undefined }]
