@@ -253,6 +253,16 @@ test('a later frame is found wherever windows split it', async () => {
   }
 })
 
+test.each([1, frameHeaderBytes - 4, frameHeaderBytes])(
+  'a later frame is found %d bytes after other bytes that look like its start',
+  async (between) => {
+    const [last] = frames.bytes.slice(-1)
+    const bytes = Buffer.concat([Buffer.from('FKF2FKF2'), Buffer.alloc(between), last!])
+    const file = new SegmentFile(1, new MemoryFile(bytes), bytes.length)
+    expect(await laterFrameNeeds(file, { from: 0, to: bytes.length }, 2, seed)).toBe(true)
+  },
+)
+
 test('unsynced bytes are written again in parts, and synced once', async () => {
   lowerBound(levelLimits, 'copiedBytes', 10)
   const bytes = Buffer.from(Array.from({ length: 64 }, (_, at) => at))
