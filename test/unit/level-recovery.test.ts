@@ -1,5 +1,6 @@
 /** The replay of segments, and the replacement of files, over a disk in memory. */
 import { Buffer } from 'node:buffer'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Disk, DiskFile } from '../../src/adapters/level/directory/disk.js'
 import { readManifest, replaceFile, writeManifest } from '../../src/adapters/level/directory/manifest.js'
@@ -7,13 +8,14 @@ import { levelLimits } from '../../src/adapters/level/limits.js'
 import { laterFrameNeeds } from '../../src/adapters/level/log/frame-scanner.js'
 import { FrameBuilder } from '../../src/adapters/level/log/frame.js'
 import { firstPlace, replay, writeAgain, type Replayed } from '../../src/adapters/level/log/recovery.js'
-import { SegmentFile } from '../../src/adapters/level/log/segment-file.js'
+import { SegmentFile, segmentName } from '../../src/adapters/level/log/segment-file.js'
 import {
+  encodeSegmentHeader,
   entryKind,
   frameHeaderBytes,
   segmentHeaderBytes,
 } from '../../src/adapters/level/log/segment-format.js'
-import type { Segments } from '../../src/adapters/level/log/segments.js'
+import { createSegment, type Segments } from '../../src/adapters/level/log/segments.js'
 import { lowerBound } from '../support/lower-bound.js'
 
 const seed = 5
@@ -319,6 +321,22 @@ describe('a file that is replaced', () => {
       ])
     },
   )
+
+  test('is a new segment without the frames of an attempt that failed before, synced with its directory', async () => {
+    const header = { storeId: 'id', segment: 2, firstCommit: 5, chain: 7 }
+    const path = join('/d', 'segments', segmentName(2))
+    const files = new Map([[path, Buffer.alloc(segmentHeaderBytes + 100, 7)]])
+    const steps: string[] = []
+    await createSegment(memoryDisk(files, steps), '/d', header)
+    expect(files.get(path)).toEqual(encodeSegmentHeader(header))
+    expect(steps).toEqual([
+      `write 0 ${segmentHeaderBytes} of ${path}`,
+      `truncate ${segmentHeaderBytes} of ${path}`,
+      `sync of ${path}`,
+      `close of ${path}`,
+      `sync of ${join('/d', 'segments')}`,
+    ])
+  })
 
   test('stays the old one, and the new one is closed, if a write fails', async () => {
     const files = new Map([['/d/f', Buffer.from('old')]])
