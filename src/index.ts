@@ -584,6 +584,7 @@ export type {
   SharedStore,
   Acknowledgement,
   SessionInStore,
+  SessionRecords,
   CollectionEpoch,
   CollectionStage,
   SweptObjects,

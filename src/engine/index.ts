@@ -301,6 +301,7 @@ export type {
   SharedStore,
   Acknowledgement,
   SessionInStore,
+  SessionRecords,
   CollectionEpoch,
   CollectionStage,
   SweptObjects,

@@ -2,6 +2,7 @@
 export type {
   Acknowledgement,
   SessionInStore,
+  SessionRecords,
   ByteRange,
   CollectionEpoch,
   CollectionStage,

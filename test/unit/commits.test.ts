@@ -288,3 +288,22 @@ test.runIf(hasGit)('a fork builds on the commits of a session whose rebase is be
   await engine.close()
   rmSync(root, { recursive: true, force: true })
 })
+
+test('forks build on a commit that was made while another fork read the earlier ones', async () => {
+  const storage = new SteppedStorage(memoryStorage({ durable: true }))
+  const first = await openEngine({ storage })
+  const { id } = await first.sessions.create({ files: { '/a': 'one' } })
+  await first.close()
+  const engine = await openEngine({ storage })
+  const session = await engine.sessions.open(id)
+  const held = storage.hold('scan', ({ gte }) => gte.startsWith(keys.branchTips(id)), 'after')
+  const forking = session.fork()
+  await held.reached
+  const { commitId } = await session.commit({ message: 'first' })
+  held.release()
+  await forking
+
+  const { commits } = await (await session.fork()).commits.list()
+  expect(commits.map((commit) => commit.commitId)).toEqual([commitId])
+  await engine.close()
+})

@@ -73,6 +73,21 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     return { a: await (await engineOn(steps)).sessions.open(b.id), b, steps }
   }
 
+  /** A session that starts from the first upload to a source. */
+  async function onSource(
+    schema: string,
+    files: Record<string, string>,
+  ): Promise<{ b: Session; upload: (files: Record<string, string>) => Promise<void> }> {
+    const { sources, sessions } = await engineOn(await storageOn(schema))
+    const { sourceId } = await sources.create({ displayName: 'files', uploadedSnapshot: {} })
+    const upload = async (uploaded: Record<string, string>): Promise<void> => {
+      const job = await sources.startImport(sourceId, { uploadedSnapshot: { files: uploaded } })
+      await sources.waitForJob(job)
+    }
+    await upload(files)
+    return { b: await sessions.create({ sourceRef: { sourceId } }), upload }
+  }
+
   const write = (session: Session, path: string, content: string): Promise<void> =>
     session.fs.promises.writeFile(path, content)
   const read = (session: Session, path: string): Promise<string> => session.fs.promises.readFile(path, 'utf8')
@@ -185,14 +200,7 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     'a fork has the base of its files, while another engine rebases the session; in memory: %s',
     async (isInMemory) => {
       const schema = freshSchema()
-      const { sources, sessions } = await engineOn(await storageOn(schema))
-      const { sourceId } = await sources.create({ displayName: 'files', uploadedSnapshot: {} })
-      const upload = async (files: Record<string, string>): Promise<void> => {
-        const job = await sources.startImport(sourceId, { uploadedSnapshot: { files } })
-        await sources.waitForJob(job)
-      }
-      await upload({ '/a': 'one' })
-      const b = await sessions.create({ sourceRef: { sourceId } })
+      const { b, upload } = await onSource(schema, { '/a': 'one' })
       await upload({ '/a': 'two' })
       // A session that was just read is not compared with the store again.
       const steps = await storageOn(schema, { freshnessMillis: isInMemory ? 1 : 60_000 })
@@ -657,11 +665,83 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     const { a, b, steps } = await stale({ '/start': 'start' })
     const held = steps.hold('scan', ({ gte }) => gte.startsWith('v'))
     const forking = a.fork()
-    await held.reached
+    await Promise.race([held.reached, forking])
     await write(b, '/b', 'b')
     await b.commit({ message: 'b' })
     held.release()
-    expect(await (await forking).fs.promises.readdir('/')).toEqual(['b', 'start'])
+    const fork = await forking
+    const has = (await fork.fs.promises.readdir('/')).includes('b')
+    expect((await fork.commits.list()).commits.length).toBe(has ? 1 : 0)
+  })
+
+  test('a fork has the commits of its base, while another engine rebases the session', async () => {
+    const schema = freshSchema()
+    const { b, upload } = await onSource(schema, { '/a': 'one' })
+    await write(b, '/own', 'own')
+    const { commitId } = await b.commit({ message: 'own' })
+    await upload({ '/a': 'two' })
+    const steps = await storageOn(schema, { freshnessMillis: 60_000 })
+    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('v'))
+    const forking = a.fork()
+    await Promise.race([held.reached, forking])
+    await b.rebase()
+    held.release()
+
+    const fork = await forking
+    expect(await read(fork, '/a')).toBe('one')
+    expect((await fork.commits.list()).commits.map((commit) => commit.commitId)).toEqual([commitId])
+  })
+
+  test('a fork of an earlier state has its base, while another engine rebases the session', async () => {
+    const schema = freshSchema()
+    const { b, upload } = await onSource(schema, { '/a': 'one' })
+    await write(b, '/own', 'own')
+    const eventId = (await b.events.list()).events.at(-1)?.eventId ?? ''
+    await upload({ '/a': 'two' })
+    const steps = await storageOn(schema)
+    const a = await (await engineOn(steps)).sessions.open(b.id)
+    const held = steps.hold('scan', ({ gte }) => gte.startsWith('L'), 'after')
+    const forking = a.fork({ from: { eventId } })
+    await held.reached
+    await b.rebase()
+    // A stored write builds on the newest state.
+    await write(a, '/later', 'later')
+    held.release()
+
+    expect(await (await forking).diff().paths()).toMatchObject({ added: ['/own'], modified: [] })
+  })
+
+  test.each(['', 'main'])(
+    'a commit has the files of one that another engine makes while its state is read; branch: %s',
+    async (branchName) => {
+      const { a, b, steps } = await stale({ '/start': 'start' })
+      const request = { message: 'x', ...(branchName !== '' && { gitBranch: { branchName } }) }
+      await write(a, '/a', 'a')
+      const held = steps.hold('get', (key) => key.startsWith('v'))
+      const committing = a.commit({ ...request, allowEmpty: true })
+      await held.reached
+      await write(b, '/b', 'b')
+      const other = await b.commit(request)
+      held.release()
+
+      const { commitId } = await committing
+      expect((await b.commits.list()).commits.map((commit) => commit.commitId)).toEqual([
+        commitId,
+        other.commitId,
+      ])
+      for (const path of ['/a', '/b', '/start'])
+        expect((await b.commits.readFile({ commitId, path })).content.length).toBeGreaterThan(0)
+    },
+  )
+
+  test('a commit builds on no commit of another engine that is not in its state', async () => {
+    const { a, b } = await stale({ '/start': 'start' })
+    await write(a, '/a', 'a')
+    await write(b, '/b', 'b')
+    await b.commit({ message: 'b' })
+    const { commitId } = await a.commit({ message: 'a' })
+    expect((await a.commits.readFile({ commitId, path: '/b' })).content.length).toBe(1)
   })
 
   test('the commits that two engines serve to git clients build on each other', async () => {

@@ -4,6 +4,7 @@ import type {
   CollectionEpoch,
   ScanRange,
   SessionInStore,
+  SessionRecords,
   SharedCapability,
   SharedStore,
   Store,
@@ -90,7 +91,7 @@ export class PostgresStore implements Store {
         liveEngines: () => this.#liveEngines(),
         now: () => this.#now(),
         heads: (ids) => this.#heads(ids),
-        session: (id, key) => this.#session(id, key),
+        session: (id, records) => this.#session(id, records),
         joined,
         get acknowledged() {
           return lease.epoch
@@ -362,17 +363,23 @@ export class PostgresStore implements Store {
   }
 
   /** One statement has one snapshot of all tables. */
-  async #session(id: string, key: string): Promise<SessionInStore> {
+  async #session(id: string, { key, gte, lt }: SessionRecords): Promise<SessionInStore> {
     const [row] = await this.#read(
       `SELECT (SELECT head FROM ${this.#schema}.heads WHERE session_id = $1),
         (SELECT encode(value, 'hex') FROM ${this.#schema}.records WHERE key = $2),
-        (SELECT max(seq) FROM ${this.#schema}.events WHERE session_id = $1)`,
-      [Buffer.from(id), Buffer.from(key)],
+        (SELECT max(seq) FROM ${this.#schema}.events WHERE session_id = $1),
+        (SELECT string_agg(encode(key, 'hex') || ':' || encode(value, 'hex'), ',' ORDER BY key)
+          FROM ${this.#schema}.records WHERE key >= $3 AND key < $4)`,
+      [id, key, gte, lt].map((text) => Buffer.from(text)),
     )
-    const [head, record, seq] = row ?? []
+    const [head, record, seq, others] = row ?? []
     return {
       head: head ?? undefined,
       record: typeof record === 'string' ? textOf(record) : undefined,
+      others: (others ?? '').split(',').flatMap((other) => {
+        const [found, value] = other.split(':')
+        return value === undefined ? [] : [[textOf(found), textOf(value)] as const]
+      }),
       seq: Number(seq ?? 0),
     }
   }

@@ -9,6 +9,9 @@ export interface BranchTip {
   readonly seq?: number
 }
 
+/** The last commits of a session by branch. */
+export type BranchTips = ReadonlyMap<string, BranchTip>
+
 export const branchTipKind = new RecordKind<BranchTip>({
   name: 'branch tip',
   prefix: keyPrefixes.branchTip,

@@ -1,24 +1,32 @@
 import { keys } from '../storage/keys.js'
 import { scanAll } from '../storage/scan-all.js'
-import { branchTipKind, type BranchTip } from '../records/branch-tip.js'
+import { branchTipKind, type BranchTip, type BranchTips } from '../records/branch-tip.js'
 import type { Core } from './core.js'
 import type { LiveSession } from './table/live.js'
 
-/** The last commits of a session by branch. */
-export type BranchTips = ReadonlyMap<string, BranchTip>
-
-/** Reads the tips of a session once, and then keeps them in memory with it. */
+/**
+ * Reads the tips of a session once, and then keeps them in memory with it. On a shared store, they are always in memory,
+ * because they were read together with the state.
+ */
 export async function branchTipsOf(core: Core, live: LiveSession): Promise<BranchTips> {
   while (live.branchTips === undefined) {
-    const { epoch } = live
+    const { setTips } = live
+    // Otherwise a tip that is about to be stored would be missing.
+    await live.acknowledged.catch(() => undefined)
     const tips = new Map<string, BranchTip>()
-    const prefix = keys.branchTips(live.id)
-    for await (const page of scanAll(core, prefix))
-      for (const [key, json] of page) tips.set(key.slice(prefix.length), branchTipKind.parse(json, key))
-    // Otherwise another engine has changed the session meanwhile.
-    if (epoch === live.epoch) live.branchTips ??= tips
+    for await (const page of scanAll(core, keys.branchTips(live.id)))
+      for (const record of page) tips.set(...parseTip(live.id, record))
+    if (setTips === live.setTips) live.branchTips ??= tips
   }
   return live.branchTips
+}
+
+/** A branch and its tip, from their record. */
+export function parseTip(
+  sessionId: string,
+  [key, json]: readonly [key: string, json: string],
+): [branch: string, tip: BranchTip] {
+  return [key.slice(keys.branchTips(sessionId).length), branchTipKind.parse(json, key)]
 }
 
 /** The tips of a session without commits. */
@@ -26,6 +34,7 @@ export const noTips: BranchTips = new Map()
 
 /** Changes the tip of a branch, if the tips are in memory. Forks share the map, so it is replaced. */
 export function setTip(live: LiveSession, branch: string, tip: BranchTip): void {
+  live.setTips++
   if (live.branchTips !== undefined) live.branchTips = new Map(live.branchTips).set(branch, tip)
 }
 

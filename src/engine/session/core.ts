@@ -14,6 +14,7 @@ import type { NodeLoader } from '../tree/node-loader.js'
 import type { Pins } from '../tree/pins.js'
 import type { RootStore } from '../tree/roots.js'
 import type { Authorize, Caller } from './access/permissions.js'
+import type { BranchTips } from '../records/branch-tip.js'
 import type { EventMarks } from './history/event-marks.js'
 import type { Journal } from './journal/journal.js'
 import type { GrepCache } from './search/grep-cache.js'
@@ -137,6 +138,9 @@ export interface PinnedState extends Disposable {
 interface NumberedState extends BaseAtState {
   readonly root: Dir
   readonly seq: number
+  /** On a shared store: see `FinalState`. */
+  readonly tips?: BranchTips
+  readonly epoch?: object
 }
 
 /** Pins the state of a session after the changes called before, and its base at that time. */
@@ -144,13 +148,13 @@ export function pinState(core: Core, live: LiveSession): PinnedState {
   let pin: Disposable | undefined
   let isReleased = false
   const take = async (): Promise<NumberedState> => {
-    const { record, baseline, root, seq } =
+    const state: NumberedState =
       live.shared === undefined
         ? { record: live.record, baseline: live.baseline, root: live.tree.freeze(), seq: live.seq }
         : await finalState(live, live.shared)
-    if (!isReleased) pin = core.pins.pin({ roots: [root, baseline] })
+    if (!isReleased) pin = core.pins.pin({ roots: [state.root, state.baseline] })
     await live.acknowledged
-    return { record, baseline, root, seq }
+    return state
   }
   const state = live.tail?.then(take) ?? take()
   // The state may fail before the caller awaits it, which must not be an unhandled rejection.

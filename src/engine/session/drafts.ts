@@ -15,7 +15,7 @@ export async function forkForDraft(core: Core, parent: LiveSession): Promise<Sta
   if (parent.tail !== undefined) await parent.tail
   const final = parent.shared && (await finalState(parent, parent.shared))
   if (parent.discarded === 'failed') throw readAgain()
-  const { seq, record: of } = final ?? parent
+  const { seq, record: of, baseline } = final ?? parent
   const session: SessionRecord = {
     id: core.ids.newId(),
     baseline: of.baseline,
@@ -31,7 +31,7 @@ export async function forkForDraft(core: Core, parent: LiveSession): Promise<Sta
   const started = begin(
     core,
     session,
-    { baseline: parent.baseline, root: final?.root ?? parent.tree.freeze(), inheritedEvents },
+    { baseline, root: final?.root ?? parent.tree.freeze(), inheritedEvents },
     { type: eventTypes.forkSession, details: { sourceSessionId: parent.id, checkpointId: '' } },
   )
   // The parent may be deleted meanwhile. Its data is kept until the fork is stored.

@@ -1,3 +1,4 @@
+import type { BranchTips } from '../records/branch-tip.js'
 import { itemAt, present } from '../base/present.js'
 import { formatTime } from '../base/environment.js'
 import { limits } from '../base/limits.js'
@@ -22,7 +23,7 @@ import type { EncodedNode } from '../tree/encoded.js'
 import type { Dir } from '../tree/node.js'
 import { Tree } from '../tree/tree.js'
 import { lastActivities } from './table/activity.js'
-import { branchTipsOf, noTips, tipsForFork, type BranchTips } from './branch-tips.js'
+import { branchTipsOf, noTips, tipsForFork } from './branch-tips.js'
 import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
 import { type Core } from './core.js'
@@ -39,7 +40,6 @@ import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
 import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
-import { catchUp } from './sharing/shared-changes.js'
 import { finalState, whenStored } from './sharing/when-stored.js'
 import { Overtaken } from './sharing/shared-session.js'
 import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
@@ -223,12 +223,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
     inheritedEvents = parent.seq + forkEvents
   }
-  const known = parent.branchTips ?? (await branchTipsOf(core, parent))
-  if (final !== undefined && !isEarlier && isAhead(known, seq)) {
-    // Another engine has committed a newer state. A commit of the fork would build on that commit without its files.
-    await catchUp(core, parent)
-    return forkNow(core, parent, request)
-  }
+  // Those of a later moment could have commits whose files the fork lacks.
+  const known = final?.tips ?? parent.branchTips ?? (await branchTipsOf(core, parent))
   const tips = known.size === 0 ? known : tipsForFork(known, { seq, isEarlier })
   // Not `using`, which compiles to calls that take as long as the rest of a fork.
   const writes = core.pins.pin({ writesSince: 'now' })
@@ -258,12 +254,6 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
   } finally {
     writes[Symbol.dispose]()
   }
-}
-
-/** Whether one of the commits was made after an event. */
-function isAhead(tips: BranchTips, seq: number): boolean {
-  for (const tip of tips.values()) if (tip.seq !== undefined && tip.seq > seq) return true
-  return false
 }
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */

@@ -170,8 +170,8 @@ export interface SharedStore {
   now(): Promise<number>
   /** The heads of some sessions, sources or jobs; see {@link HeadMove}. Those without a head are not in the result. */
   heads(ids: readonly string[]): Promise<ReadonlyMap<string, string>>
-  /** A session at one moment. `key` is the key of its record. */
-  session(id: string, key: string): Promise<SessionInStore>
+  /** A session at one moment. */
+  session(id: string, records: SessionRecords): Promise<SessionInStore>
   /**
    * The newest epoch of collections when this engine joined. It must behave from its first commit on as if it had
    * acknowledged this epoch.
@@ -214,12 +214,23 @@ export interface SharedStore {
   endCollection(): Promise<void>
 }
 
+/** The records of a session that {@link SharedStore.session} reads. */
+export interface SessionRecords {
+  /** The key of its record. */
+  readonly key: string
+  /** The keys of its other records are from here on, and before `lt`. */
+  readonly gte: string
+  readonly lt: string
+}
+
 /** A session in a shared store at one moment. */
 export interface SessionInStore {
   /** See {@link HeadMove}. Undefined: no engine has shared the session yet. */
   readonly head: string | undefined
   /** Its record as JSON. Undefined: there is no such session. */
   readonly record: string | undefined
+  /** Its other records in the range, in the order of their keys. */
+  readonly others: readonly (readonly [key: string, value: string])[]
   /** The number of its newest event; 0 without events. */
   readonly seq: number
 }

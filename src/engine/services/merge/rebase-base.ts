@@ -1,4 +1,4 @@
-import type { BranchTips } from '../../session/branch-tips.js'
+import type { BranchTips } from '../../records/branch-tip.js'
 import type { Core } from '../../session/core.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'

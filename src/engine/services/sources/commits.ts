@@ -1,6 +1,5 @@
 import { checkSignal } from '../../base/abort.js'
 import { engineClosed, EngineError, invalid } from '../../base/errors.js'
-import { Fault } from '../../base/fault.js'
 import { parseFlag, parseText } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
 import { KeyedMutex } from '../../base/keyed-mutex.js'
@@ -8,8 +7,9 @@ import { limits } from '../../base/limits.js'
 import { isBranchName } from '../../base/ref-names.js'
 import { ContentWriter } from '../../cas/content-writer.js'
 import { pinState, inBackground, reading, type Core, type PinnedState } from '../../session/core.js'
-import { branchTipsOf, setTip } from '../../session/branch-tips.js'
-import { onCurrent } from '../../session/table/current.js'
+import { setTip } from '../../session/branch-tips.js'
+import { catchUp } from '../../session/sharing/shared-changes.js'
+import { currentOf, onCurrent } from '../../session/table/current.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { SessionRecord } from '../../records/session.js'
@@ -146,21 +146,34 @@ export class Commits {
   #commitInTurn(core: Core, live: LiveSession, request: ParsedCommit): Promise<{ commitId: string }> {
     const bounds = { deadlineMs: this.#deadlineMs, what: 'commit' }
     return withinDeadline(bounds, [request.signal, this.#closing.signal], async (signal) => {
-      for (let run = 1; ; run++) {
+      const begin = (current: LiveSession): (() => Promise<{ commitId: string }>) & Disposable => {
         const checkLosses = lossCheck(core.store)
-        // The commit has the state after all calls that were made before it.
-        using pinned = pinState(core, live)
-        using _ = core.pins.pin({ writesSince: 'now' })
+        const pinned = pinState(core, current)
+        const writes = core.pins.pin({ writesSince: 'now' })
         const commit = (): Promise<{ commitId: string }> =>
-          this.#commit(core, live, pinned.state, { ...request, signal, checkLosses })
-        try {
-          // An earlier commit may wait for its remote for a long time.
-          return await this.#mutex.run(live.id, commit, signal)
-        } catch (error) {
-          // The next run builds on the commit of the other engine, and has its state.
-          if (!(error instanceof TipMoved) || run === limits.sharedChangeRuns) throw error
+          this.#commit(core, current, pinned.state, { ...request, signal, checkLosses })
+        return Object.assign(commit, {
+          [Symbol.dispose]: () => {
+            pinned[Symbol.dispose]()
+            writes[Symbol.dispose]()
+          },
+        })
+      }
+      // The commit has the state after all calls that were made before it.
+      using first = begin(live)
+      const commit = async (): Promise<{ commitId: string }> => {
+        for (let run = 1; ; run++) {
+          using again = run === 1 ? undefined : begin(await currentOf(core, live.id))
+          try {
+            return await (again ?? first)()
+          } catch (error) {
+            // The next run builds on the commit of the other engine, and has its state.
+            if (!(error instanceof TipMoved) || run === limits.sharedChangeRuns) throw error
+          }
         }
       }
+      // An earlier commit may wait for its remote for a long time.
+      return await this.#mutex.run(live.id, commit, signal)
     })
   }
 
@@ -189,9 +202,10 @@ export class Commits {
   async #commitTree(
     core: Core,
     live: LiveSession,
-    { record: session, root, seq, base }: Awaited<PinnedState['state']> & { readonly base: Dir },
+    { base, ...state }: Awaited<PinnedState['state']> & { readonly base: Dir },
     request: RunningCommit,
   ): Promise<{ commitId: string }> {
+    const { record: session, root, seq } = state
     checkNoConflicts(session)
     const { message, branchName, author, allowEmpty, signal, checkLosses } = request
     const { revision } = session.baseline
@@ -200,6 +214,11 @@ export class Commits {
     const tipKey = keys.branchTip(live.id, branchName)
     const tip = await core.store.get(tipKey)
     const last = tip === undefined ? undefined : branchTipKind.parse(tip).commitId
+    if (last !== tipKnown(live, state, branchName, last)) {
+      // The commit would revert the changes of the other one.
+      await catchUp(core, live)
+      throw new TipMoved(branchName)
+    }
     const parent = last ?? revision?.git?.commitId ?? null
     const committer = await this.#committer()
     let sent: PushedCommit | undefined
@@ -252,6 +271,22 @@ export class Commits {
   }
 }
 
+/**
+ * The tip that a commit of a state builds on, as this engine knows it. On a shared store, a tip that another engine stored
+ * after the state may have changes which the state lacks.
+ */
+function tipKnown(
+  { branchTips, epoch, discarded }: LiveSession,
+  state: Awaited<PinnedState['state']>,
+  branchName: string,
+  stored: string | undefined,
+): string | undefined {
+  if (state.tips === undefined) return stored
+  // Earlier commits of this engine changed it too.
+  const tips = epoch === state.epoch && discarded === undefined ? branchTips : state.tips
+  return tips?.get(branchName)?.commitId
+}
+
 /** Stores a change of the session's status that has no event. */
 function storeStatus(core: Core, live: LiveSession, session: SessionRecord | undefined): Promise<void> {
   return session === undefined ? live.acknowledged : commitSession(core, live, session)
@@ -301,12 +336,7 @@ function settle(
     if (revisionOf(live.record) !== revisionOf(before))
       return record(core, live, { ...event, redo: [], session: settled(live) })
     if (live.shared !== undefined && expected !== undefined) {
-      const { branchTips } = live
-      if (branchTips === undefined)
-        throw new Fault(async () => {
-          await branchTipsOf(core, live)
-        })
-      if (branchTips.get(branchName)?.commitId !== expected.tip) throw new TipMoved(branchName)
+      if (live.branchTips?.get(branchName)?.commitId !== expected.tip) throw new TipMoved(branchName)
     }
     const tip: BranchTip = { commitId, seq: live.seq + 1 }
     setTip(live, branchName, tip)

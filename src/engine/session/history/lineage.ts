@@ -25,9 +25,11 @@ export async function lineageOf(core: Core, sessionId: string): Promise<readonly
 
 /** The baseline that a session had after an event. */
 export async function baselineAfter(core: Core, live: LiveSession, seq: number): Promise<Baseline> {
+  // A rebase that comes during the read may be missing in the steps.
+  const { baseline } = live.record
   const steps = await lineageOf(core, live.id)
   const rebase = steps.find((step) => step.seq > seq && step.before !== undefined)
-  return rebase?.before ?? live.record.baseline
+  return rebase?.before ?? baseline
 }
 
 /** Adds a step to a session in memory. Returns its record for the commit of its event. */

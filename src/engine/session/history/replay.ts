@@ -13,6 +13,8 @@ import { apply } from '../apply.js'
 import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
 import { chainStart } from './chain.js'
+import { parseTip } from '../branch-tips.js'
+import type { BranchTips } from '../../records/branch-tip.js'
 import { stateNotKept } from './event-ids.js'
 import { eventTypes, type EventBody, type Redo } from '../../records/event.js'
 import { takeOverReferences } from '../file-references.js'
@@ -53,7 +55,7 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
 async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
   await core.table.draining.get(sessionId)
   const readAt = core.sharing === undefined ? 0 : core.environment.monotonicMs()
-  const { head, record, seq } = await storedSession(core, sessionId)
+  const { head, record, tips, seq } = await storedSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, seq)
@@ -61,6 +63,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
     ...state,
     readAt: await storedRead(core, sessionId),
   })
+  live.branchTips = tips
   await core.store.counted?.()
   await core.onOpen?.(core, live)
   core.sharing?.enter(live, head, readAt)
@@ -71,17 +74,32 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
 
 /**
  * The record of a session, even of a deleted one, and the event up to which it holds. Other engines may change both, so a
- * shared store reads them, and the head for the next commit, at one moment.
+ * shared store reads them, the tips, and the head for the next commit, at one moment. Without a shared store, the tips are
+ * read later.
  */
 export async function storedSession(
   core: Core,
   sessionId: string,
-): Promise<{ readonly head: string; readonly record: SessionRecord | undefined; readonly seq: number }> {
+): Promise<{
+  readonly head: string
+  readonly record: SessionRecord | undefined
+  readonly tips: BranchTips | undefined
+  readonly seq: number
+}> {
   const { shared } = core.store
-  if (shared === undefined)
-    return { head: '', record: await findSession(core, sessionId), seq: Number.POSITIVE_INFINITY }
-  const { head = '', record, seq } = await shared.session(sessionId, keys.session(core.tenantKey, sessionId))
-  return { head, record: record === undefined ? undefined : sessionKind.parse(record), seq }
+  if (shared === undefined) {
+    const record = await findSession(core, sessionId)
+    return { head: '', record, tips: undefined, seq: Number.POSITIVE_INFINITY }
+  }
+  const gte = keys.branchTips(sessionId)
+  const key = keys.session(core.tenantKey, sessionId)
+  const { head = '', record, others, seq } = await shared.session(sessionId, { key, gte, lt: prefixEnd(gte) })
+  return {
+    head,
+    record: record === undefined ? undefined : sessionKind.parse(record),
+    tips: new Map(others.map((other) => parseTip(sessionId, other))),
+    seq,
+  }
 }
 
 /** The record of a session, even of a deleted one. */

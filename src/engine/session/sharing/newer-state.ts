@@ -6,6 +6,7 @@ import type { SessionRecord } from '../../records/session.js'
 import type { StoredEvent } from '../../storage/store.js'
 import { Tree } from '../../tree/tree.js'
 import { apply as applyEffect } from '../apply.js'
+import type { BranchTips } from '../../records/branch-tip.js'
 import type { Core } from '../core.js'
 import type { CommittedEvent } from '../history/feed.js'
 import { storedSession, storedStateAt, UnreachableState } from '../history/replay.js'
@@ -18,6 +19,7 @@ export interface NewerState {
   readonly head: string
   readonly record: SessionRecord
   readonly stored: StoredState
+  readonly tips: BranchTips | undefined
   /** The events since the earlier state. */
   readonly events: readonly CommittedEvent[]
   /** Whether a collection has removed the effects of some of these events. */
@@ -40,7 +42,7 @@ export async function readNewerState(
   /** The last event that the tree already has. */
   let reached = seq
   for (;;) {
-    const { head, record, seq: newest } = await storedSession(core, live.id)
+    const { head, record, tips, seq: newest } = await storedSession(core, live.id)
     if (record === undefined || record.deletedAt !== undefined) return undefined
     const first = seq + 1
     for await (const page of core.store.events(live.id, { from: first, to: newest })) {
@@ -62,7 +64,14 @@ export async function readNewerState(
       }
     }
     if (seq >= newest && seq >= reached)
-      return { head, record, stored: { root: tree.freeze(), seq, at, chain, bytesWritten }, events, isPruned }
+      return {
+        head,
+        record,
+        stored: { root: tree.freeze(), seq, at, chain, bytesWritten },
+        tips,
+        events,
+        isPruned,
+      }
     // A newest state that was read as a whole may have events that came after the record, so both are read again.
     if (seq < first) throw eventMissing(live.id, first)
   }

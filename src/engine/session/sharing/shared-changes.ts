@@ -121,7 +121,7 @@ async function catchUpNow(core: Core, live: LiveSession, shared: SharedSession):
 
 /** Replaces the state in memory by that of the store. */
 function adopt(core: Core, live: LiveSession, shared: SharedSession, newer: NewerState): void {
-  const { record, stored, events, head } = newer
+  const { record, stored, tips, events, head } = newer
   if (record.baseline.fingerprint !== live.record.baseline.fingerprint)
     live.baseline = core.roots.load(record.baseline.root)
   live.record = record
@@ -135,7 +135,7 @@ function adopt(core: Core, live: LiveSession, shared: SharedSession, newer: Newe
   live.epoch = {}
   live.checkpoints = undefined
   live.lineage = undefined
-  live.branchTips = undefined
+  live.branchTips = tips
   if (live.pins !== undefined)
     for (const seq of live.pins.keys()) if (seq > shared.stored.seq) live.pins.delete(seq)
   live.acknowledged = Promise.resolve()

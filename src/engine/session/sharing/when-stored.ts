@@ -1,4 +1,6 @@
 import type { Dir } from '../../tree/node.js'
+import { present } from '../../base/present.js'
+import type { BranchTips } from '../../records/branch-tip.js'
 import type { BaseAtState, LiveSession } from '../table/live.js'
 import type { SharedSession } from './shared-session.js'
 
@@ -14,6 +16,9 @@ export async function whenStored({ shared }: LiveSession): Promise<void> {
 export interface FinalState extends BaseAtState {
   readonly root: Dir
   readonly seq: number
+  readonly tips: BranchTips
+  /** The session has another one once another engine has changed it. */
+  readonly epoch: object
 }
 
 /** The state with all changes that were called before, once they are stored. Later changes are not part of it. */
@@ -22,12 +27,13 @@ export async function finalState(live: LiveSession, shared: SharedSession): Prom
     // Otherwise nothing is awaited, so the state is that at the time of the call.
     if (shared.catchingUp !== undefined) await shared.catchingUp.catch(ignore)
     const { restarts } = shared
-    const { seq, record, baseline } = live
+    const { seq, record, baseline, epoch } = live
+    const tips = present(live.branchTips, 'the tips of a session of a shared store')
     const root = live.tree.freeze()
     await settled(shared)
     // Otherwise another engine was first, and the changes have run again on its state.
     if (shared.catchingUp === undefined && shared.restarts === restarts)
-      return { root, seq, record, baseline }
+      return { root, seq, record, baseline, tips, epoch }
   }
 }
 

@@ -3,7 +3,7 @@ import type { Tree } from '../../tree/tree.js'
 import type { Follower } from '../history/feed.js'
 import type { FileReference } from '../file-references.js'
 import type { LineageStep } from '../history/lineage-step.js'
-import type { BranchTip } from '../../records/branch-tip.js'
+import type { BranchTips } from '../../records/branch-tip.js'
 import type { CheckpointRecord } from '../../records/checkpoint.js'
 import type { SessionRecord } from '../../records/session.js'
 import type { SharedSession } from '../sharing/shared-session.js'
@@ -99,7 +99,9 @@ export class LiveSession {
   /** The number of steps that were added to the lineage in this process, so that a read notices those that it may lack. */
   addedSteps = 0
   /** The last commits by branch. Undefined until they are loaded. */
-  branchTips: ReadonlyMap<string, BranchTip> | undefined = undefined
+  branchTips: BranchTips | undefined = undefined
+  /** The number of tips that were set in this process, so that a read notices those that it may lack. */
+  setTips = 0
   /** The state that a fork started from, if memory is the only copy of it. */
   origin: ForkOrigin | undefined = undefined
   /** The newest event's acknowledgement, for which operations without changes wait. */

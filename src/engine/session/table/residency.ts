@@ -96,7 +96,8 @@ export class Residency {
     live.pinnedBytes = 0
     live.checkpoints = undefined
     live.lineage = undefined
-    live.branchTips = undefined
+    // Other engines may store newer ones than those of this state.
+    if (live.shared === undefined) live.branchTips = undefined
     live.revive = () => {
       live.revive = undefined
       if (live.discarded !== undefined) return
