@@ -781,6 +781,74 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       expect(await links(target, '/moved')).toBe('old')
     })
 
+    test.each(['ours', 'base', 'theirs'] as const)(
+      'and files that the other side wrote into it, takes %s',
+      async (taken) => {
+        await write(another, '/d/m/sub/file', 'file')
+        const { conflicts } = await target.merge(source)
+        expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d/m', 'file/directory']])
+        // The result is one side as a whole.
+        expect(await links(target, '/d/m')).toBe(side === 'ours' ? 'new' : 'old')
+        expect(await read(target, '/d/m/sub/file')).toBe(side === 'ours' ? undefined : 'file')
+        await target.conflicts.resolveAll({ use: taken })
+        const hasFile = taken !== 'base' && taken !== side
+        expect(await links(target, '/d/m')).toBe(taken === side ? 'new' : 'old')
+        expect(await read(target, '/d/m/sub/file')).toBe(hasFile ? 'file' : undefined)
+        expect(await target.fs.promises.readdir('/d/m')).toEqual(hasFile ? ['sub'] : [])
+      },
+    )
+
+    test.each(['ours', 'theirs'] as const)(
+      'and files that the other side wrote into it, keeps %s by policy',
+      async (policy) => {
+        await write(another, '/d/m/sub/file', 'file')
+        expect((await target.merge(source, { policies: [{ glob: '**', policy }] })).conflicts).toEqual([])
+        expect(await links(target, '/d/m')).toBe(policy === side ? 'new' : 'old')
+        expect(await target.fs.promises.readdir('/d/m')).toEqual(policy === side ? [] : ['sub'])
+      },
+    )
+
+    test('and files in a new directory of the other side in its place', async () => {
+      await another.fs.promises.rmdir('/d/m')
+      await another.fs.promises.mkdir('/d/m')
+      await write(another, '/d/m/file', 'file')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d/m', 'file/directory']])
+      await target.conflicts.resolveAll({ use: side })
+      expect(await links(target, '/d/m')).toBe('new')
+      expect(await target.fs.promises.readdir('/d/m')).toEqual([])
+    })
+
+    test('has a conflict if both sides added it, one of them with files', async () => {
+      await one.files.createDirectory({ path: '/n' })
+      await link(one, '/n', 'new')
+      await write(another, '/n/file', 'file')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/n', 'file/directory']])
+      await target.conflicts.resolveAll({ use: side })
+      expect(await links(target, '/n')).toBe('new')
+      expect(await target.fs.promises.readdir('/n')).toEqual([])
+    })
+
+    test('has a conflict if it replaced files, and the other side added one', async () => {
+      await write(one, '/d/a', 'a')
+      await one.fs.promises.rm('/d', { recursive: true })
+      await one.fs.promises.mkdir('/d')
+      await link(one, '/d', 'new')
+      await write(another, '/d/b', 'b')
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d', 'file/directory']])
+      await target.conflicts.resolveAll({ use: side === 'ours' ? 'theirs' : 'ours' })
+      expect(await links(target, '/d')).toBeUndefined()
+      expect(await tree(target)).toMatchObject({ '/d/a': 'a', '/d/b': 'b' })
+    })
+
+    test('has no conflict if the files of the other side do not stay', async () => {
+      await another.fs.promises.mkdir('/d/m/empty')
+      expect((await target.merge(source)).conflicts).toEqual([])
+      expect(await links(target, '/d/m')).toBe('new')
+    })
+
     test('keeps the attribute without a conflict if a file in it stays', async () => {
       await write(one, '/d/m/new', 'new')
       await another.fs.promises.rmdir('/d/m')

@@ -393,6 +393,11 @@ describe.runIf(hasGit)('a rebase of a session whose source has a new commit of a
         await session.files.write({ path: '/m', content: 'a file' })
       },
     ],
+    [
+      'wrote a file into',
+      'file/directory',
+      (session: Session) => session.files.write({ path: '/m/file', content: 'a file' }),
+    ],
   ])('has a conflict if the session %s it', async (_what, kind, change) => {
     const repository = GitRepository.create(join(root, 'r.git'))
     const pin = (oid: string): string => {

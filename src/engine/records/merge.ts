@@ -26,7 +26,7 @@ export const ConflictKind = {
   RENAME_RENAME: 'rename/rename',
   /** One side renamed the file, and the other deleted it. */
   RENAME_DELETE: 'rename/delete',
-  /** One side has a file where the other one has a directory. */
+  /** One side has a file where the other one has a directory, or a submodule where the other one has files. */
   FILE_DIRECTORY: 'file/directory',
   /** Both sides set the permission bits, to different values. */
   MODE: 'mode',

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import {
   EngineError,
+  gitlinkAttribute,
   isUnsafeName,
   isUnsafeSymlinkName,
   limits,
@@ -128,7 +129,7 @@ class TreeWalk {
       case 'gitlink':
         return sink.directory(path, {
           ...this.#directory,
-          xattrs: new Map([['user.git.gitlink', Buffer.from(entry.oid)]]),
+          xattrs: new Map([[gitlinkAttribute, Buffer.from(entry.oid)]]),
         })
     }
   }

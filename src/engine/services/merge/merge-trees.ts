@@ -16,6 +16,7 @@ import { exactRenames, type Renames } from './exact-renames.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
 import { followedRenames } from './obstructed-renames.js'
+import { newSubmoduleOf } from './submodules.js'
 
 export interface MergeRules {
   readonly policies: PathRules<MergePolicy>
@@ -76,13 +77,14 @@ export async function mergeTrees(
     ours: await exactRenames(core, paths, 'ours'),
     theirs: await exactRenames(core, paths, 'theirs'),
   }
-  return new TreeMerge(core, rules, merger, paths).run(await followedRenames(core, paths, renames))
+  return new TreeMerge(core, rules, merger, trees, paths).run(await followedRenames(core, paths, renames))
 }
 
 class TreeMerge {
   readonly #core: Core
   readonly #rules: MergeRules
   readonly #merger: FileMerger
+  readonly #trees: MergeTrees
   readonly #paths: ReadonlyMap<string, ChangedPath>
   readonly #slots = new Map<string, Slot>()
   readonly #files = new Map<string, File | undefined>()
@@ -91,10 +93,17 @@ class TreeMerge {
   readonly #conflicts = new Map<string, FoundConflict>()
   readonly #slice: TimeSlice
 
-  constructor(core: Core, rules: MergeRules, merger: FileMerger, paths: ReadonlyMap<string, ChangedPath>) {
+  constructor(
+    core: Core,
+    rules: MergeRules,
+    merger: FileMerger,
+    trees: MergeTrees,
+    paths: ReadonlyMap<string, ChangedPath>,
+  ) {
     this.#core = core
     this.#rules = rules
     this.#merger = merger
+    this.#trees = trees
     this.#paths = paths
     this.#slice = new TimeSlice(core.environment)
   }
@@ -307,8 +316,14 @@ class TreeMerge {
 
   async #mergeDirectories(): Promise<void> {
     const changed: ChangedDirectory[] = []
+    const { separated, emptied } = await this.#separateSubmodules()
     for (const [path, { base, ours, theirs }] of this.#paths) {
       if (this.#slice.over) await this.#slice.next()
+      if (separated.has(path)) continue
+      if (isBelow(emptied, path)) {
+        this.#directories.set(path, undefined)
+        continue
+      }
       const [before, our, their] = [base, ours, theirs].map((node) =>
         node instanceof Dir ? node : undefined,
       )
@@ -323,6 +338,39 @@ class TreeMerge {
       }
     }
     if (changed.length > 0) await this.#keepChanged(changed)
+  }
+
+  /**
+   * Finds submodules with a new commit that the other side put files into. Git has one of the two, so the result is that of
+   * one side: either the files stay, or the directory is empty.
+   */
+  async #separateSubmodules(): Promise<Record<'separated' | 'emptied', ReadonlySet<string>>> {
+    const separated = new Set<string>()
+    const emptied = new Set<string>()
+    const found: (readonly [path: string, changed: ChangedPath, side: 'ours' | 'theirs'])[] = []
+    for (const [path, changed] of this.#paths) {
+      if (this.#slice.over) await this.#slice.next()
+      if (!(changed.ours instanceof Dir && changed.theirs instanceof Dir)) continue
+      const side = await newSubmoduleOf(this.#core, this.#trees, path, changed)
+      if (side !== undefined) found.push([path, changed, side])
+    }
+    if (found.length === 0) return { separated, emptied }
+    const needed = await this.#parentsOfResults()
+    for (const [path, changed, side] of found) {
+      if (!needed.has(path)) continue
+      separated.add(path)
+      const conflict = { kind: ConflictKind.FILE_DIRECTORY, ours: path, theirs: path }
+      this.#conflictAt(path, { ...conflict, ...(changed.base && { base: path }) })
+      const kept = this.#keeps(path) ?? 'ours'
+      const node = changed[kept]
+      this.#directories.set(path, node instanceof Dir ? node : undefined)
+      if (kept === side) emptied.add(path)
+    }
+    for (const path of this.#files.keys()) {
+      if (this.#slice.over) await this.#slice.next()
+      if (isBelow(emptied, path)) this.#files.set(path, undefined)
+    }
+    return { separated, emptied }
   }
 
   /** Directories that one side changed and the other one removed. If something in them stays, they keep the change. */
@@ -431,6 +479,11 @@ class TreeMerge {
 
 function placed(path: string, node: Node | undefined): Placed | undefined {
   return node === undefined || node instanceof Dir ? undefined : { path, file: node }
+}
+
+function isBelow(directories: ReadonlySet<string>, path: string): boolean {
+  if (directories.size > 0) for (const above of parentsOf(path)) if (directories.has(above)) return true
+  return false
 }
 
 function isSameKind(a: File, b: File): boolean {

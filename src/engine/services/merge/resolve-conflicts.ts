@@ -10,6 +10,7 @@ import type { FileMerger } from './merge-files.js'
 import type { ConflictSideName, ParsedResolution } from './merge-requests.js'
 import type { File, MergedTrees } from './merge-trees.js'
 import type { OpenMerge } from './open-merge.js'
+import { submoduleAt } from './submodules.js'
 
 interface Resolution {
   readonly open: OpenMerge
@@ -75,6 +76,7 @@ class ResolvedNodes {
     // Their bits and attributes are one side's. Those of a directory need nothing below it.
     if (node instanceof Dir && current instanceof Dir && conflict.kind !== 'file/directory')
       return void this.directories.set(path, node)
+    if ((await submoduleAt(this.#core, open.trees[use], wanted, node)) !== undefined) await this.#empty(path)
     await this.#put(path, node, open.trees[use])
   }
 
@@ -134,6 +136,28 @@ class ResolvedNodes {
     else if (node !== undefined) this.files.set(path, undefined)
   }
 
+  /** Removes everything in a directory of the session. Git has no submodule where files are. */
+  async #empty(path: string): Promise<void> {
+    const below = await this.#below(this.#resolution.target, path)
+    for (const [child, found] of below) {
+      if (found instanceof Dir) this.directories.set(child, undefined)
+      else this.files.set(child, undefined)
+    }
+  }
+
+  /** Everything below a path of a tree. */
+  async #below(root: Dir, path: string): Promise<readonly (readonly [path: string, node: Node])[]> {
+    const below: [string, Node][] = []
+    await whenLoaded(() => {
+      below.length = 0
+      visitPaths(root, { prefix: `${path}/`, after: undefined }, this.#core.loader, (child, found) => {
+        below.push([child, found])
+        return true
+      })
+    })
+    return below
+  }
+
   /** Puts a node of a side at a path; a directory with everything in it. */
   async #put(path: string, node: Node, root: Dir | undefined): Promise<void> {
     await this.#makeParents(path)
@@ -145,16 +169,7 @@ class ResolvedNodes {
     }
     if (current !== undefined && !(current instanceof Dir)) this.files.set(path, undefined)
     this.directories.set(path, node)
-    const below: [string, Node][] = []
-    if (root !== undefined)
-      await whenLoaded(() => {
-        below.length = 0
-        visitPaths(root, { prefix: `${path}/`, after: undefined }, this.#core.loader, (child, found) => {
-          below.push([child, found])
-          return true
-        })
-      })
-    for (const [child, found] of below) {
+    for (const [child, found] of root === undefined ? [] : await this.#below(root, path)) {
       if (found instanceof Dir) this.directories.set(child, found)
       else this.files.set(child, found)
     }
