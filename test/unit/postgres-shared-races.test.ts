@@ -1,6 +1,8 @@
 /** What two engines on one schema do at the same moment, in an order that the test decides. */
 import { performance } from 'node:perf_hooks'
 import { createHash, randomFillSync } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -20,9 +22,13 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { keyPrefixes } from '../../src/engine/storage/keys.js'
+import type { StoreCommit } from '../../src/engine/ports.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
+import { temporaryDirectory } from '../support/temporary-directory.js'
 
 describe.skipIf(!hasPostgres)('engines on one schema', () => {
   const open: Engine[] = []
@@ -223,6 +229,44 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await read(a, '/a')
     await write(b, '/a', 'longer')
     await expect.poll(() => a.fs.statSync('/a').size).toBe(6)
+  })
+
+  test.skipIf(!hasGit).each([
+    ['while it stores what it read', ({ blobs = [] }: StoreCommit) => blobs.length > 0],
+    [
+      'while it makes the latest revision',
+      ({ put = [] }: StoreCommit) => put.some(([key]) => key.startsWith(keyPrefixes.source)),
+    ],
+  ])('a refresh that another engine overtakes %s reads the remote again', async (_moment, isHeld) => {
+    const root = mkdtempSync(join(temporaryDirectory(), 'refreshed-'))
+    const repository = GitRepository.create(join(root, 'r.git'))
+    const commit = (path: string): string => repository.commitFiles([['100644', path, path]])
+    commit('one')
+    const { engines, steps } = await both({}, [
+      { hostPaths: { roots: [root] } },
+      { hostPaths: { roots: [root] } },
+    ])
+    const { sourceId } = await engines[0].sources.create({
+      displayName: 'project',
+      gitRepository: { path: repository.path },
+    })
+    const refresh = async ({ sources }: Engine): Promise<ImportJob> =>
+      sources.waitForJob(await sources.refresh(sourceId, { gitRef: 'main' }))
+    await refresh(engines[0])
+    const session = await engines[1].sessions.create({ sourceRef: { sourceId } })
+
+    commit('two')
+    const held = steps.hold('commit', isHeld)
+    const overtaken = refresh(engines[0])
+    await held.reached
+    commit('three')
+    const { revisionId } = await refresh(engines[1])
+    await session.rebase()
+    held.release()
+    expect(await overtaken).toMatchObject({ revisionId })
+    expect(await engines[1].sources.get(sourceId)).toMatchObject({ latestRevisionId: revisionId })
+    expect(await session.rebase()).toMatchObject({ merged: false, changes: [] })
+    rmSync(root, { recursive: true })
   })
 
   test('a change that was overtaken by a restore runs again', async () => {

@@ -429,8 +429,11 @@ async function storedBy(change: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** The error of a job that another engine has ended, because the lease of this engine had expired. */
-function takenOver(): EngineError {
+/**
+ * The error of a job that another engine has ended, because the lease of this engine had expired, or whose source other
+ * engines keep changing.
+ */
+export function takenOver(): EngineError {
   return new EngineError('IMPORT_FAILED', 'another engine ended the job, or kept changing its source')
 }
 

@@ -27,7 +27,7 @@ import type { GitRemote } from './git-ports.js'
 import { importTree, type Imported, type ImportPorts } from './imports.js'
 import { headOf } from '../../session/sharing/head.js'
 import type { FailurePut, JobRecords } from './job-records.js'
-import { Jobs, type JobContext, type JobLimits, type JobResult } from './jobs.js'
+import { Jobs, takenOver, type JobContext, type JobLimits, type JobResult } from './jobs.js'
 import type { JobListRequest, JobPage } from './job-listing.js'
 import { describeSource, type Source } from './source-records.js'
 import { revisionKind, revisionLabelKind, type RevisionRecord } from '../../records/revision.js'
@@ -330,12 +330,25 @@ export class SourceService {
     }
   }
 
-  async #read(core: Core, sourceId: string, input: ImportInput, context: JobContext): Promise<JobResult> {
+  async #read(
+    core: Core,
+    sourceId: string,
+    input: ImportInput,
+    context: JobContext,
+    run = 1,
+  ): Promise<JobResult> {
     const source = await this.#mustGet(core, sourceId)
     const find = (revisionId: string): Promise<RevisionRecord | undefined> =>
       getRevision(core, sourceId, revisionId)
     const imported = await importTree(core, this.#ports, source, input, context, find)
-    return this.#revise(core, sourceId, imported)
+    // An upload can be read only once.
+    if (!('remote' in input) || input.remote.bundle !== undefined)
+      return this.#revise(core, sourceId, imported)
+    const readAgain = (): Promise<JobResult> => {
+      if (run === limits.sharedChangeRuns) throw takenOver()
+      return this.#read(core, sourceId, input, context, run + 1)
+    }
+    return this.#revise(core, sourceId, imported, { latestRevisionId: source.latestRevisionId, readAgain })
   }
 
   async #promote(
@@ -418,8 +431,16 @@ export class SourceService {
     return release
   }
 
-  /** Makes a tree the latest revision of its source. */
-  async #revise(core: Core, sourceId: string, imported: Imported): Promise<JobResult> {
+  /**
+   * Makes a tree the latest revision of its source. `before`: what was the latest one when the tree was read from a
+   * remote. If another engine has imported since, that may be newer than the tree, which is then read again.
+   */
+  async #revise(
+    core: Core,
+    sourceId: string,
+    imported: Imported,
+    before?: { readonly latestRevisionId: string; readonly readAgain: () => Promise<JobResult> },
+  ): Promise<JobResult> {
     const { revisionId, baseline, root, git, put, del } = imported
     const records = [...put]
     const head = await headOf(core, sourceId)
@@ -434,6 +455,7 @@ export class SourceService {
       records.push([keys.revision(core.tenantKey, sourceId, revisionId), revision])
     }
     const source = await this.#mustGet(core, sourceId)
+    if (before !== undefined && source.latestRevisionId !== before.latestRevisionId) return before.readAgain()
     const updatedAt = core.environment.wallClockMs()
     const status = SourceStatus.READY
     records.push(
@@ -441,7 +463,7 @@ export class SourceService {
     )
     const result = { revisionId, counts, put: records, del }
     if (head === undefined) return result
-    return { ...result, heads: [head.next()], again: () => this.#revise(core, sourceId, imported) }
+    return { ...result, heads: [head.next()], again: () => this.#revise(core, sourceId, imported, before) }
   }
 
   /**
