@@ -791,3 +791,61 @@ test.each(['list', 'at'] as const)(
 
 const hasSnapshotOf = (session: Session, del: StoreCommit['del'] = []): boolean =>
   del.some((key) => key.startsWith(keys.snapshots(session.id)))
+
+test('keeps the common ancestor of a fork and a session that is undone while a collection runs', async () => {
+  const other = await engine.sessions.create()
+  const session = await engine.sessions.create()
+  await session.files.write({ path: '/first', content: 'first' })
+  await session.files.write({ path: '/undone', content: 'undone' })
+  const fork = await session.fork()
+  await fork.files.write({ path: '/own', content: 'own' })
+  const held = storage.hold('scan', ({ gte }) => gte === keys.snapshots(other.id))
+  const collecting = engine.collect()
+  await held.reached
+  // By now, the collection has decided to keep only the newest state of the session.
+  await storage.quiet()
+  await session.undo()
+  held.release()
+  await collecting
+
+  const files = ['/own', '/undone']
+  for (const run of [1, 2]) {
+    const { changes } = await session.merge(fork, { dryRun: true })
+    expect([run, changes.map(({ path }) => path)]).toEqual([run, files])
+    await session.files.write({ path: '/later', content: String(run) })
+    await engine.collect()
+  }
+  await crash()
+  const { changes } = await (await engine.sessions.open(session.id)).merge({ sessionId: fork.id })
+  expect(changes.map(({ path }) => path)).toEqual(files)
+  await expectWhole()
+})
+
+test('keeps the common ancestor of a session that is undone while a fork merges it', async () => {
+  const session = await engine.sessions.create({ files: { '/both': 'start' } })
+  const fork = await session.fork()
+  await session.files.write({ path: '/both', content: 'changed' })
+  await session.files.write({ path: '/undone', content: 'undone' })
+  await fork.files.write({ path: '/both', content: 'changed too' })
+  let reach!: () => void
+  let release!: () => void
+  const reached = new Promise<void>((resolve) => (reach = resolve))
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const merge = async (): Promise<string> => {
+    reach()
+    await released
+    return 'merged'
+  }
+  const merging = fork.merge(session, { mergers: [{ glob: '/both', merge }] })
+  await reached
+  await session.undo()
+  await session.files.write({ path: '/later', content: 'later' })
+  await engine.collect()
+  release()
+  await merging
+
+  await engine.collect()
+  const { changes } = await session.merge(fork)
+  expect(changes.map(({ path }) => path)).toEqual(['/both', '/undone'])
+  await expectWhole()
+})

@@ -63,10 +63,10 @@ test('an arriving session counts as such until its pin ends', () => {
 
 test('records all states that forks start from until the pin ends', () => {
   const pins = durable()
-  pins.forked('parent', 1)
+  pins.referred('parent', 1)
   const pin = pins.pin({ forks: true })
-  for (const seq of [3, 5, 3]) pins.forked('parent', seq)
-  pins.forked('other', 2)
+  for (const seq of [3, 5, 3]) pins.referred('parent', seq)
+  pins.referred('other', 2)
   expect([...pins.forksOf('parent')!]).toEqual([3, 5])
   expect([...pins.forksOf('other')!]).toEqual([2])
   pin[Symbol.dispose]()

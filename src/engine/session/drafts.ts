@@ -26,7 +26,7 @@ export async function forkForDraft(core: Core, parent: LiveSession): Promise<Sta
     createdAt: core.environment.wallClockMs(),
     ttlSeconds: limits.draftTtlSeconds,
   }
-  core.pins.forked(parent.id, seq)
+  core.pins.referred(parent.id, seq)
   const inheritedEvents = parent.unsnapshotted + forkEvents
   const started = begin(
     core,

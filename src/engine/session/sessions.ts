@@ -243,7 +243,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
       createdAt: core.environment.wallClockMs(),
       ...(parent.record.ttlSeconds !== undefined && { ttlSeconds: parent.record.ttlSeconds }),
     }
-    core.pins.forked(parent.id, seq)
+    core.pins.referred(parent.id, seq)
     const details = { sourceSessionId: parent.id, checkpointId }
     const event = { type: eventTypes.forkSession, details }
     const baselineRoot =

@@ -26,7 +26,7 @@ export interface PinRequest {
   readonly states?: PinnedStates
   /** A partially stored session. It counts as deleted until it is complete. */
   readonly arrivingSession?: string
-  /** Notes the states that forks start from, from now on. */
+  /** Notes the states that forks start from, and those that are merged, from now on. */
   readonly forks?: boolean
   /**
    * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Every reader of the
@@ -98,8 +98,8 @@ export class Pins {
     return read
   }
 
-  /** Call this in the turn of the event loop in which a fork is put into the store's queue. */
-  forked(parentId: string, seq: number): void {
+  /** Call this in the turn of the event loop in which a fork or a merge of the state is put into the store's queue. */
+  referred(parentId: string, seq: number): void {
     if (this.#forks === undefined) return
     const seqs = this.#forks.get(parentId)
     if (seqs === undefined) this.#forks.set(parentId, new Set([seq]))
@@ -116,7 +116,7 @@ export class Pins {
     return this.#writes.oldest
   }
 
-  /** Sessions with pinned states, those that arrive, and the parents of noted forks. */
+  /** Sessions with pinned states, those that arrive, and those of which a state was noted. */
   *heldSessions(): Generator<string, void> {
     yield* this.#arriving
     yield* this.#forks?.keys() ?? []
@@ -173,7 +173,7 @@ export class Pins {
     return this.#arriving.has(sessionId)
   }
 
-  /** The states of a session that forks started from since the pin for forks; undefined if there are none. */
+  /** The states of a session that forks started from, or that were merged, since the pin for forks; undefined if there are none. */
   forksOf(sessionId: string): ReadonlySet<number> | undefined {
     return this.#forks?.get(sessionId)
   }

@@ -110,6 +110,12 @@ export class Ancestry {
     return this.#trees.get(keyOf(state)) ?? []
   }
 
+  /** The events that restored a state, of a session whose record was read. */
+  restoresOf({ sessionId, seq }: SessionState): readonly number[] {
+    const steps = this.#members.get(sessionId)?.steps ?? []
+    return steps.filter(({ restored }) => restored === seq).map((step) => step.seq)
+  }
+
   async ancestorsOf(state: GraphState): Promise<Ancestors> {
     const ancestors = new Ancestors()
     const waiting: GraphState[] = [state]

@@ -66,7 +66,9 @@ class MergeBase {
    * @throws {EngineError} MERGE_BASE_GONE when the tree of the state no longer exists.
    */
   async find(ours: Ancestors, theirs: Ancestors): Promise<Dir> {
-    return (await this.#find(ours, theirs, 0)) ?? raise(noCommonAncestor())
+    const base = await this.#find(ours, theirs, 0)
+    if (base === undefined) throw noCommonAncestor()
+    return base
   }
 
   async #find(ours: Ancestors, theirs: Ancestors, depth: number): Promise<Dir | undefined> {
@@ -106,12 +108,16 @@ class MergeBase {
       if (loaded !== undefined) return loaded
     }
     if ('baseline' in state) throw baseGone(state)
+    // The state after a restore equals the restored one, and so does that of a fork before its first change.
     const forkId = this.#ancestry.forkOf(state)
-    return (
-      (await this.#replayed(state.sessionId, state.seq)) ??
-      (forkId === undefined ? undefined : await this.#replayed(forkId, 0)) ??
-      raise(baseGone(state))
-    )
+    const equal: (readonly [sessionId: string, seq: number])[] = [[state.sessionId, state.seq]]
+    for (const seq of this.#ancestry.restoresOf(state)) equal.push([state.sessionId, seq])
+    if (forkId !== undefined) equal.push([forkId, 0])
+    for (const [sessionId, seq] of equal) {
+      const root = await this.#replayed(sessionId, seq)
+      if (root !== undefined) return root
+    }
+    throw baseGone(state)
   }
 
   /** A state of a checkpoint, or, if memory is the only copy, one of its newest changes. */
@@ -146,10 +152,6 @@ class MergeBase {
       throw error
     }
   }
-}
-
-function raise(error: EngineError): never {
-  throw error
 }
 
 function noCommonAncestor(): EngineError {

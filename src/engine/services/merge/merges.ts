@@ -116,7 +116,10 @@ export class Merges {
     source: MergeSource,
     request: ParsedMerge,
   ): Promise<MergeResult> {
-    using _ = core.pins.pin({ roots: [source.root] })
+    // A later merge compares with this state, or with one that both sides have before it. So a collection keeps it, although
+    // only the step of this merge will refer to it.
+    const states = source.seq !== undefined && { states: { sessionId: source.sessionId, seqs: [source.seq] } }
+    using _ = core.pins.pin({ roots: [source.root], ...states })
     const state: GraphState =
       source.seq === undefined
         ? { baseline: source.fingerprint }
@@ -377,6 +380,7 @@ export class Merges {
       const { put = [], del = [] } = recordOf(live, open)
       const kept = rebase === undefined ? live.record : withBaseline(live.record, rebase.baseline)
       const isSettled = open === undefined && rebase === undefined
+      if (step.merged !== undefined) core.pins.referred(...step.merged)
       return {
         type: event.type,
         details: {

@@ -160,7 +160,7 @@ async function keepForkBase(core: Core, { id, base }: SessionRecord): Promise<vo
   if (base === undefined) return
   const key = keys.lineage(id, 0)
   if ((await core.store.get(key)) !== undefined) return
-  await keepStep(core, id, { seq: 0, state: 0 })
+  await keepStep(core, id, { seq: 0, states: [0] })
 }
 
 /** Stores the states of a deleted session that merges of its forks may start from. */
@@ -211,29 +211,31 @@ async function keepBranchings(
   }
   for (const target of branchingTargets(restores, known)) {
     if (kept.has(target)) continue
-    const [seq] = present(
-      restores.findLast((restore) => restore[1] === target),
-      'the restore to a state',
-    )
-    await keepStep(core, sessionId, { seq, restored: target, state: target })
+    const leading = restores.filter((restore) => restore[1] === target).map(([seq]) => seq)
+    const seq = present(leading.at(-1), 'the restore to a state')
+    // A collection may have pruned the state just before one of the restores, which then stored a snapshot.
+    await keepStep(core, sessionId, { seq, restored: target, states: [target, ...leading] })
   }
 }
 
-/** Stores a state with the step of a session's ancestry that refers to it. */
+/** Stores a state with the step of a session's ancestry that refers to it. `states`: events that it is the state after. */
 async function keepStep(
   core: Core,
   sessionId: string,
-  { state, ...step }: Omit<LineageRecord, 'root'> & { readonly state: number },
+  { states, ...step }: Omit<LineageRecord, 'root'> & { readonly states: readonly number[] },
 ): Promise<void> {
   using _ = core.pins.pin({ writesSince: 'now' })
-  let root: Dir
-  try {
-    root = (await stateAt(core, sessionId, state)).root
-  } catch (error) {
-    // An earlier version pruned it.
-    if (error instanceof EngineError && error.reason === 'DATA_LOSS') return
-    throw error
+  let root: Dir | undefined
+  for (const seq of states) {
+    try {
+      root = (await stateAt(core, sessionId, seq)).root
+      break
+    } catch (error) {
+      // A collection pruned it.
+      if (!(error instanceof EngineError && error.reason === 'DATA_LOSS')) throw error
+    }
   }
+  if (root === undefined) return
   const record: LineageRecord = { ...step, root: await core.roots.save(root) }
   await core.store.commit({ put: [[keys.lineage(sessionId, step.seq), record]] })
   const live = core.table.live.get(sessionId)
