@@ -5,7 +5,7 @@ import { Name } from './format.js'
 import { pageLimits } from './limits.js'
 import { Failure, useLoaded } from './states.js'
 
-/** The path of a conflict between two merged sessions, and what the sides did there. */
+/** A conflict of a merge: its path, and its kind, such as `content`. */
 export interface Conflict {
   readonly path: string
   readonly kind: string
@@ -33,7 +33,7 @@ export function ConflictList({
   )
 }
 
-/** The conflicts of the last merge or rebase that nobody has resolved yet. Shows nothing if there are none. */
+/** The unresolved conflicts of the last merge or rebase. Shows nothing if there are none. */
 export function OpenConflicts({ id }: { readonly id: string }): VNode | null {
   const { value, error } = useLoaded(
     (signal) =>

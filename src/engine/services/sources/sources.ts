@@ -432,8 +432,8 @@ export class SourceService {
   }
 
   /**
-   * Makes a tree the latest revision of its source. `before`: what was the latest one when the tree was read from a
-   * remote. If another engine has imported since, that may be newer than the tree, which is then read again.
+   * Makes a tree the latest revision of its source. `before` has the latest revision from when the tree was read from a
+   * remote. If another engine has imported since, its revision may be newer than the tree, which is then read again.
    */
   async #revise(
     core: Core,
