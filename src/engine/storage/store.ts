@@ -218,8 +218,9 @@ export interface SharedStore {
 export interface SessionRecords {
   /** The key of its record. */
   readonly key: string
-  /** The keys of its other records are from here on, and before `lt`. */
+  /** The first key of the range with its other records. */
   readonly gte: string
+  /** The end of that range, which is not part of it. */
   readonly lt: string
 }
 
