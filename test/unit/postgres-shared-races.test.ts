@@ -232,7 +232,7 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
   })
 
   test.skipIf(!hasGit).each([
-    ['while it stores what it read', ({ blobs = [] }: StoreCommit) => blobs.length > 0],
+    ['while it stores the objects of the remote', ({ blobs = [] }: StoreCommit) => blobs.length > 0],
     [
       'while it makes the latest revision',
       ({ put = [] }: StoreCommit) => put.some(([key]) => key.startsWith(keyPrefixes.source)),
