@@ -1,6 +1,6 @@
 /** Random trees whose files have one line each: a merge and its resolutions lose no change. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openEngine, type Engine, type MergeConflict } from '../../src/index.js'
+import { openEngine, type Engine, type EngineError, type MergeConflict } from '../../src/index.js'
 import { randomWords } from '../../src/testing.js'
 import type { FileTree } from '../support/git-merge-tree.js'
 import { readTree, writeTree } from '../support/merge-histories.js'
@@ -74,6 +74,28 @@ function lost(tree: FileTree, base: FileTree, ...sides: readonly FileTree[]): st
   return sides.flatMap((side) => [...side.values()].filter((file) => !old.has(file) && !known.has(file)))
 }
 
+/** The files of the base that no side replaced, that both sides have somewhere, and that a tree has nowhere. */
+function lostOfBoth(tree: FileTree, base: FileTree, ...sides: readonly FileTree[]): string[] {
+  const isReplaced = ([path, file]: [string, string]): boolean =>
+    sides.some((side) => side.has(path) && side.get(path) !== file)
+  const isIn = (file: string, files: FileTree): boolean => [...files.values()].includes(file)
+  const ofBoth = [...base].filter((one) => !isReplaced(one) && sides.every((side) => isIn(one[1], side)))
+  return ofBoth.flatMap(([, file]) => (isIn(file, tree) ? [] : [file]))
+}
+
+/** The merged contents outside of conflicts that a resolution removed. */
+function removed(merged: FileTree, resolved: FileTree, conflicts: readonly MergeConflict[]): string[] {
+  const known = new Set(resolved.values())
+  const paths = conflicts.flatMap((one) => [
+    one.path,
+    one.ours?.path ?? one.path,
+    one.theirs?.path ?? one.path,
+  ])
+  return [...merged].flatMap(([path, file]) =>
+    known.has(file) || paths.some((one) => path === one || path.startsWith(`${one}/`)) ? [] : [file],
+  )
+}
+
 /** The files of the source that conflicts name, with those in directories. */
 function named(conflicts: readonly MergeConflict[], files: FileTree): string[] {
   const paths = conflicts.flatMap(({ theirs }) => theirs?.path ?? [])
@@ -82,7 +104,7 @@ function named(conflicts: readonly MergeConflict[], files: FileTree): string[] {
   return [...files].flatMap(([path, file]) => (isNamed(path) ? [file] : []))
 }
 
-test.each(['ours', 'theirs'] as const)(
+test.each(['ours', 'theirs', 'base'] as const)(
   `a merge, and the resolution of its conflicts to %s, lose no change (FORKSPACE_SEED=${seed})`,
   { timeout: 600_000 },
   async (use) => {
@@ -98,16 +120,27 @@ test.each(['ours', 'theirs'] as const)(
       const byPolicy = await target.fork()
       const { conflicts } = await target.merge(source)
       const merged = readTree(target)
-      await target.conflicts.resolveAll({ use })
-      await byPolicy.merge(source, { policies: [{ glob: '**', policy: use }] })
+      await target.conflicts.resolveAll({ use }).catch((error: EngineError) => {
+        // Something without a conflict may be where the base was.
+        if (use !== 'base' || !error.message.includes(' away')) throw error
+      })
+      await byPolicy.merge(source, { policies: [{ glob: '**', policy: use === 'base' ? 'ours' : use }] })
       const inConflicts = named(conflicts, sides.theirs)
       const result = {
         ours: lost(merged, base, sides.ours),
         theirs: lost(merged, base, sides.theirs).filter((file) => !inConflicts.includes(file)),
-        resolved: lost(readTree(target), base, sides[use]),
-        byPolicy: lost(readTree(byPolicy), base, sides[use]),
+        resolved: use === 'base' ? [] : lost(readTree(target), base, sides[use]),
+        byPolicy: use === 'base' ? [] : lost(readTree(byPolicy), base, sides[use]),
+        removed: removed(merged, readTree(target), conflicts),
+        ofBoth: [merged, readTree(target), readTree(byPolicy)].flatMap((tree) =>
+          lostOfBoth(tree, base, sides.ours, sides.theirs),
+        ),
       }
-      expect(result, `case ${n}`).toEqual({ ours: [], theirs: [], resolved: [], byPolicy: [] })
+      const nothing = { ours: [], theirs: [], resolved: [], byPolicy: [], removed: [], ofBoth: [] }
+      expect(
+        result,
+        `case ${n} ${JSON.stringify([[...base], [...sides.ours], [...sides.theirs], conflicts.map((c) => [c.path, c.kind, c.ours?.path, c.theirs?.path]), [...merged], [...readTree(target)]])}`,
+      ).toEqual(nothing)
       for (const session of [target, source, byPolicy]) await session.delete()
     }
   },

@@ -77,6 +77,12 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     return events.at(-1)?.eventId ?? ''
   }
 
+  /** Moves a file, and makes the directory it goes into. */
+  async function rename({ fs }: Session, from: string, to: string): Promise<void> {
+    await fs.promises.mkdir(to.slice(0, to.lastIndexOf('/')) || '/', { recursive: true })
+    await fs.promises.rename(from, to)
+  }
+
   const statusOf = async (session: Session): Promise<string> => (await session.get()).status
 
   test('takes the changes of the other side, and merges text that both sides changed', async () => {
@@ -532,6 +538,169 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       ['/to', 'add/add'],
     ])
     expect(await tree(target)).toEqual({ '/f': 'changed', '/to': 'ours' })
+  })
+
+  describe.each(['ours', 'theirs'] as const)('an unchanged file that %s moved', (side) => {
+    /** Merges what two sides did, of which the first one moved a file. */
+    async function mergeOf(
+      files: Record<string, string>,
+      moves: (one: Session) => Promise<unknown>,
+      writes: (another: Session) => Promise<unknown>,
+    ): Promise<{
+      conflicts: (string | undefined)[][]
+      trees: Record<string, Record<string, string | undefined>>
+    }> {
+      await start(files)
+      const base = await tree(target)
+      const [one, another] = side === 'ours' ? [target, source] : [source, target]
+      await moves(one)
+      await writes(another)
+      const trees = { base, ours: await tree(target), theirs: await tree(source) }
+      const { conflicts } = await target.merge(source)
+      return { conflicts: conflicts.map(({ path, kind }) => [path, kind]), trees }
+    }
+
+    test.each(['ours', 'theirs', 'base'] as const)('below a new file comes back with %s', async (use) => {
+      const { conflicts, trees } = await mergeOf(
+        { '/f': 'f' },
+        (one) => rename(one, '/f', '/d/f'),
+        (another) => write(another, '/d', 'new'),
+      )
+      expect(conflicts).toEqual([
+        ['/d', 'file/directory'],
+        ['/f', 'delete/modify'],
+      ])
+      await target.conflicts.resolveAll({ use })
+      expect(await tree(target)).toEqual(trees[use])
+    })
+
+    test.each(['ours', 'theirs', 'base'] as const)('to a new directory comes back with %s', async (use) => {
+      const { conflicts, trees } = await mergeOf(
+        { '/f': 'f' },
+        (one) => rename(one, '/f', '/d'),
+        (another) => write(another, '/d/new', 'new'),
+      )
+      expect(conflicts).toEqual([
+        ['/d', 'file/directory'],
+        ['/f', 'delete/modify'],
+      ])
+      await target.conflicts.resolveAll({ use })
+      expect(await tree(target)).toEqual(trees[use])
+    })
+
+    test.each(['ours', 'theirs', 'base'] as const)('over a changed file comes back with %s', async (use) => {
+      const { conflicts, trees } = await mergeOf(
+        { '/f': 'f', '/to': 'old' },
+        (one) => rename(one, '/f', '/to'),
+        (another) => write(another, '/to', 'changed'),
+      )
+      expect(conflicts).toEqual([
+        ['/f', 'delete/modify'],
+        ['/to', 'content'],
+      ])
+      await target.conflicts.resolveAll({ use })
+      expect(await tree(target)).toEqual(trees[use])
+    })
+
+    test('stays where a policy keeps the other file in the place', async () => {
+      await start({ '/f': 'f' })
+      const [one, another] = side === 'ours' ? [target, source] : [source, target]
+      await rename(one, '/f', '/to')
+      await write(another, '/to', 'new')
+      const policy = side === 'ours' ? 'theirs' : 'ours'
+      const { conflicts } = await target.merge(source, { policies: [{ glob: '/to', policy }] })
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/f', 'delete/modify']])
+      await target.conflicts.resolve({ path: '/f', use: 'base' })
+      expect(await tree(target)).toEqual({ '/f': 'f', '/to': 'new' })
+    })
+
+    test('has no conflict if nothing is in its place', async () => {
+      const { conflicts, trees } = await mergeOf(
+        { '/f': 'f', '/g': 'g' },
+        (one) => rename(one, '/f', '/d/f'),
+        (another) => write(another, '/g', 'changed'),
+      )
+      expect(conflicts).toEqual([])
+      expect(await tree(target)).toEqual({ ...trees[side], '/g': 'changed' })
+    })
+  })
+
+  test('follows moved files into the places of other moved files only so far', async () => {
+    lowerBound(limits, 'mergePasses', 1)
+    await start({ '/f': 'f' })
+    await write(target, '/d', 'new')
+    await rename(source, '/f', '/d/f')
+    await expect(target.merge(source)).rejects.toMatchObject({
+      reason: 'LIMIT_EXCEEDED',
+      details: { limit: '1' },
+    })
+  })
+
+  test('keeps a change that would move to the directory of a file of another kind', async () => {
+    await start({ '/a/d': 'd', '/f': 'f' })
+    await rename(target, '/a/d', '/b')
+    await target.fs.promises.rmdir('/a')
+    await rename(target, '/f', '/a')
+    await source.files.delete({ path: '/a/d' })
+    await source.fs.promises.symlink('link', '/a/d')
+    await write(source, '/f', 'changed')
+    const wanted = await tree(source)
+    await target.merge(source)
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toMatchObject({ '/f': wanted['/f'] })
+  })
+
+  test('puts the directory of a side before a file that belongs into it', async () => {
+    await start({ '/a/d': 'd', '/f': 'f' })
+    await target.files.delete({ path: '/a/d' })
+    await target.fs.promises.rmdir('/a')
+    await rename(target, '/f', '/a')
+    await source.files.delete({ path: '/f' })
+    await write(source, '/a/d', 'changed')
+    const wanted = await tree(source)
+    const { conflicts } = await target.merge(source)
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/a', 'rename/delete'],
+      ['/a/d', 'delete/modify'],
+    ])
+    await target.conflicts.resolveAll({ use: 'theirs' })
+    expect(await tree(target)).toEqual(wanted)
+  })
+
+  describe('the base of a moved file', () => {
+    test('does not replace a directory that no conflict names', async () => {
+      await start({ '/f': 'f', '/x': 'x' })
+      await rename(target, '/f', '/to')
+      await source.files.delete({ path: '/f' })
+      await rename(source, '/x', '/f/x')
+      await target.merge(source)
+      const before = await tree(target)
+      await expect(target.conflicts.resolveAll({ use: 'base' })).rejects.toMatchObject({
+        reason: 'DIRECTORY_NOT_EMPTY',
+        message: expect.stringContaining(
+          '/f is a directory now, so the base cannot be put there; move /f/x away first',
+        ),
+      })
+      expect(await tree(target)).toEqual(before)
+      await rename(target, '/f/x', '/x')
+      await target.conflicts.resolveAll({ use: 'base' })
+      expect(await tree(target)).toEqual({ '/f': 'f', '/x': 'x' })
+    })
+
+    test('does not replace a file that no conflict names', async () => {
+      await start({ '/f': 'f' })
+      await rename(target, '/f', '/ours')
+      await rename(source, '/f', '/theirs')
+      await target.merge(source)
+      await write(target, '/f', 'new')
+      await expect(target.conflicts.resolveAll({ use: 'base' })).rejects.toMatchObject({
+        reason: 'ALREADY_EXISTS',
+        message: expect.stringContaining('/f is another file now'),
+      })
+      await rename(target, '/f', '/new')
+      await target.conflicts.resolveAll({ use: 'base' })
+      expect(await tree(target)).toEqual({ '/f': 'f', '/new': 'new' })
+    })
   })
 
   describe.each([

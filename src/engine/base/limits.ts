@@ -654,6 +654,8 @@ export const limits = {
   mergeBaseDepth: 16,
   /** Paths that the two sides of a merge may have changed together. */
   mergePaths: 1_000_000,
+  /** How often a merge starts again because a conflict would lose a file that one side moved. */
+  mergePasses: 32,
   /** Unresolved conflicts of one merge. */
   mergeConflicts: 2000,
   /** Bytes of the versions of one file that a merge compares by lines. A larger file conflicts as a whole. */

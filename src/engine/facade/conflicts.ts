@@ -61,6 +61,8 @@ export class SessionConflicts {
    *
    * @throws {EngineError} CONFLICT_NOT_FOUND when the session has no unresolved conflict at this path.
    * @throws {EngineError} NOT_A_DIRECTORY when a parent of the path is a file now.
+   * @throws {EngineError} ALREADY_EXISTS or DIRECTORY_NOT_EMPTY when `use` is `'base'`, and a file without a conflict is where the
+   * base was.
    * @throws {EngineError} MERGE_TARGET_MOVED when the session kept changing meanwhile.
    *
    * @example
@@ -81,6 +83,8 @@ export class SessionConflicts {
    * Resolves all conflicts with the files of one side, as one event. Without conflicts, nothing happens.
    *
    * @throws {EngineError} NOT_A_DIRECTORY when a parent of a path is a file now.
+   * @throws {EngineError} ALREADY_EXISTS or DIRECTORY_NOT_EMPTY when `use` is `'base'`, and a file without a conflict is where the
+   * base of another one was.
    * @throws {EngineError} MERGE_TARGET_MOVED when the session kept changing meanwhile.
    *
    * @example

@@ -80,3 +80,9 @@ export function* parentsOf(path: string): Generator<string, void> {
   for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
     yield path.slice(0, end)
 }
+
+/** Whether a path is below one of these. */
+export function isBelow(paths: ReadonlySet<string>, path: string): boolean {
+  if (paths.size > 0) for (const above of parentsOf(path)) if (paths.has(above)) return true
+  return false
+}

@@ -8,15 +8,29 @@ import { contentIdOf, sameNode, type ChangedPath } from './changed-paths.js'
 /** New paths of a side's renamed files, by their old paths. */
 export type Renames = ReadonlyMap<string, string>
 
+type Paths = ReadonlyMap<string, ChangedPath>
+type Side = 'ours' | 'theirs'
+
 /**
  * Finds the files that a side moved without a change of their content, as git does with
  * `find-renames=100%`. Only files that the other side changed or deleted matter: for all others, a rename is
  * the same as a deletion and an addition. Empty files have no renames.
  */
-export async function exactRenames(
+export function exactRenames(core: Core, paths: Paths, side: Side): Promise<Renames> {
+  return renamesOf(core, paths, side, 'changed', ({ base }) => fileOf(base) === undefined)
+}
+
+/** Finds the files that a side moved, also over another file, and that the other side left unchanged. */
+export function unfollowedRenames(core: Core, paths: Paths, side: Side): Promise<Renames> {
+  return renamesOf(core, paths, side, 'unchanged', ({ base, [side]: node }) => node !== base)
+}
+
+async function renamesOf(
   core: Core,
-  paths: ReadonlyMap<string, ChangedPath>,
-  side: 'ours' | 'theirs',
+  paths: Paths,
+  side: Side,
+  of: 'changed' | 'unchanged',
+  isTarget: (changed: ChangedPath) => boolean,
 ): Promise<Renames> {
   const other = side === 'ours' ? 'theirs' : 'ours'
   const slice = new TimeSlice(core.environment)
@@ -25,11 +39,11 @@ export async function exactRenames(
     if (slice.over) await slice.next()
     const base = fileOf(changed.base)
     if (base === undefined || fileOf(changed[side]) !== undefined) continue
-    if (!(await sameNode(core, changed[other], base))) sources.add(path, base)
+    if ((await sameNode(core, changed[other], base)) === (of === 'unchanged')) sources.add(path, base)
   }
   const renames = new Map<string, string>()
   if (sources.size === 0) return renames
-  const added = [...paths].filter(([, changed]) => fileOf(changed.base) === undefined)
+  const added = [...paths].filter(([, changed]) => isTarget(changed))
   for (const [path, changed] of await sortedInSlices(added, ([a], [b]) => compareUtf8(a, b), slice)) {
     if (slice.over) await slice.next()
     const file = fileOf(changed[side])

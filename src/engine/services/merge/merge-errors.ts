@@ -2,7 +2,7 @@ import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
 import { eventIdOf } from '../../session/history/event-ids.js'
 import type { LiveSession } from '../../session/table/live.js'
-import type { FoundConflict } from './merge-trees.js'
+import type { FoundConflict } from './merged-trees.js'
 
 /**
  * Refuses a merge whose conflicts the session cannot keep.
@@ -28,6 +28,15 @@ export function checkConflicts(conflicts: readonly FoundConflict[]): void {
   }
 }
 
+/** Files moved to the places of other moved files, and so on. Each pass finds the next ones. */
+export function tooManyPasses(): EngineError {
+  return new EngineError(
+    'LIMIT_EXCEEDED',
+    `the two sides of the merge moved files into each other's places over ${limits.mergePasses} times in a row; merge an earlier state of the source first`,
+    { limit: String(limits.mergePasses) },
+  )
+}
+
 export function targetMoved(live: LiveSession, expectedEventId: string | undefined): EngineError {
   const eventId = eventIdOf(live.id, live.seq)
   const message =
@@ -51,4 +60,19 @@ export function inTheWay(file: string, path: string, hasConflict: boolean): Engi
     : 'move that file away first'
   const message = `${file} is not a directory, so nothing can be put at ${path}; ${first}`
   return new EngineError('NOT_A_DIRECTORY', message, { path: file })
+}
+
+/** The base of a conflict is at another path, where the session has something that no conflict names. */
+export function placeTaken(path: string, inDirectory: string | undefined): EngineError {
+  return inDirectory === undefined
+    ? new EngineError(
+        'ALREADY_EXISTS',
+        `${path} is another file now, so the base cannot be put there; move that file away first`,
+        { path },
+      )
+    : new EngineError(
+        'DIRECTORY_NOT_EMPTY',
+        `${path} is a directory now, so the base cannot be put there; move ${inDirectory} away first`,
+        { path },
+      )
 }

@@ -12,7 +12,7 @@ import { Dir, FileNode, LinkedFile, Symlink, type Node } from '../../tree/node.j
 import { Tree } from '../../tree/tree.js'
 import { findXattr, type Xattrs } from '../../tree/xattrs.js'
 import { sameContent, sameNode } from './changed-paths.js'
-import type { File, MergedTrees } from './merge-trees.js'
+import type { File, MergedTrees } from './merged-trees.js'
 
 /** A path that a merge changes in the target. */
 export interface MergedPath {

@@ -1,11 +1,13 @@
-import { compareUtf8 } from '../../base/order.js'
 import { TimeSlice } from '../../base/cooperative.js'
+import { limits } from '../../base/limits.js'
+import { compareUtf8 } from '../../base/order.js'
 import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
-import { attributesOf, Dir, FileNode, type Node, type Symlink } from '../../tree/node.js'
+import { attributesOf, Dir, FileNode, type Node } from '../../tree/node.js'
 import { ConflictKind, type ConflictRecord, type SideNames } from '../../records/merge.js'
 import {
   changedPaths,
+  isBelow,
   parentsOf,
   sameAttributes,
   sameNode,
@@ -13,8 +15,11 @@ import {
   type MergeTrees,
 } from './changed-paths.js'
 import { exactRenames, type Renames } from './exact-renames.js'
+import { lostMoves } from './lost-moves.js'
+import { tooManyPasses } from './merge-errors.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
+import type { File, FoundConflict, MergedTrees, Placed } from './merged-trees.js'
 import { followedRenames } from './obstructed-renames.js'
 import { newSubmoduleOf } from './submodules.js'
 
@@ -24,30 +29,6 @@ export interface MergeRules {
   readonly names: SideNames
   /** true: the result is the base of another merge. Conflicts have markers, or else the content of the base. */
   readonly isVirtual: boolean
-}
-
-/** A file or symlink. */
-export type File = FileNode | Symlink
-
-/** A file with its path on one side. */
-export interface Placed {
-  readonly path: string
-  readonly file: File
-}
-
-export interface FoundConflict extends ConflictRecord {
-  /** Whether the policy of its path is to fail. */
-  readonly isFatal: boolean
-}
-
-/** The result of a merge as nodes by path. Paths that are in neither map stay as they are in ours. */
-export interface MergedTrees {
-  readonly files: ReadonlyMap<string, File | undefined>
-  readonly directories: ReadonlyMap<string, Dir | undefined>
-  /** Files that theirs moved: from their path in ours. */
-  readonly moves: ReadonlyMap<string, string>
-  /** In order of their paths. */
-  readonly conflicts: readonly FoundConflict[]
 }
 
 /** The versions of a file at the path where the merge puts it. */
@@ -73,24 +54,36 @@ export async function mergeTrees(
   merger: FileMerger,
 ): Promise<MergedTrees> {
   const paths = await changedPaths(core, trees)
-  const renames = {
+  const renames = await followedRenames(core, paths, {
     ours: await exactRenames(core, paths, 'ours'),
     theirs: await exactRenames(core, paths, 'theirs'),
+  })
+  const undeleted = new Set<string>()
+  for (let pass = 0; pass < limits.mergePasses; pass++) {
+    const merge = new TreeMerge(core, rules, merger, trees, paths, undeleted)
+    const result = await merge.run(renames)
+    if (rules.isVirtual) return result
+    const known = undeleted.size
+    for (const path of await lostMoves(core, paths, merge.contested)) undeleted.add(path)
+    if (undeleted.size === known) return result
   }
-  return new TreeMerge(core, rules, merger, trees, paths).run(await followedRenames(core, paths, renames))
+  throw tooManyPasses()
 }
 
+/** `undeleted` are files that only one side deleted, and whose deletion is a conflict. */
 class TreeMerge {
   readonly #core: Core
   readonly #rules: MergeRules
   readonly #merger: FileMerger
   readonly #trees: MergeTrees
   readonly #paths: ReadonlyMap<string, ChangedPath>
+  readonly #undeleted: ReadonlySet<string>
   readonly #slots = new Map<string, Slot>()
   readonly #files = new Map<string, File | undefined>()
   readonly #directories = new Map<string, Dir | undefined>()
   readonly #moves = new Map<string, string>()
   readonly #conflicts = new Map<string, FoundConflict>()
+  readonly #contested = new Set<string>()
   readonly #slice: TimeSlice
 
   constructor(
@@ -99,13 +92,20 @@ class TreeMerge {
     merger: FileMerger,
     trees: MergeTrees,
     paths: ReadonlyMap<string, ChangedPath>,
+    undeleted: ReadonlySet<string>,
   ) {
     this.#core = core
     this.#rules = rules
     this.#merger = merger
     this.#trees = trees
     this.#paths = paths
+    this.#undeleted = undeleted
     this.#slice = new TimeSlice(core.environment)
+  }
+
+  /** The paths where the sides have different things that cannot both stay, whether or not a policy decides. */
+  get contested(): ReadonlySet<string> {
+    return this.#contested
   }
 
   async run(renames: { readonly ours: Renames; readonly theirs: Renames }): Promise<MergedTrees> {
@@ -211,6 +211,7 @@ class TreeMerge {
   async #mergeSlot(path: string, { base, ours, theirs }: Slot): Promise<void> {
     if (this.#decided.has(path)) return
     const core = this.#core
+    if (this.#undeleted.has(path)) return this.#deletion(path, { base, ours, theirs })
     if (await sameNode(core, ours?.file, base?.file)) {
       if (!(await sameNode(core, theirs?.file, base?.file)) || theirs?.path !== path || ours?.path !== path)
         this.#files.set(path, theirs?.file)
@@ -223,11 +224,7 @@ class TreeMerge {
       this.#files.set(path, ours?.file)
       return
     }
-    if (ours === undefined || theirs === undefined) {
-      const isReplaced = this.#hasDirectory(path, ours === undefined ? 'ours' : 'theirs')
-      const kind = isReplaced ? ConflictKind.FILE_DIRECTORY : ConflictKind.DELETE_MODIFY
-      return this.#conflict(path, { base, ours, theirs }, kind)
-    }
+    if (ours === undefined || theirs === undefined) return this.#deletion(path, { base, ours, theirs })
     if (!(ours.file instanceof FileNode && theirs.file instanceof FileNode)) {
       const isAdded = base === undefined && !isSameKind(ours.file, theirs.file)
       return this.#conflict(
@@ -237,6 +234,11 @@ class TreeMerge {
       )
     }
     await this.#mergeFile(path, { base, ours, theirs }, { ours: ours.file, theirs: theirs.file })
+  }
+
+  #deletion(path: string, slot: Slot): void {
+    const isReplaced = this.#hasDirectory(path, slot.ours === undefined ? 'ours' : 'theirs')
+    this.#conflict(path, slot, isReplaced ? ConflictKind.FILE_DIRECTORY : ConflictKind.DELETE_MODIFY)
   }
 
   #hasDirectory(path: string, side: 'ours' | 'theirs'): boolean {
@@ -262,6 +264,7 @@ class TreeMerge {
 
   /** Records a conflict, and decides the result by the policy of the path. */
   #conflict(path: string, slot: Slot, kind: ConflictKind, result?: MergedFile): void {
+    this.#contested.add(path)
     const directory = kind === ConflictKind.FILE_DIRECTORY ? { path } : undefined
     const ours = slot.ours ?? directory
     const theirs = slot.theirs ?? directory
@@ -434,6 +437,7 @@ class TreeMerge {
   }
 
   #separate(path: string, below: readonly string[]): void {
+    this.#contested.add(path)
     const { base, ours, theirs } = this.#paths.get(path) ?? {}
     const hasFile = ours !== undefined && !(ours instanceof Dir) ? 'ours' : 'theirs'
     this.#conflictAt(path, {
@@ -479,11 +483,6 @@ class TreeMerge {
 
 function placed(path: string, node: Node | undefined): Placed | undefined {
   return node === undefined || node instanceof Dir ? undefined : { path, file: node }
-}
-
-function isBelow(directories: ReadonlySet<string>, path: string): boolean {
-  if (directories.size > 0) for (const above of parentsOf(path)) if (directories.has(above)) return true
-  return false
 }
 
 function isSameKind(a: File, b: File): boolean {

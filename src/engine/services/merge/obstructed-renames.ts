@@ -1,6 +1,6 @@
 import { TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
-import { Dir, type Node } from '../../tree/node.js'
+import { Dir, FileNode, type Node } from '../../tree/node.js'
 import { parentsOf, type ChangedPath } from './changed-paths.js'
 import type { Renames } from './exact-renames.js'
 
@@ -45,10 +45,15 @@ async function withoutObstructed(
   }
   return followed
 
+  /** Whether the other side's version of a file goes where this side moved the file. */
+  function movesAlong(path: string, base: Node | undefined, node: Node | undefined): boolean {
+    return renames.has(path) && base instanceof FileNode === node instanceof FileNode
+  }
+
   function isBelowFile(path: string): boolean {
     for (const above of parentsOf(path)) {
       const { base, [side]: node } = paths.get(above) ?? {}
-      if (isFile(node) && node !== base && !renames.has(above)) return true
+      if (isFile(node) && node !== base && !movesAlong(above, base, node)) return true
     }
     return false
   }
@@ -59,7 +64,7 @@ async function withoutObstructed(
     for (const [path, { base, [side]: node }] of paths) {
       if (slice.over) await slice.next()
       if (node === undefined || node === base || (node instanceof Dir && base instanceof Dir)) continue
-      if (renames.has(path)) continue
+      if (movesAlong(path, base, node)) continue
       directories.add(path)
       for (const above of parentsOf(path)) {
         if (directories.has(above)) break

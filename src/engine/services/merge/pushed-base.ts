@@ -2,7 +2,7 @@ import type { Core } from '../../session/core.js'
 import { Dir } from '../../tree/node.js'
 import { changedPaths, sameNode } from './changed-paths.js'
 import { resultOf } from './merge-redo.js'
-import type { File } from './merge-trees.js'
+import type { File } from './merged-trees.js'
 
 /**
  * The base of a rebase onto a revision that is not known to build on the commits of the session. Where a path is the same in

@@ -5,10 +5,10 @@ import { Dir, FileNode, noAttributes, type Node } from '../../tree/node.js'
 import type { ConflictRecord } from '../../records/merge.js'
 import { sameNode } from './changed-paths.js'
 import { findIn, sideOf } from './conflict-sides.js'
-import { inTheWay } from './merge-errors.js'
+import { inTheWay, placeTaken } from './merge-errors.js'
 import type { FileMerger } from './merge-files.js'
 import type { ConflictSideName, ParsedResolution } from './merge-requests.js'
-import type { File, MergedTrees } from './merge-trees.js'
+import type { File, MergedTrees } from './merged-trees.js'
 import type { OpenMerge } from './open-merge.js'
 import { submoduleAt } from './submodules.js'
 
@@ -29,14 +29,10 @@ export async function resolutionOf(
   const nodes = new ResolvedNodes(core, resolution)
   // Directories come first, because other conflicts have files in them. Moved files come last, because they may go back into
   // directories that the others make room for.
-  for (const rank of [0, 1, 2])
-    for (const conflict of resolution.conflicts) if (rankOf(conflict) === rank) await nodes.resolve(conflict)
+  const byRank: ConflictRecord[][] = [[], [], []]
+  for (const conflict of resolution.conflicts) byRank[await nodes.rankOf(conflict)]?.push(conflict)
+  for (const conflict of byRank.flat()) await nodes.resolve(conflict)
   return nodes
-}
-
-function rankOf({ kind }: ConflictRecord): number {
-  if (kind === 'file/directory') return 0
-  return kind === 'rename/rename' || kind === 'rename/delete' ? 2 : 1
 }
 
 class ResolvedNodes {
@@ -52,6 +48,13 @@ class ResolvedNodes {
     this.#core = core
     this.#resolution = resolution
     this.#open = new Set(resolution.open.record.conflicts.map(({ path }) => path))
+  }
+
+  async rankOf(conflict: ConflictRecord): Promise<0 | 1 | 2> {
+    const { use } = this.#resolution.way
+    const node = use === undefined ? undefined : await this.#sideOf(conflict, use)
+    if (conflict.kind === 'file/directory' || node instanceof Dir) return 0
+    return conflict.kind === 'rename/rename' || conflict.kind === 'rename/delete' ? 2 : 1
   }
 
   async resolve(conflict: ConflictRecord): Promise<void> {
@@ -71,7 +74,8 @@ class ResolvedNodes {
     for (const other of new Set([conflict.path, conflict.ours, conflict.theirs]))
       if (isOfNames && other !== undefined && other !== path) await this.#vacate(other, conflict, use)
     if (node === undefined) return this.#clear(path)
-    if (path !== conflict.path && use !== 'base' && this.#hasOwnConflict(path)) return
+    if (path !== conflict.path && this.#hasOwnConflict(path) && use !== 'base') return
+    if (path !== conflict.path && use === 'base') await this.#checkPlace(path, node)
     const current = await findIn(this.#core, this.#resolution.target, path)
     // Their bits and attributes are one side's. Those of a directory need nothing below it.
     if (node instanceof Dir && current instanceof Dir && conflict.kind !== 'file/directory')
@@ -115,6 +119,20 @@ class ResolvedNodes {
     const current = await findIn(this.#core, this.#resolution.target, path)
     if (current === undefined || !(await this.#isOfBoth(path))) return false
     return !(await sameNode(this.#core, current, file))
+  }
+
+  /** Refuses to replace what no conflict names. */
+  async #checkPlace(path: string, file: Node): Promise<void> {
+    if (this.#hasOwnConflict(path)) return
+    const current = await findIn(this.#core, this.#resolution.target, path)
+    if (current instanceof Dir) {
+      for (const [child, node] of await this.#below(this.#resolution.target, path)) {
+        const isRemoved = this.files.has(child) && this.files.get(child) === undefined
+        if (!(node instanceof Dir) && !isRemoved && !this.#hasOwnConflict(child))
+          throw placeTaken(path, child)
+      }
+    } else if (current !== undefined && !(await sameNode(this.#core, current, file)))
+      throw placeTaken(path, undefined)
   }
 
   #hasOwnConflict(path: string): boolean {
