@@ -43,6 +43,7 @@ const children = [
   'test/crash/loops.test.ts',
   'test/git-server/{clones,embedding,isomorphic,lifecycle,random}.test.ts',
   'test/http/openapi-clients.test.ts',
+  'test/model/concurrent-sessions.test.ts',
   'test/package/*.test.ts',
   'test/spec/{main-job,states}.test.ts',
   'test/unit/{archives,checkout-git,commits,errors,exec,kept-commits,level-hostile,level-storage,links}.test.ts',
