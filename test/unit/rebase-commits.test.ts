@@ -492,6 +492,26 @@ describe.runIf(hasGit)('a rebase', () => {
     await push(session)
   })
 
+  test('keeps its base for a fork of a state before it was aborted', async () => {
+    await write(session, { a: 'mine' })
+    await push(session, 'feature')
+    await session.checkpoint({ checkpointLabel: 'before' })
+    change({ a: 'two', theirs: 'one' })
+    expect((await session.rebase({ revisionId: await refresh() })).conflicts).toHaveLength(1)
+    await session.checkpoint({ checkpointLabel: 'rebased' })
+    await session.conflicts.abort()
+    const fork = await session.fork({ checkpointLabel: 'rebased' })
+    expect(await fork.diff().paths()).toMatchObject({ added: [], modified: ['/a'], removed: [] })
+    // Its commit builds on the newer revision.
+    const commitId = await push(fork, 'of-fork')
+    expect(repository.git(['rev-parse', `${commitId}~1`]).trim()).toBe(repository.tip('refs/heads/main'))
+    const earlier = await session.fork({ checkpointLabel: 'before' })
+    expect(await earlier.diff().paths()).toMatchObject({ added: [], modified: ['/a'], removed: [] })
+    const merged = await earlier.merge(fork)
+    expect(merged.conflicts).toEqual([])
+    expect(earlier.fs.readdirSync('/')).toContain('theirs')
+  })
+
   test('changes nothing after a restore to the first of two rebases onto one revision', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     change({ a: 'two', theirs: 'one' })

@@ -17,7 +17,7 @@ export interface LineageRecord {
   readonly merged?: readonly [sessionId: string, seq: number]
   /** The fingerprints of the bases before and after a rebase. */
   readonly rebased?: readonly [from: string, to: string]
-  /** The baseline before a rebase, for forks of earlier states. */
+  /** The baseline before a rebase, or before it was aborted, for forks of earlier states. */
   readonly before?: Baseline
   /**
    * The tree of the merged state, of the new base, or of the state that the fork started from. A restore has the tree of the

@@ -178,7 +178,7 @@ export interface NewEvent {
   /** Records that belong to the same commit. */
   readonly put?: StoreCommit['put']
   readonly del?: StoreCommit['del']
-  /** The step in the session's ancestry, of a merge or rebase. A restore needs none. */
+  /** The step in the session's ancestry, of a merge or rebase, or of its end. Another restore needs none. */
   readonly step?: Omit<LineageStep, 'seq'>
   /** The new record of the session. */
   readonly session?: SessionRecord | undefined

@@ -311,6 +311,7 @@ export class Merges {
         details: { mergeEventId: eventIdOf(live.id, seq) },
         redo: [['R', seq - 1]],
         root: open.trees.ours,
+        step: { restored: seq - 1, ...(baseline && { before: live.record.baseline }) },
         session,
         put: Array.from(tips, ([branch, tip]) => [keys.branchTip(live.id, branch), tip] as const),
         del: [keys.merge(live.id)],
