@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   limits,
   memoryStorage,
@@ -14,6 +14,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { Residency } from '../../src/engine/session/table/residency.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { isLong } from '../support/seed.js'
 import { FailingStorage } from '../support/failing-storage.js'
@@ -319,6 +320,38 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
       await reload({ masterKey: key(2) })
       expect(await reveal('A')).toBe('newer')
     })
+
+    test.each(['put', 'delete'])(
+      'keep the %s of a session that opens and is evicted during a rotation',
+      async (change) => {
+        await put('A', 'a')
+        await engine.close()
+        const stepped = new SteppedStorage(storage)
+        engine = await openEngine({
+          storage: stepped,
+          memoryBudgetBytes: 2 ** 20,
+          secrets: { masterKey: key(2), previousKeys: [key(1)] },
+        })
+        const held = stepped.hold('scan', ({ limit }) => limit === limits.secretsPerCommit, 'after')
+        const rotation = engine.rotateSecrets()
+        await held.reached
+        session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+        if (change === 'put') await put('A', 'newer')
+        else await session.secrets.delete({ secretName: 'A' })
+        const evict = vi.spyOn(Residency.prototype, 'evict')
+        const base = await engine.sessions.create({ files: { '/x': 'x' } })
+        const isEvicted = (): boolean => evict.mock.calls.some(([{ id }]) => id === session.id)
+        for (let n = 0; n < 5000 && !isEvicted(); n++)
+          await (await base.fork()).files.write({ path: '/x', content: `${n}` })
+        expect(isEvicted()).toBe(true)
+        evict.mockRestore()
+        held.release()
+        await rotation
+        await reload({ masterKey: key(2), previousKeys: [key(1)] })
+        expect(await names()).toEqual(change === 'put' ? ['A'] : [])
+        if (change === 'put') expect(await reveal('A')).toBe('newer')
+      },
+    )
 
     test('stay deleted if their session is deleted during a rotation', async () => {
       const masters = [key(1), key(4)]

@@ -15,9 +15,10 @@ import type { RecordChanges } from '../../session/journal/journal.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
 import { findSession } from '../../session/history/replay.js'
-import { headOf } from '../../session/sharing/head.js'
+import { headOf, type Head } from '../../session/sharing/head.js'
 import { Overtaken } from '../../session/sharing/shared-session.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
+import type { ScanRange } from '../../storage/store.js'
 import { checkQuota } from '../quota.js'
 import { Secret } from './secret.js'
 import type { KeyRing } from './secret-keys.js'
@@ -53,6 +54,12 @@ export interface SecretReference {
 /** Secrets by name; the value is undefined for a damaged record. */
 type SecretIndex = Map<string, SecretRecord | undefined>
 
+/** The records of some secrets, with the head of their session on a shared store. */
+interface StoredSecrets {
+  readonly head: Head | undefined
+  readonly found: readonly (readonly [key: string, json: string])[]
+}
+
 /**
  * Secrets of sessions. Values are always encrypted, in memory too. A secret belongs to one session: a fork
  * starts without secrets, and a restore does not change them.
@@ -63,6 +70,8 @@ export class Secrets {
    * Serializes stored changes of each session, so that a rotation cannot write a secret after its deletion.
    */
   readonly #stored = new KeyedMutex()
+  /** Whether a call has changed the secrets of a session since they were read for a rotation. */
+  readonly #rewrapping = new Map<string, { isChanged: boolean }>()
   readonly #indexes = new SessionIndex<SecretIndex>(
     keys.secrets,
     () => new Map(),
@@ -89,6 +98,7 @@ export class Secrets {
       const place = { ...placeOf(live, secretName), version }
       const sealed = sealSecret(core.environment, master, place, secretValue)
       index.set(secretName, sealed)
+      this.#noteChange(live)
       const info: SecretInfo = { secretName, scope: sealed.scope }
       const committed = record(core, live, {
         type: eventTypes.putSecret,
@@ -132,6 +142,7 @@ export class Secrets {
   delete(core: Core, live: LiveSession, secretName: string): Promise<SecretInfo> {
     return mutate(core, live, () => {
       if (!this.#indexes.get(core, live).delete(secretName)) throw secretNotFound(secretName)
+      this.#noteChange(live)
       const info: SecretInfo = { secretName, scope: SecretScope.SESSION }
       const committed = record(core, live, {
         type: eventTypes.deleteSecret,
@@ -141,6 +152,11 @@ export class Secrets {
       })
       return committed.then(() => info)
     })
+  }
+
+  #noteChange({ id }: LiveSession): void {
+    const watch = this.#rewrapping.get(id)
+    if (watch !== undefined) watch.isChanged = true
   }
 
   /** Deletes the secrets of a deleted session from the store. */
@@ -191,11 +207,9 @@ export class Secrets {
       await core.table.draining.get(sessionId)
       const range = { gte: next, lt: prefixEnd(gte), limit: limits.secretsPerCommit }
       const done = await this.#stored.run(sessionId, async () => {
-        // The head is read first, so nothing is stored if another engine changes the session meanwhile.
-        const head = await headOf(core, sessionId)
-        const found = await core.store.scan(range)
-        // If the session was opened meanwhile, memory may be newer than the records that were read.
-        if (core.table.live.has(sessionId) || core.table.draining.has(sessionId)) return false
+        const read = await this.#readStored(core, sessionId, range)
+        if (read === undefined) return false
+        const { head, found } = read
         const stored: SecretIndex = new Map()
         for (const [key, json] of found) addStored(stored, json, key)
         const changed = this.#rewrap(core, sessionId, stored, problems)
@@ -216,6 +230,22 @@ export class Secrets {
       })
       if (done) return rewrapped
       await nextTurn()
+    }
+  }
+
+  /** Reads secrets of a session. Returns undefined if it was opened meanwhile, because memory may then be newer. */
+  async #readStored(core: Core, sessionId: string, range: ScanRange): Promise<StoredSecrets | undefined> {
+    const watch = { isChanged: false }
+    this.#rewrapping.set(sessionId, watch)
+    try {
+      // The head is read first, so nothing is stored if another engine changes the session meanwhile.
+      const head = await headOf(core, sessionId)
+      const found = await core.store.scan(range)
+      const { live, draining } = core.table
+      // A session that was changed may be evicted again.
+      return watch.isChanged || live.has(sessionId) || draining.has(sessionId) ? undefined : { head, found }
+    } finally {
+      this.#rewrapping.delete(sessionId)
     }
   }
 
