@@ -977,6 +977,22 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       },
     )
 
+    test.each(['ours', 'base', 'theirs'] as const)(
+      'and a file that the other side moved into it, keeps that file with %s',
+      async (taken) => {
+        await another.files.rename({ sourcePath: '/d/a', destinationPath: '/d/m/a' })
+        const { conflicts } = await target.merge(source)
+        expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+          ['/d/a', 'delete/modify'],
+          ['/d/m', 'file/directory'],
+        ])
+        await target.conflicts.resolveAll({ use: taken })
+        const isMoved = taken !== 'base' && taken !== side
+        expect(await read(target, '/d/a')).toBe(isMoved ? undefined : 'a')
+        expect(await read(target, '/d/m/a')).toBe(isMoved ? 'a' : undefined)
+      },
+    )
+
     test('and files in a new directory of the other side in its place', async () => {
       await another.fs.promises.rmdir('/d/m')
       await another.fs.promises.mkdir('/d/m')

@@ -362,6 +362,7 @@ class TreeMerge {
     for (const [path, changed, side] of found) {
       if (!needed.has(path)) continue
       separated.add(path)
+      this.#contested.add(path)
       const conflict = { kind: ConflictKind.FILE_DIRECTORY, ours: path, theirs: path }
       this.#conflictAt(path, { ...conflict, ...(changed.base && { base: path }) })
       const kept = this.#keeps(path) ?? 'ours'
