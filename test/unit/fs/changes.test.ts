@@ -105,6 +105,8 @@ describe.each(forms)('like on disk, by %s:', (form) => {
         [1, 2],
         [new Date(1000), new Date(2500)],
         ['3', '4.5'],
+        // Unlike a negative number, a negative text does not mean the present.
+        ['-3', '-4'],
         ['x', 1],
         [{}, 1],
       ]) {
