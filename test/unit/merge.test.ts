@@ -213,6 +213,9 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(hunks).toEqual([
       { baseLine: 1, base: '1\n', oursLine: 1, ours: 'ours\n', theirsLine: 1, theirs: 'theirs\n' },
     ])
+    expect((await target.conflicts.read({ path: '/added' })).hunks).toEqual([
+      { baseLine: 1, base: '', oursLine: 1, ours: 'ours\n', theirsLine: 1, theirs: 'theirs\n' },
+    ])
     await expect(target.conflicts.resolve({ path: '/none', use: 'ours' })).rejects.toEqual(
       refused('CONFLICT_NOT_FOUND'),
     )
@@ -313,6 +316,22 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     expect(merge.conflicts).toHaveLength(count)
     if (_policy === 'ours' || _policy === 'theirs') expect(actual).toBe(expected)
     else expect(actual?.endsWith(text('2', '3', '5'))).toBe(true)
+  })
+
+  test.each([
+    ['ours', 0o700, 'ours'],
+    ['theirs', 0o750, 'theirs'],
+  ] as const)('takes the attributes of a directory by the policy %s', async (policy, mode, value) => {
+    await start({ '/bits/a': 'a', '/named/a': 'a' })
+    await target.files.setMode({ path: '/bits', mode: 0o700 })
+    await source.files.setMode({ path: '/bits', mode: 0o750 })
+    await target.files.setXattr({ path: '/named', name: 'user.x', value: 'ours' })
+    await source.files.setXattr({ path: '/named', name: 'user.x', value: 'theirs' })
+    const { conflicts } = await target.merge(source, { policies: [{ glob: '**', policy }] })
+    expect(conflicts).toEqual([])
+    expect((await target.files.stat({ path: '/bits' })).mode).toBe(mode)
+    const named = await target.files.getXattr({ path: '/named', name: 'user.x' })
+    expect(Buffer.from(named.value).toString()).toBe(value)
   })
 
   test('rejects a conflict with the policy fail, and changes nothing', async () => {
