@@ -20,6 +20,7 @@ import {
 import { fixedEnvironment } from '../../src/testing.js'
 import { expectNoGarbage } from '../model/stored-garbage.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { GitRepository, hasGit } from '../support/git-repository.js'
 import { lowerBound } from '../support/lower-bound.js'
 import { longHistory } from '../support/long-history.js'
 import { storages } from '../support/storages.js'
@@ -549,6 +550,40 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     await engine.sources.waitForJob(await engine.sources.refresh(ids[1]!))
     const other = await engine.sessions.create({ sourceRef: { sourceId: ids[1]! } })
     expect(await textOf(other, '/d/a')).toBe('other')
+  })
+
+  test.runIf(hasGit)('keeps the tree of a git tree whose revision has another tree', async () => {
+    const repository = GitRepository.create(join(directory, 'r.git'))
+    repository.commitFiles([
+      ['100644', 'a', 'a'],
+      ['100644', 'c', 'c'],
+    ])
+    // The two modes give the same file, so both trees give the same revision.
+    const blob = repository.blob('b')
+    repository.git(['tag', 'first', repository.rawTree([['100644', 'b', blob]])])
+    repository.git(['tag', 'second', repository.rawTree([['100664', 'b', blob]])])
+    const options = { hostPaths: { roots: [directory] } }
+    await reopen(options)
+    const create = async (): Promise<string> => {
+      const gitRepository = { path: repository.path, defaultRef: 'main' }
+      return (await engine.sources.create({ displayName: 'git', gitRepository })).sourceId
+    }
+    const importRef = async (sourceId: string, gitRef: string): Promise<string> => {
+      const job = await engine.sources.startImport(sourceId, { git: { gitRef } })
+      return (await engine.sources.waitForJob(job)).revisionId
+    }
+    const sourceId = await create()
+    const first = await importRef(sourceId, 'first')
+    await importRef(sourceId, 'main')
+    // It starts from the tree of the commit, so its files have other inode numbers than those of the revision.
+    expect(await importRef(sourceId, 'second')).toBe(first)
+    await reopen(options)
+    await engine.collect()
+    const other = await create()
+    await importRef(other, 'second')
+    const session = await engine.sessions.create({ sourceRef: { sourceId: other } })
+    expect(await textOf(session, '/b')).toBe('b')
+    expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
   test('loses nothing of concurrent imports', async () => {
