@@ -146,6 +146,19 @@ describe.skipIf(!hasPostgres)('a collection of a schema', () => {
     for await (const page of a.shared.pins(0)) expect(page).not.toContain('late')
   })
 
+  test('an engine whose lease is over acknowledges nothing, although no other engine has noticed', async () => {
+    const [a, b] = [await openShared(), await openShared()]
+    await a.shared.beginCollection()
+    const first = await a.shared.nextEpoch('history')
+    expect(await acknowledge(b)).toBe(true)
+    const second = await a.shared.nextEpoch('references')
+    await expire(b)
+    expect(await b.shared.publish(second, ['late'], { acknowledges: true })).toBe(false)
+    expect(await epochOf(b)).toBe(first)
+    expect(b.shared.acknowledged).toBe(first)
+    for await (const page of a.shared.pins(0)) expect(page).not.toContain('late')
+  })
+
   test('an engine that did not acknowledge before its lease ended continues no more', async () => {
     const [a, b] = [await openShared(), await openShared()]
     await a.shared.beginCollection()
