@@ -11,9 +11,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createGitAdapter } from '../../src/adapters/git/index.js'
 import { gitLimits } from '../../src/adapters/git/limits.js'
+import { RepositoryDirectory } from '../../src/adapters/git/local/repository-directory.js'
 import { commitRequest, failure, file, importFrom, sampleLines, useGit } from '../support/git-harness.js'
 import { hasGit } from '../support/git-repository.js'
 
@@ -171,6 +172,27 @@ describe.runIf(hasGit)('a repository of this host', () => {
     writeFileSync(path, `${id} refs/heads/a\n${id.slice(1)} refs/heads/b\n`)
     const error = await failure(importFrom(remote, '', options))
     expect([error.reason, error.message]).toEqual(['GIT_CORRUPT', expect.stringContaining('packed-refs')])
+  })
+
+  test('stops on an abort while it reads many packed refs, and so gives the event loop turns', async () => {
+    const { repository, remote, options } = places()
+    const lines = Array.from({ length: 300_000 }, (_, at) => `${repository.first} refs/tags/${at}\n`)
+    writeFileSync(join(repository.path, 'packed-refs'), lines.join(''))
+    const controller = new AbortController()
+    const reason = new Error('enough')
+    const readText = vi.spyOn(RepositoryDirectory.prototype, 'readText')
+    const list = vi.spyOn(RepositoryDirectory.prototype, 'list')
+    try {
+      const done = importFrom(remote, 'main', options, controller.signal).catch((error: unknown) => error)
+      await vi.waitUntil(() => readText.mock.calls.some(([path]) => path === 'packed-refs'), { interval: 1 })
+      await readText.mock.results.at(-1)?.value
+      controller.abort(reason)
+      expect(await done).toBe(reason)
+      expect(list.mock.calls).toEqual([])
+    } finally {
+      readText.mockRestore()
+      list.mockRestore()
+    }
   })
 
   test('reads only the target name of a symlink used as a symbolic ref', async () => {

@@ -1,12 +1,19 @@
 import { setTimeout } from 'node:timers/promises'
 import type { FileHandle } from 'node:fs/promises'
-import { EngineError, isRefName, KeyedMutex } from '../../../engine/ports.js'
+import { EngineError, isRefName, KeyedMutex, type TimeSlice } from '../../../engine/ports.js'
 import type { DirectoryHandle } from '../../host/index.js'
 import { gitLimits } from '../limits.js'
 import { errorCode } from './local-files.js'
 import { isObjectId } from '../objects/object-id.js'
 import { branchMoved, pushRejected } from '../remote/remote-errors.js'
 import { create, remove, rename, type RepositoryDirectory } from './repository-directory.js'
+
+interface RefChange {
+  readonly ref: string
+  /** Null if the ref must not exist. */
+  readonly expectedOid: string | null
+  readonly newOid: string
+}
 
 /**
  * The refs of a repository directory: files below `refs`, and lines of `packed-refs` for refs without a file.
@@ -20,15 +27,22 @@ export class LocalRefs {
     this.#commonDir = places.commonDir
   }
 
-  async list(prefixes: readonly string[]): Promise<Map<string, string>> {
-    const packed = await this.#packed()
-    const names = new Set(['HEAD', ...packed.keys(), ...(await this.#loose('refs'))])
+  /** Lists the refs whose names start with one of the prefixes, or all refs if there are no prefixes. */
+  async list(prefixes: readonly string[], slice: TimeSlice): Promise<Map<string, string>> {
+    const packed = await this.#packed(slice)
+    const names = new Set<string>()
+    for (const group of [['HEAD'], packed.keys(), await this.#loose('refs', slice)]) {
+      for (const name of group) {
+        if (slice.over) await slice.next()
+        if (prefixes.length === 0 || prefixes.some((prefix) => name.startsWith(prefix))) names.add(name)
+      }
+    }
     // The listing omits some refs, such as those below a symlink. Reading such a ref by its name throws an
     // error with the cause.
     for (const prefix of prefixes) if (isRefName(prefix)) names.add(prefix)
     const refs = new Map<string, string>()
     for (const name of names) {
-      if (prefixes.length > 0 && !prefixes.some((prefix) => name.startsWith(prefix))) continue
+      if (slice.over) await slice.next()
       const { oid, damaged } = await this.#resolve(name, packed)
       // A damaged ref does not hide the others, unless the caller asks for it by its name.
       if (damaged !== undefined && prefixes.includes(name)) throw damagedRef(damaged)
@@ -41,8 +55,8 @@ export class LocalRefs {
    * Returns the id that a ref points to, or null if there is no such ref. Follows symbolic refs. Throws
    * GIT_CORRUPT for a damaged ref, which must not pass for a missing one.
    */
-  async read(name: string): Promise<string | null> {
-    const { oid, damaged } = await this.#resolve(name, await this.#packed())
+  async read(name: string, slice: TimeSlice): Promise<string | null> {
+    const { oid, damaged } = await this.#resolve(name, await this.#packed(slice))
     if (damaged !== undefined) throw damagedRef(damaged)
     return oid ?? null
   }
@@ -69,17 +83,18 @@ export class LocalRefs {
    * BRANCH_MOVED. Throws GIT_PUSH_REJECTED if the ref is symbolic or its name conflicts with another ref, and
    * GIT_REMOTE_ERROR if another process keeps the lock.
    */
-  async compareAndSet(change: { ref: string; expectedOid: string | null; newOid: string }): Promise<void> {
+  async compareAndSet(change: RefChange, slice: TimeSlice): Promise<void> {
     const { ref } = change
-    await this.#refuseNameConflict(ref)
+    await this.#refuseNameConflict(ref, slice)
     const place = this.#directoryOf(ref)
     // Writers of this process wait here, so that the wait for git's lock is only for other processes.
-    await writers.run(`${place.path}/${ref}`, () => this.#setLocked(place, change))
+    await writers.run(`${place.path}/${ref}`, () => this.#setLocked(place, change, slice))
   }
 
   async #setLocked(
     place: RepositoryDirectory,
-    { ref, expectedOid, newOid }: { ref: string; expectedOid: string | null; newOid: string },
+    { ref, expectedOid, newOid }: RefChange,
+    slice: TimeSlice,
   ): Promise<void> {
     await place.inParent(ref, async (directory, name) => {
       const lock = `${name}.lock`
@@ -89,7 +104,7 @@ export class LocalRefs {
           if (symrefTarget((await this.#text(ref)) ?? '') !== undefined) {
             throw pushRejected('the branch is a symbolic ref', '')
           }
-          const tip = await this.read(ref)
+          const tip = await this.read(ref, slice)
           if (tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
           await file.writeFile(`${newOid}\n`)
           await file.sync()
@@ -122,10 +137,14 @@ export class LocalRefs {
     return ref.startsWith('refs/') ? this.#commonDir : this.#gitDir
   }
 
-  async #packed(): Promise<Map<string, string>> {
+  async #packed(slice: TimeSlice): Promise<Map<string, string>> {
     const refs = new Map<string, string>()
     const text = (await this.#commonDir.readText('packed-refs', gitLimits.refsBytes)) ?? ''
-    for (const line of text.split('\n')) {
+    for (let start = 0, end = 0; start < text.length; start = end + 1) {
+      if (slice.over) await slice.next()
+      end = text.indexOf('\n', start)
+      if (end < 0) end = text.length
+      const line = text.slice(start, end)
       // Comments, and the ids that tags peel to.
       if (line === '' || line.startsWith('#') || line.startsWith('^')) continue
       const [, oid, name] = /^([0-9a-f]{40}|[0-9a-f]{64}) (.+)$/s.exec(line) ?? []
@@ -137,22 +156,27 @@ export class LocalRefs {
     return refs
   }
 
-  async #loose(directory: string, names: string[] = []): Promise<string[]> {
+  async #loose(directory: string, slice: TimeSlice, names: string[] = []): Promise<string[]> {
     // Git cannot use longer paths either.
     if (directory.length > gitLimits.refNameBytes) return names
     for (const { name, kind } of await this.#commonDir.list(directory, gitLimits.refs - names.length)) {
+      if (slice.over) await slice.next()
       const ref = `${directory}/${name}`
-      if (kind === 'directory') await this.#loose(ref, names)
+      if (kind === 'directory') await this.#loose(ref, slice, names)
       else if (isRefName(ref)) names.push(ref)
     }
     return names
   }
 
   /** A branch `a` and a branch `a/b` cannot both exist. */
-  async #refuseNameConflict(ref: string): Promise<void> {
-    const others = [...(await this.#packed()).keys(), ...(await this.#loose('refs/heads'))]
-    const other = others.find((name) => name.startsWith(`${ref}/`) || ref.startsWith(`${name}/`))
-    if (other !== undefined) throw pushRejected(`${ref} conflicts with ${other}`, '')
+  async #refuseNameConflict(ref: string, slice: TimeSlice): Promise<void> {
+    for (const names of [(await this.#packed(slice)).keys(), await this.#loose('refs/heads', slice)]) {
+      for (const name of names) {
+        if (slice.over) await slice.next()
+        if (name.startsWith(`${ref}/`) || ref.startsWith(`${name}/`))
+          throw pushRejected(`${ref} conflicts with ${name}`, '')
+      }
+    }
     // Deleted branches may have left empty directories.
     await this.#commonDir.removeEmptyDirectories(ref)
   }

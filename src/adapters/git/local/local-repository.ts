@@ -93,7 +93,7 @@ class LocalRepository implements Repository {
     prefixes: readonly string[]
     signal: AbortSignal
   }): Promise<RemoteRefs> {
-    const refs = await explained(() => this.#refs.list(prefixes))
+    const refs = await explained(() => this.#refs.list(prefixes, new TimeSlice(performance, signal)))
     signal.throwIfAborted()
     return { refs, symrefs: new Map(), peeled: new Map() }
   }
@@ -136,13 +136,14 @@ class LocalRepository implements Repository {
   async #push({ ref, expectedOid, newOid, pack, signal }: PushRequest): Promise<void> {
     const { objectDirs, format } = this.#places
     if (formatOf(newOid) !== format) throw pushRejected('the repository is of another object format', '')
-    const tip = await this.#refs.read(ref)
+    const slice = new TimeSlice(performance, signal)
+    const tip = await this.#refs.read(ref, slice)
     if (tip === newOid) return
     if (tip !== null && tip !== expectedOid) throw branchMoved(ref, expectedOid, tip)
     await this.#refuseCheckedOut(ref)
-    await writeObjects(itemAt(objectDirs, 0), pack, format, new TimeSlice(performance, signal))
+    await writeObjects(itemAt(objectDirs, 0), pack, format, slice)
     signal.throwIfAborted()
-    await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid })
+    await this.#refs.compareAndSet({ ref, expectedOid: tip, newOid }, slice)
   }
 
   /**
