@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { defineCommand } from 'just-bash'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { workspaceShell, type WorkspaceShell } from '../../src/adapters/just-bash/index.js'
@@ -119,6 +120,29 @@ describe.each(fewStorages)('a shell on a session on %s', (_name, makeStorage) =>
     expect((await eventTypes()).filter((type) => type === 'ApplyBatch')).toHaveLength(6)
     const racing = await Promise.allSettled([shell.exec('echo 1 >> a.txt'), other.exec('echo 2 >> a.txt')])
     expect(racing.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  })
+
+  test('ends a command whose reads wait, without an unhandled rejection', async () => {
+    const unhandled: unknown[] = []
+    const onUnhandled = (error: unknown): number => unhandled.push(error)
+    process.on('unhandledRejection', onUnhandled)
+    const entries = Array.from({ length: 3000 }, (_, at) => [`/d/${at % 5}/${at}`, ''])
+    const large = await engine.sessions.create({ files: Object.fromEntries(entries) })
+    const start = (await large.events.list()).events.length
+    for (const timeoutMs of [20, 40, 60, 80, 100]) {
+      const limited = workspaceShell(large, { timeoutMs })
+      const ended = await limited.exec('while true; do ls -lR /d; done').catch((error: unknown) => error)
+      expect(ended).toMatchObject({ reason: 'DEADLINE_EXCEEDED' })
+      const stopped = workspaceShell(large).exec('while true; do ls -lR /d; done', {
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      expect(await stopped.catch((error: unknown) => error)).toMatchObject({ name: 'TimeoutError' })
+    }
+    // What is left of a command goes on for a while.
+    await pause(300)
+    process.off('unhandledRejection', onUnhandled)
+    expect(unhandled).toEqual([])
+    expect((await large.events.list()).events.length).toBe(start)
   })
 
   test('changes nothing when the signal aborts or the time is over', async () => {

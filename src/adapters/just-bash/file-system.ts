@@ -5,7 +5,7 @@ import type { Session } from '../../engine/index.js'
 import { fsError, isMissing } from './errors.js'
 import { Layers, toFsStat, type Place } from './layers.js'
 import { normalPath, type PrivateLayer } from './private-layer.js'
-import { sessionCalls, type Acknowledgement, type SessionCalls } from './session-calls.js'
+import { sessionCalls, type Acknowledgement, type Running, type SessionCalls } from './session-calls.js'
 
 type SessionFs = Session['fs']
 type DirentEntry = Awaited<ReturnType<NonNullable<IFileSystem['readdirWithFileTypes']>>>[number]
@@ -21,10 +21,15 @@ export class WorkspaceFileSystem implements IFileSystem {
   readonly #session: SessionCalls
   readonly #layers: Layers
 
-  constructor(current: () => SessionFs, layer: PrivateLayer, acknowledgement: Acknowledgement) {
+  constructor(
+    current: () => SessionFs,
+    layer: PrivateLayer,
+    acknowledgement: Acknowledgement,
+    running?: Running,
+  ) {
     this.#current = current
     this.#private = layer
-    this.#session = sessionCalls(current, acknowledgement)
+    this.#session = sessionCalls(current, acknowledgement, running)
     this.#layers = new Layers(this.#session, layer)
   }
 

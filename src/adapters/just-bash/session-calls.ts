@@ -29,11 +29,24 @@ export type Acknowledgement = 'each change' | 'the draft'
 const { setImmediate: later } = globalThis
 const now = performance.now.bind(performance)
 
+/** A command whose file system makes the calls. */
+export interface Running {
+  /** Whether the command has ended. */
+  readonly hasEnded: boolean
+}
+
 /**
  * The calls, outside of the restrictions that just-bash puts on its scripts, and as synchronous ones where possible, which saves the turns of the event loop that a promise takes. They give
  * way to timers and signals from time to time.
+ *
+ * just-bash may end a command before all of its calls have settled. Nobody would handle their errors then, and Node ends
+ * the process for one. So after the end of the command, its calls never settle.
  */
-export function sessionCalls(current: () => SessionFs, acknowledgement: Acknowledgement): SessionCalls {
+export function sessionCalls(
+  current: () => SessionFs,
+  acknowledgement: Acknowledgement,
+  running: Running = { hasEnded: false },
+): SessionCalls {
   let turnAt = now()
   const made: Record<string, Call> = {}
   const atOnce = new Set<string>(acknowledgement === 'the draft' ? [...reads, ...changes] : reads)
@@ -43,6 +56,7 @@ export function sessionCalls(current: () => SessionFs, acknowledgement: Acknowle
         await new Promise<void>((resolve) => void later(resolve))
         turnAt = now()
       }
+      if (running.hasEnded) throw new Error('the command has ended')
       const fs = current()
       const promises = fs.promises as unknown as Record<string, Call>
       if (!atOnce.has(name)) return promises[name]?.(...args)
@@ -53,9 +67,24 @@ export function sessionCalls(current: () => SessionFs, acknowledgement: Acknowle
         return promises[name]?.(...args)
       }
     }
-    made[name] = (...args) => DefenseInDepthBox.runTrustedAsync(async () => call(...args))
+    // After the end, just-bash blocks its own handlers of promises too, so an error must not leave this function.
+    const settled = async (args: readonly unknown[]): Promise<Settled> => {
+      try {
+        return { value: await call(...args) }
+      } catch (error) {
+        return { error }
+      }
+    }
+    made[name] = async (...args) => {
+      const result = await DefenseInDepthBox.runTrustedAsync(async () => settled(args))
+      if (running.hasEnded) await new Promise(() => undefined)
+      if ('error' in result) throw result.error
+      return result.value
+    }
   }
   return made as unknown as SessionCalls
 }
 
 type Call = (...args: unknown[]) => unknown
+
+type Settled = { readonly value: unknown } | { readonly error: unknown }

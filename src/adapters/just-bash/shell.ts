@@ -6,6 +6,7 @@ import { checkSignal } from '../../engine/ports.js'
 import { WorkspaceFileSystem } from './file-system.js'
 import { justBashLimits } from './limits.js'
 import { PrivateLayer } from './private-layer.js'
+import type { Running } from './session-calls.js'
 
 /** Options of {@link workspaceShell}. */
 export interface WorkspaceShellOptions {
@@ -143,7 +144,8 @@ export class WorkspaceShell {
     const { signal, cwd, env, stdin } = request
     const { timeoutMs } = this.#settings
     const startedAt = performance.now()
-    const { stdout, stderr, exitCode } = await this.#bashOn(draft)
+    const running = { hasEnded: false }
+    const { stdout, stderr, exitCode } = await this.#bashOn(draft, running)
       .exec(command, {
         ...(signal !== undefined && { signal }),
         ...(cwd !== undefined && { cwd }),
@@ -151,16 +153,17 @@ export class WorkspaceShell {
         ...(stdin !== undefined && { stdin }),
       })
       .catch(asResult)
+      .finally(() => (running.hasEnded = true))
     signal?.throwIfAborted()
     if (exitCode === stoppedCode && performance.now() - startedAt >= timeoutMs) throw tooSlow(timeoutMs)
     const { changes, changeCount, eventId } = await draft.commit()
     return { stdout, stderr, exitCode, changes: await withHashes(draft, changes), changeCount, eventId }
   }
 
-  #bashOn(draft: SessionDraft): Bash {
+  #bashOn(draft: SessionDraft, running: Running): Bash {
     const { cwd, env, customCommands, network, executionLimits, timeoutMs, maxOutputBytes } = this.#settings
     return new Bash({
-      fs: new WorkspaceFileSystem(() => draft.fs, this.#private, 'the draft'),
+      fs: new WorkspaceFileSystem(() => draft.fs, this.#private, 'the draft', running),
       cwd,
       ...(env !== undefined && { env: { ...env } }),
       ...(customCommands !== undefined && { customCommands }),
