@@ -261,6 +261,20 @@ describe('a lock', () => {
   )
 })
 
+test('a listing of a large directory leaves turns to other requests', async () => {
+  const large = await WebdavWorld.open(
+    Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`/d/${at}`, ''])),
+    {},
+  )
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  const { status } = await large.ask('PROPFIND', '/d/', { headers: { depth: '1' } })
+  clearInterval(timer)
+  await large.close()
+  expect(status).toBe(207)
+  expect(turns).toBeGreaterThan(4)
+})
+
 test('a PUT that breaks off changes nothing', async () => {
   const socket = connect(server.port, '127.0.0.1')
   await once(socket, 'connect')

@@ -1,4 +1,4 @@
-import { EngineError } from '../../engine/ports.js'
+import { EngineError, TimeSlice } from '../../engine/ports.js'
 import type { HttpRequest, HttpResponse } from '../http/parts.js'
 import { checkConditions, type Served } from './conditions.js'
 import { badRequest, DavError } from './dav-error.js'
@@ -132,12 +132,15 @@ async function* responses(own: string, listing: Listing | undefined): AsyncGener
       throw error
     }
   }
+  // A session in memory answers without a turn of the event loop.
+  const slice = new TimeSlice(performance)
   let pageToken = ''
   do {
     const page = await files.list({ path: found.realPath, pageSize: webdavLimits.pageEntries, pageToken })
     for (let at = 0; at < page.entries.length; at += webdavLimits.statsAtOnce) {
       const group = page.entries.slice(at, at + webdavLimits.statsAtOnce)
       yield* await Promise.all(group.map(entryOf))
+      if (slice.over) await slice.next()
     }
     pageToken = page.nextPageToken
   } while (pageToken !== '')
