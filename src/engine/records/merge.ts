@@ -18,7 +18,10 @@ import { isRoot } from './tree-root.js'
 export const ConflictKind = {
   /** Both sides changed the same lines, or a binary file. */
   CONTENT: 'content',
-  /** One side deleted the file, and the other changed it; or a directory, and its bits or attributes. */
+  /**
+   * One side deleted the file, and the other changed it; or a directory, and its bits or attributes. Or one side moved the
+   * file to a path where the other has something else, and the other left it unchanged.
+   */
   DELETE_MODIFY: 'delete/modify',
   /** Both sides added the path, with different content. */
   ADD_ADD: 'add/add',
