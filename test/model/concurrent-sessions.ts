@@ -9,7 +9,7 @@ interface KnownSession {
   readonly id: string
   /** Whether callers undo, restore and abort. They may then not expect files to stay. */
   readonly isUndone: boolean
-  /** The acknowledged new files, with the time in milliseconds. Nobody removes them. */
+  /** The acknowledged new files, with the time in milliseconds. No call removes them. */
   readonly files: Map<string, number>
   readonly commits: {
     readonly commitId: string
