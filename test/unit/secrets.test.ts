@@ -18,7 +18,7 @@ import { Residency } from '../../src/engine/session/table/residency.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { isLong } from '../support/seed.js'
 import { FailingStorage } from '../support/failing-storage.js'
-import { SteppedStorage } from '../support/stepped-storage.js'
+import { SteppedStorage, type Held } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
 
 const refused = (reason: string): unknown => expect.objectContaining({ name: 'EngineError', reason })
@@ -54,6 +54,17 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
     to.secrets.put({ secretName, secretValue })
   const reveal = async (secretName: string, from = session): Promise<string> =>
     (await from.secrets.get({ secretName })).secretValue.reveal()
+  /** Makes sessions until an engine with little memory evicts this one. */
+  const evicted = async ({ id }: Session): Promise<boolean> => {
+    const evict = vi.spyOn(Residency.prototype, 'evict')
+    const base = await engine.sessions.create({ files: { '/x': 'x' } })
+    const isEvicted = (): boolean => evict.mock.calls.some(([live]) => live.id === id)
+    for (let n = 0; n < 5000 && !isEvicted(); n++)
+      await (await base.fork()).files.write({ path: '/x', content: `${n}` })
+    const result = isEvicted()
+    evict.mockRestore()
+    return result
+  }
   const names = async (from = session): Promise<string[]> =>
     (await from.secrets.list()).secrets.map(({ secretName }) => secretName)
 
@@ -338,13 +349,7 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
         if (change === 'put') await put('A', 'newer')
         else await session.secrets.delete({ secretName: 'A' })
-        const evict = vi.spyOn(Residency.prototype, 'evict')
-        const base = await engine.sessions.create({ files: { '/x': 'x' } })
-        const isEvicted = (): boolean => evict.mock.calls.some(([{ id }]) => id === session.id)
-        for (let n = 0; n < 5000 && !isEvicted(); n++)
-          await (await base.fork()).files.write({ path: '/x', content: `${n}` })
-        expect(isEvicted()).toBe(true)
-        evict.mockRestore()
+        expect(await evicted(session)).toBe(true)
         held.release()
         await rotation
         await reload({ masterKey: key(2), previousKeys: [key(1)] })
@@ -352,6 +357,39 @@ describe.each(storages)('secrets on %s', (_name, makeStorage, lasting) => {
         if (change === 'put') expect(await reveal('A')).toBe('newer')
       },
     )
+
+    test('keep a change that is not stored yet when a rotation reads them', async () => {
+      await put('A', 'a')
+      await engine.close()
+      const stepped = new SteppedStorage(storage)
+      engine = await openEngine({
+        storage: stepped,
+        memoryBudgetBytes: 2 ** 20,
+        secrets: { masterKey: key(2), previousKeys: [key(1)] },
+      })
+      const holdRead = (): Held =>
+        stepped.hold('scan', ({ limit }) => limit === limits.secretsPerCommit, 'after')
+      const first = holdRead()
+      const firstRotation = engine.rotateSecrets()
+      await first.reached
+      const rotation = engine.rotateSecrets()
+      await stepped.quiet()
+      session = await engine.as({ principal: 'ann' }).sessions.open(session.id)
+      const stored = stepped.hold('commit', () => true)
+      const change = put('A', 'newer')
+      await stored.reached
+      const second = holdRead()
+      first.release()
+      // The second rotation reads now, unless it sees that the session is open.
+      await stepped.quiet()
+      stored.release()
+      await change
+      expect(await evicted(session)).toBe(true)
+      second.release()
+      await Promise.all([firstRotation, rotation])
+      await reload({ masterKey: key(2), previousKeys: [key(1)] })
+      expect(await reveal('A')).toBe('newer')
+    })
 
     test('stay deleted if their session is deleted during a rotation', async () => {
       const masters = [key(1), key(4)]

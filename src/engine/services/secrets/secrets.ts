@@ -235,15 +235,18 @@ export class Secrets {
 
   /** Reads secrets of a session. Returns undefined if it was opened meanwhile, because memory may then be newer. */
   async #readStored(core: Core, sessionId: string, range: ScanRange): Promise<StoredSecrets | undefined> {
+    const { live, draining } = core.table
+    const isInMemory = (): boolean => live.has(sessionId) || draining.has(sessionId)
+    // A change from before the watch may not be stored yet.
+    if (isInMemory()) return undefined
     const watch = { isChanged: false }
     this.#rewrapping.set(sessionId, watch)
     try {
       // The head is read first, so nothing is stored if another engine changes the session meanwhile.
       const head = await headOf(core, sessionId)
       const found = await core.store.scan(range)
-      const { live, draining } = core.table
       // A session that was changed may be evicted again.
-      return watch.isChanged || live.has(sessionId) || draining.has(sessionId) ? undefined : { head, found }
+      return watch.isChanged || isInMemory() ? undefined : { head, found }
     } finally {
       this.#rewrapping.delete(sessionId)
     }
