@@ -621,6 +621,21 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       expect(await tree(target)).toEqual(trees[use])
     })
 
+    test('is not lost with one of its copies', async () => {
+      const { conflicts, trees } = await mergeOf(
+        { '/f': 'f', '/g': 'f' },
+        async (one) => {
+          await rename(one, '/f', '/d/f')
+          await write(one, '/e/copy', 'f')
+        },
+        (another) => write(another, '/d', 'new'),
+      )
+      expect(conflicts).toEqual([['/d', 'file/directory']])
+      expect(await tree(target)).toMatchObject({ '/e/copy': 'f', '/g': 'f' })
+      await target.conflicts.resolveAll({ use: side })
+      expect(await tree(target)).toEqual(trees[side])
+    })
+
     test('stays where a policy keeps the other file in the place', async () => {
       await start({ '/f': 'f' })
       const [one, another] = side === 'ours' ? [target, source] : [source, target]
@@ -642,6 +657,26 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
       expect(conflicts).toEqual([])
       expect(await tree(target)).toEqual({ ...trees[side], '/g': 'changed' })
     })
+  })
+
+  test('merges each file once, also if a conflict would lose a moved file', async () => {
+    // It allows one merge of the text and one of the JSON.
+    lowerBound(limits, 'mergeTextBytes', 32)
+    await start({ '/f': 'f', '/a.json': '1', '/text': '1\n2\n3\n' })
+    await write(target, '/d', 'new')
+    await write(target, '/a.json', '2')
+    await write(target, '/text', 'ours\n2\n3\n')
+    await rename(source, '/f', '/d/f')
+    await write(source, '/a.json', '3')
+    await write(source, '/text', '1\n2\ntheirs\n')
+    const merge = vi.fn<() => string>(() => '4')
+    const { conflicts } = await target.merge(source, { mergers: [{ glob: '*.json', merge }] })
+    expect(merge).toHaveBeenCalledOnce()
+    expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([
+      ['/d', 'file/directory'],
+      ['/f', 'delete/modify'],
+    ])
+    expect(await tree(target)).toMatchObject({ '/a.json': '4', '/text': 'ours\n2\ntheirs\n' })
   })
 
   test('follows moved files into the places of other moved files only so far', async () => {
@@ -685,6 +720,94 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
     await target.conflicts.resolveAll({ use: 'theirs' })
     expect(await tree(target)).toEqual(wanted)
   })
+
+  describe.each(['ours', 'theirs'] as const)('a change of a file that %s moved', (side) => {
+    /** Merges what one side moved with what the other one changed, and resolves the conflicts to each side. */
+    async function resolved(
+      moves: (one: Session) => Promise<unknown>,
+      changes: (another: Session) => Promise<unknown>,
+    ): Promise<{
+      conflicts: string[]
+      other: Record<string, string | undefined>
+      result: Record<string, string | undefined>
+    }> {
+      const [one, another] = side === 'ours' ? [target, source] : [source, target]
+      await moves(one)
+      await changes(another)
+      const other = await tree(another)
+      const { conflicts } = await target.merge(source)
+      await target.conflicts.resolveAll({ use: side === 'ours' ? 'theirs' : 'ours' })
+      return { conflicts: conflicts.map(({ path }) => path), other, result: await tree(target) }
+    }
+
+    test('stays if another conflict keeps a file above its new path', async () => {
+      await start({ '/b/x': 'x', '/d': 'd' })
+      const { conflicts, other, result } = await resolved(
+        async (one) => {
+          await rename(one, '/d', '/f')
+          await rename(one, '/b/x', '/d/x')
+        },
+        async (another) => {
+          await write(another, '/f/new', 'new')
+          await write(another, '/b/x', 'changed')
+        },
+      )
+      expect(conflicts).toEqual(['/b/x', '/d', '/f'])
+      expect(result).toEqual(other)
+    })
+
+    test('stays if the file above its new path does not move along', async () => {
+      await start({ '/a/x': 'x', '/e': 'e' })
+      const { conflicts, other, result } = await resolved(
+        async (one) => {
+          await rename(one, '/e', '/b')
+          await rename(one, '/a/x', '/e/x')
+        },
+        async (another) => {
+          await write(another, '/e', 'changed')
+          await write(another, '/b/new', 'new')
+          await write(another, '/a/x', 'changed x')
+        },
+      )
+      expect(conflicts).toEqual(['/a/x', '/b', '/e'])
+      expect(result).toEqual(other)
+    })
+
+    test('stays if the directory in its new path stays because of another conflict', async () => {
+      await start({ '/d/x': 'x', '/f': 'f' })
+      const { conflicts, other, result } = await resolved(
+        async (one) => {
+          await rename(one, '/d/x', '/z/x')
+          await one.fs.promises.rmdir('/d')
+          await rename(one, '/f', '/d')
+        },
+        async (another) => {
+          await write(another, '/z', 'new')
+          await write(another, '/f', 'changed')
+        },
+      )
+      expect(conflicts).toEqual(['/d', '/d/x', '/f', '/z'])
+      expect(result).toEqual(other)
+    })
+  })
+
+  test.each(['ours', 'theirs'] as const)(
+    'takes the whole directory of %s where the other side moved a deleted file',
+    async (side) => {
+      await start({ '/d/a': 'a', '/f': 'f' })
+      const [one, another] = side === 'ours' ? [target, source] : [source, target]
+      await one.files.delete({ path: '/f' })
+      await write(one, '/d/new', 'new')
+      await another.files.delete({ path: '/d/a' })
+      await another.fs.promises.rmdir('/d')
+      await rename(another, '/f', '/d')
+      const wanted = await tree(one)
+      const { conflicts } = await target.merge(source)
+      expect(conflicts.map(({ path, kind }) => [path, kind])).toEqual([['/d', 'rename/delete']])
+      await target.conflicts.resolveAll({ use: side })
+      expect(await tree(target)).toEqual(wanted)
+    },
+  )
 
   describe('the base of a moved file', () => {
     test('does not replace a directory that no conflict names', async () => {
@@ -1009,6 +1132,19 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
         const isMoved = taken !== 'base' && taken !== side
         expect(await read(target, '/d/a')).toBe(isMoved ? undefined : 'a')
         expect(await read(target, '/d/m/a')).toBe(isMoved ? 'a' : undefined)
+      },
+    )
+
+    test.each(['ours', 'theirs'] as const)(
+      'and a file that it changed, and the other side moved into it, keeps that change with %s',
+      async (taken) => {
+        await write(one, '/d/a', 'changed')
+        await another.files.rename({ sourcePath: '/d/a', destinationPath: '/d/m/a' })
+        const { conflicts } = await target.merge(source)
+        expect(conflicts.map(({ path }) => path)).toEqual(['/d/a', '/d/m'])
+        await target.conflicts.resolveAll({ use: taken })
+        expect(await read(target, '/d/a')).toBe(taken === side ? 'changed' : undefined)
+        expect(await read(target, '/d/m/a')).toBe(taken === side ? undefined : 'a')
       },
     )
 

@@ -2,8 +2,9 @@ import { TimeSlice } from '../../base/cooperative.js'
 import { compareUtf8 } from '../../base/order.js'
 import { sortedInSlices } from '../../base/sorted.js'
 import type { Core } from '../../session/core.js'
-import { Dir, FileNode, type Symlink } from '../../tree/node.js'
+import { Dir, FileNode } from '../../tree/node.js'
 import { contentIdOf, sameNode, type ChangedPath } from './changed-paths.js'
+import type { File, Placed } from './merged-trees.js'
 
 /** New paths of a side's renamed files, by their old paths. */
 export type Renames = ReadonlyMap<string, string>
@@ -16,57 +17,80 @@ type Side = 'ours' | 'theirs'
  * `find-renames=100%`. Only files that the other side changed or deleted matter: for all others, a rename is
  * the same as a deletion and an addition. Empty files have no renames.
  */
-export function exactRenames(core: Core, paths: Paths, side: Side): Promise<Renames> {
-  return renamesOf(core, paths, side, 'changed', ({ base }) => fileOf(base) === undefined)
+export async function exactRenames(core: Core, paths: Paths, side: Side): Promise<Renames> {
+  const slice = new TimeSlice(core.environment)
+  const sources = await sourcesOf(core, paths, side, { others: 'changed', slice })
+  if (sources.size === 0) return new Map()
+  const targets = [...paths].flatMap(([path, { base, [side]: node }]) => {
+    const file = fileOf(base) === undefined ? fileOf(node) : undefined
+    return file === undefined ? [] : [{ path, file }]
+  })
+  return sources.taken(await byPath(targets, slice))
 }
 
-/** Finds the files that a side moved, also over another file, and that the other side left unchanged. */
-export function unfollowedRenames(core: Core, paths: Paths, side: Side): Promise<Renames> {
-  return renamesOf(core, paths, side, 'unchanged', ({ base, [side]: node }) => node !== base)
-}
-
-async function renamesOf(
+/**
+ * Finds the files that a side moved to some of its new or changed paths, and that the other side left unchanged. The other
+ * paths take their files first, so a file that is also at one of these is not found.
+ */
+export async function unfollowedRenames(
   core: Core,
   paths: Paths,
   side: Side,
-  of: 'changed' | 'unchanged',
-  isTarget: (changed: ChangedPath) => boolean,
+  isWanted: (path: string) => boolean,
 ): Promise<Renames> {
-  const other = side === 'ours' ? 'theirs' : 'ours'
   const slice = new TimeSlice(core.environment)
+  const wanted: Placed[] = []
+  const others: Placed[] = []
+  for (const [path, { base, [side]: node }] of paths) {
+    if (slice.over) await slice.next()
+    const file = fileOf(node)
+    if (file !== undefined && node !== base) (isWanted(path) ? wanted : others).push({ path, file })
+  }
+  // Most merges have few wanted paths, so few files are hashed.
+  const sizes = new Set(wanted.map(({ file }) => sizeOf(file)))
+  if (sizes.size === 0) return new Map()
+  const sources = await sourcesOf(core, paths, side, { others: 'unchanged', slice, sizes })
+  if (sources.size === 0) return new Map()
+  const ofSize = others.filter(({ file }) => sizes.has(sizeOf(file)))
+  await sources.taken(await byPath(ofSize, slice))
+  return sources.taken(await byPath(wanted, slice))
+}
+
+/** The files that a side removed, and that the other side changed or not. */
+async function sourcesOf(
+  core: Core,
+  paths: Paths,
+  side: Side,
+  which: {
+    readonly others: 'changed' | 'unchanged'
+    readonly slice: TimeSlice
+    readonly sizes?: ReadonlySet<string | undefined>
+  },
+): Promise<SourceTable> {
+  const { others, slice, sizes } = which
+  const other = side === 'ours' ? 'theirs' : 'ours'
   const sources = new SourceTable(core, slice)
   for (const [path, changed] of paths) {
     if (slice.over) await slice.next()
     const base = fileOf(changed.base)
     if (base === undefined || fileOf(changed[side]) !== undefined) continue
-    if ((await sameNode(core, changed[other], base)) === (of === 'unchanged')) sources.add(path, base)
+    if (sizes !== undefined && !sizes.has(sizeOf(base))) continue
+    if ((await sameNode(core, changed[other], base)) === (others === 'unchanged')) sources.add(path, base)
   }
-  const renames = new Map<string, string>()
-  if (sources.size === 0) return renames
-  const added = [...paths].filter(([, changed]) => isTarget(changed))
-  for (const [path, changed] of await sortedInSlices(added, ([a], [b]) => compareUtf8(a, b), slice)) {
-    if (slice.over) await slice.next()
-    const file = fileOf(changed[side])
-    const source = file === undefined ? undefined : await sources.take(path, file)
-    if (source !== undefined) renames.set(source, path)
-  }
-  return renames
+  return sources
 }
 
-type File = FileNode | Symlink
+function byPath(placed: readonly Placed[], slice: TimeSlice): Promise<Placed[]> {
+  return sortedInSlices(placed, (a, b) => compareUtf8(a.path, b.path), slice)
+}
 
 function fileOf(node: ChangedPath[keyof ChangedPath]): File | undefined {
   return node instanceof Dir ? undefined : node
 }
 
-interface Source {
-  readonly path: string
-  readonly file: File
-}
-
 /** Removed files of one size. They are hashed once an added file has this size too. */
 interface SizeClass {
-  readonly sources: Source[]
+  readonly sources: Placed[]
   byContent: Map<string, Candidates> | undefined
 }
 
@@ -121,15 +145,26 @@ class SourceTable {
     else known.sources.push({ path, file })
   }
 
+  /** Takes the sources of these files, in their order. */
+  async taken(files: readonly Placed[]): Promise<Map<string, string>> {
+    const renames = new Map<string, string>()
+    for (const { path, file } of files) {
+      if (this.#slice.over) await this.#slice.next()
+      const source = await this.#take(path, file)
+      if (source !== undefined) renames.set(source, path)
+    }
+    return renames
+  }
+
   /** Removes and returns the best source of an added file. */
-  async take(path: string, file: File): Promise<string | undefined> {
+  async #take(path: string, file: File): Promise<string | undefined> {
     const size = this.#bySize.get(sizeOf(file) ?? '')
     if (size === undefined) return undefined
     size.byContent ??= await this.#hashed(size.sources)
     return size.byContent.get(await this.#contentOf(file))?.take(path)
   }
 
-  async #hashed(sources: readonly Source[]): Promise<Map<string, Candidates>> {
+  async #hashed(sources: readonly Placed[]): Promise<Map<string, Candidates>> {
     const byContent = new Map<string, Candidates>()
     const slice = this.#slice
     const sorted = await sortedInSlices(sources, (a, b) => compareUtf8(a.path, b.path), slice)

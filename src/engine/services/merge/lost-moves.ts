@@ -1,6 +1,7 @@
 import type { Core } from '../../session/core.js'
+import { Dir } from '../../tree/node.js'
 import { isBelow, type ChangedPath } from './changed-paths.js'
-import { unfollowedRenames } from './exact-renames.js'
+import { unfollowedRenames, type Renames } from './exact-renames.js'
 
 /**
  * The old paths of files that one side moved to, or below, a contested path, while the other side left them unchanged. The
@@ -13,9 +14,34 @@ export async function lostMoves(
   contested: ReadonlySet<string>,
 ): Promise<string[]> {
   if (contested.size === 0) return []
+  const isContested = (path: string): boolean => contested.has(path) || isBelow(contested, path)
+  const [ours, theirs] = [
+    await unfollowedRenames(core, paths, 'ours', isContested),
+    await unfollowedRenames(core, paths, 'theirs', isContested),
+  ]
+  return [...ours.keys(), ...theirs.keys()]
+}
+
+/**
+ * The old paths of files that one side moved below a contested path, or where the other side has a directory, while that side
+ * changed them. The conflict there would hide the change, so it stays at the old path. Example: theirs moved `/f` to `/d/f`,
+ * ours changed `/f`, and `/d` is a file again because of another conflict.
+ */
+export function lostChanges(
+  paths: ReadonlyMap<string, ChangedPath>,
+  renames: Readonly<Record<'ours' | 'theirs', Renames>>,
+  { contested, separated }: Readonly<Record<'contested' | 'separated', ReadonlySet<string>>>,
+): string[] {
   const lost: string[] = []
-  for (const side of ['ours', 'theirs'] as const)
-    for (const [from, to] of await unfollowedRenames(core, paths, side))
-      if (contested.has(to) || isBelow(contested, to)) lost.push(from)
+  if (contested.size === 0) return lost
+  for (const [side, other] of [
+    ['ours', 'theirs'],
+    ['theirs', 'ours'],
+  ] as const)
+    for (const [from, to] of renames[side]) {
+      const changed = paths.get(from)?.[other]
+      if (changed === undefined || changed instanceof Dir) continue
+      if (separated.has(to) || isBelow(contested, to)) lost.push(from)
+    }
   return lost
 }

@@ -15,11 +15,11 @@ import {
   type MergeTrees,
 } from './changed-paths.js'
 import { exactRenames, type Renames } from './exact-renames.js'
-import { lostMoves } from './lost-moves.js'
+import { lostChanges, lostMoves } from './lost-moves.js'
 import { tooManyPasses } from './merge-errors.js'
 import { merged, mergeXattrs, type FileMerger, type MergedFile } from './merge-files.js'
 import type { Merger, MergePolicy, PathRules } from './merge-policies.js'
-import type { File, FoundConflict, MergedTrees, Placed } from './merged-trees.js'
+import type { File, FoundConflict, MergedTrees, MergePasses, Placed } from './merged-trees.js'
 import { followedRenames } from './obstructed-renames.js'
 import { newSubmoduleOf } from './submodules.js'
 
@@ -59,31 +59,36 @@ export async function mergeTrees(
     theirs: await exactRenames(core, paths, 'theirs'),
   })
   const undeleted = new Set<string>()
+  const unfollowed = new Set<string>()
+  const passes: MergePasses = { undeleted, unfollowed, mergedFiles: new Map() }
   for (let pass = 0; pass < limits.mergePasses; pass++) {
-    const merge = new TreeMerge(core, rules, merger, trees, paths, undeleted)
+    const merge = new TreeMerge(core, rules, merger, trees, paths, passes)
     const result = await merge.run(renames)
     if (rules.isVirtual) return result
-    const known = undeleted.size
+    const known = undeleted.size + unfollowed.size
     for (const path of await lostMoves(core, paths, merge.contested)) undeleted.add(path)
-    if (undeleted.size === known) return result
+    for (const path of lostChanges(paths, renames, merge)) unfollowed.add(path)
+    if (undeleted.size + unfollowed.size === known) return result
   }
   throw tooManyPasses()
 }
 
-/** `undeleted` are files that only one side deleted, and whose deletion is a conflict. */
 class TreeMerge {
+  /** The paths where the sides have different things that cannot both stay, whether or not a policy decides. */
+  readonly contested = new Set<string>()
+  /** The contested paths where one side has a directory. */
+  readonly separated = new Set<string>()
   readonly #core: Core
   readonly #rules: MergeRules
   readonly #merger: FileMerger
   readonly #trees: MergeTrees
   readonly #paths: ReadonlyMap<string, ChangedPath>
-  readonly #undeleted: ReadonlySet<string>
+  readonly #passes: MergePasses
   readonly #slots = new Map<string, Slot>()
   readonly #files = new Map<string, File | undefined>()
   readonly #directories = new Map<string, Dir | undefined>()
   readonly #moves = new Map<string, string>()
   readonly #conflicts = new Map<string, FoundConflict>()
-  readonly #contested = new Set<string>()
   readonly #slice: TimeSlice
 
   constructor(
@@ -92,20 +97,15 @@ class TreeMerge {
     merger: FileMerger,
     trees: MergeTrees,
     paths: ReadonlyMap<string, ChangedPath>,
-    undeleted: ReadonlySet<string>,
+    passes: MergePasses,
   ) {
     this.#core = core
     this.#rules = rules
     this.#merger = merger
     this.#trees = trees
     this.#paths = paths
-    this.#undeleted = undeleted
+    this.#passes = passes
     this.#slice = new TimeSlice(core.environment)
-  }
-
-  /** The paths where the sides have different things that cannot both stay, whether or not a policy decides. */
-  get contested(): ReadonlySet<string> {
-    return this.#contested
   }
 
   async run(renames: { readonly ours: Renames; readonly theirs: Renames }): Promise<MergedTrees> {
@@ -136,7 +136,7 @@ class TreeMerge {
     for (const from of await sortedInSlices(both, compareUtf8, this.#slice)) {
       if (this.#slice.over) await this.#slice.next()
       const slot = this.#slots.get(from)
-      if (slot === undefined) continue
+      if (slot === undefined || this.#passes.unfollowed.has(from)) continue
       const [our, their] = [renames.ours.get(from), renames.theirs.get(from)]
       if (our !== undefined && their !== undefined) {
         if (our === their) this.#slotAt(our).base = slot.base
@@ -211,7 +211,7 @@ class TreeMerge {
   async #mergeSlot(path: string, { base, ours, theirs }: Slot): Promise<void> {
     if (this.#decided.has(path)) return
     const core = this.#core
-    if (this.#undeleted.has(path)) return this.#deletion(path, { base, ours, theirs })
+    if (this.#passes.undeleted.has(path)) return this.#deletion(path, { base, ours, theirs })
     if (await sameNode(core, ours?.file, base?.file)) {
       if (!(await sameNode(core, theirs?.file, base?.file)) || theirs?.path !== path || ours?.path !== path)
         this.#files.set(path, theirs?.file)
@@ -254,7 +254,12 @@ class TreeMerge {
     const base = slot.base?.file instanceof FileNode ? slot.base.file : undefined
     const policy = isVirtual ? 'markers' : policies.find(path)
     const merger = isVirtual ? undefined : mergers.find(path)
-    const result = await this.#merger.merge(path, { base, ours, theirs }, { policy, merger, names })
+    const { mergedFiles } = this.#passes
+    const versions = [path, slot.base?.path, slot.ours?.path, slot.theirs?.path].join('\0')
+    const result =
+      mergedFiles.get(versions) ??
+      (await this.#merger.merge(path, { base, ours, theirs }, { policy, merger, names }))
+    mergedFiles.set(versions, result)
     if (result.conflict === undefined) {
       this.#files.set(path, result.file)
       return
@@ -264,7 +269,7 @@ class TreeMerge {
 
   /** Records a conflict, and decides the result by the policy of the path. */
   #conflict(path: string, slot: Slot, kind: ConflictKind, result?: MergedFile): void {
-    this.#contested.add(path)
+    this.contested.add(path)
     const directory = kind === ConflictKind.FILE_DIRECTORY ? { path } : undefined
     const ours = slot.ours ?? directory
     const theirs = slot.theirs ?? directory
@@ -362,7 +367,7 @@ class TreeMerge {
     for (const [path, changed, side] of found) {
       if (!needed.has(path)) continue
       separated.add(path)
-      this.#contested.add(path)
+      this.contested.add(path)
       const conflict = { kind: ConflictKind.FILE_DIRECTORY, ours: path, theirs: path }
       this.#conflictAt(path, { ...conflict, ...(changed.base && { base: path }) })
       const kept = this.#keeps(path) ?? 'ours'
@@ -438,7 +443,8 @@ class TreeMerge {
   }
 
   #separate(path: string, below: readonly string[]): void {
-    this.#contested.add(path)
+    this.contested.add(path)
+    this.separated.add(path)
     const { base, ours, theirs } = this.#paths.get(path) ?? {}
     const hasFile = ours !== undefined && !(ours instanceof Dir) ? 'ours' : 'theirs'
     this.#conflictAt(path, {

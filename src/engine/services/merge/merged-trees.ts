@@ -1,5 +1,6 @@
 import type { ConflictRecord } from '../../records/merge.js'
 import type { Dir, FileNode, Symlink } from '../../tree/node.js'
+import type { MergedFile } from './merge-files.js'
 
 /** A file or symlink. */
 export type File = FileNode | Symlink
@@ -23,4 +24,14 @@ export interface MergedTrees {
   readonly moves: ReadonlyMap<string, string>
   /** In order of their paths. */
   readonly conflicts: readonly FoundConflict[]
+}
+
+/** What the passes of a merge share. */
+export interface MergePasses {
+  /** Files that only one side deleted, and whose deletion is a conflict. */
+  readonly undeleted: ReadonlySet<string>
+  /** Files that one side changed, and that do not follow their move by the other side. */
+  readonly unfollowed: ReadonlySet<string>
+  /** The files that both sides changed, by all their paths. A merger runs once for each. */
+  readonly mergedFiles: Map<string, MergedFile>
 }

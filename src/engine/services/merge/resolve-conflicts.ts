@@ -77,8 +77,9 @@ class ResolvedNodes {
     if (path !== conflict.path && this.#hasOwnConflict(path) && use !== 'base') return
     if (path !== conflict.path && use === 'base') await this.#checkPlace(path, node)
     const current = await findIn(this.#core, this.#resolution.target, path)
-    // Their bits and attributes are one side's. Those of a directory need nothing below it.
-    if (node instanceof Dir && current instanceof Dir && conflict.kind !== 'file/directory')
+    // Their bits and attributes are one side's. Those of a directory need nothing below it, if both sides have one.
+    const isOfBits = conflict.kind !== 'file/directory' && conflict.kind !== 'rename/delete'
+    if (node instanceof Dir && current instanceof Dir && isOfBits)
       return void this.directories.set(path, node)
     if ((await submoduleAt(this.#core, open.trees[use], wanted, node)) !== undefined) await this.#empty(path)
     await this.#put(path, node, open.trees[use])
