@@ -512,6 +512,18 @@ describe.runIf(hasGit)('a rebase', () => {
     expect(earlier.fs.readdirSync('/')).toContain('theirs')
   })
 
+  test('keeps its base for a fork of a state before it was aborted, after a collection', async () => {
+    await write(session, { a: 'mine' })
+    change({ a: 'two', theirs: 'one' })
+    expect((await session.rebase({ revisionId: await refresh() })).conflicts).toHaveLength(1)
+    await session.checkpoint({ checkpointLabel: 'rebased' })
+    await session.conflicts.abort()
+    await write(session, { b: 'mine' })
+    await engine.collect()
+    const fork = await session.fork({ checkpointLabel: 'rebased' })
+    expect(await fork.diff().paths()).toMatchObject({ added: [], modified: ['/a'], removed: [] })
+  })
+
   test('changes nothing after a restore to the first of two rebases onto one revision', async () => {
     await session.checkpoint({ checkpointLabel: 'before' })
     change({ a: 'two', theirs: 'one' })

@@ -9,6 +9,7 @@ import type { NewStoredEvent, StoreCommit } from '../../storage/store.js'
 import { digestRedo } from './chain.js'
 import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
+import type { Baseline } from '../../records/baseline.js'
 import type { EventBody } from '../../records/event.js'
 import { branchingTargets, type Restore } from './branchings.js'
 import { stateAt } from './replay.js'
@@ -186,12 +187,15 @@ async function keepBranchings(
   }: { readonly referenced: readonly number[]; readonly references: ReferencedStates },
 ): Promise<void> {
   const restores: Restore[] = []
+  /** The baselines of the restores that aborted a rebase. */
+  const baselines = new Map<number, Baseline>()
   const kept = new Set(referenced)
   for await (const page of scanAll(core, keys.lineages(sessionId))) {
     for (const [key, json] of page) {
-      const { seq, restored, root } = lineageKind.parse(json, key)
+      const { seq, restored, root, before } = lineageKind.parse(json, key)
       if (restored === undefined) continue
       restores.push([seq, restored])
+      if (before !== undefined) baselines.set(seq, before)
       if (root !== undefined) kept.add(restored)
     }
   }
@@ -214,7 +218,9 @@ async function keepBranchings(
     const leading = restores.filter((restore) => restore[1] === target).map(([seq]) => seq)
     const seq = present(leading.at(-1), 'the restore to a state')
     // A collection may have pruned the state just before one of the restores, which then stored a snapshot.
-    await keepStep(core, sessionId, { seq, restored: target, states: [target, ...leading] })
+    const before = baselines.get(seq)
+    const step = { seq, restored: target, ...(before && { before }) }
+    await keepStep(core, sessionId, { ...step, states: [target, ...leading] })
   }
 }
 
