@@ -373,6 +373,22 @@ describe('a diff', () => {
 })
 
 describe('a scope', () => {
+  test('reaches no other session by an id that is assigned to it', async () => {
+    const other = await session.fork()
+    await other.files.write({ path: '/other', content: 'other' })
+    const handle = session.narrow({ without: ['sessions'] })
+    const fork = await handle.fork()
+    const own = { added: ['/new'], removed: [], modified: [] }
+    for (const one of [handle, fork]) Object.defineProperty(one, 'id', { value: other.id })
+    expect(await handle.diff(fork).paths()).toEqual({ added: [], removed: [], modified: [] })
+    expect(await handle.diff('base').paths()).toEqual(own)
+    expect(await handle.merge(fork)).toMatchObject({ merged: false })
+    expect((await handle.analytics()).sessionId).toBe(session.id)
+    await handle.delete()
+    await expect(session.get()).rejects.toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+    expect((await other.get()).id).toBe(other.id)
+  })
+
   test('that is narrowed returns narrowed handles', async () => {
     const scope = engine.narrow({ without: ['files.write', 'usage'] })
     const made = await scope.sessions.create({ files: { '/a': 'one' } })

@@ -223,6 +223,7 @@ export function viewOf(session: Session, action: Action, reference: StateName): 
 export class Session implements SessionApi {
   /** The id of the session, unique in the store. */
   readonly id: string
+  /** Its id is the one that counts: callers can assign to `id`. */
   readonly #access: SessionAccess
   readonly #services: SessionServices
   readonly #permissions: Permissions
@@ -376,7 +377,7 @@ export class Session implements SessionApi {
   analytics(): Promise<SessionAnalytics> {
     // Watching a session does not count as using it.
     return this.#access.run('getAnalytics', async (live) => ({
-      sessionId: this.id,
+      sessionId: this.#access.sessionId,
       ...(await this.#services.analytics.counts(this.#access.core, live)),
       lastReportedHealth: (await this.#services.health.get(this.#access.core, live)).health,
     }))
@@ -391,7 +392,7 @@ export class Session implements SessionApi {
   delete(): Promise<void> {
     return this.#access.traced('deleteSession', () => {
       this.#access.permit('deleteSession')
-      return endSession(this.#access.core, this.#services, this.id)
+      return endSession(this.#access.core, this.#services, this.#access.sessionId)
     })
   }
 
@@ -536,8 +537,8 @@ export class Session implements SessionApi {
       stored.catch(() => undefined)
       return new SessionDraft({
         access,
-        sessionId: this.id,
-        eventId: eventIdOf(this.id, seq),
+        sessionId: this.#access.sessionId,
+        eventId: eventIdOf(this.#access.sessionId, seq),
         commit: () => {
           access.close()
           return this.#access.run('applyBatch', async (target) => {
@@ -580,7 +581,7 @@ export class Session implements SessionApi {
       const access = new ViewAccess(core, live, state.root, permissions)
       return new SessionView({
         access,
-        sessionId: this.id,
+        sessionId: this.#access.sessionId,
         eventId: stateIdOf(live, state),
         compared: (against) => this.#compared(against as DiffTarget),
         pin: core.pins.pin({ roots: [state.root], owner: access.held }),
@@ -654,7 +655,7 @@ export class Session implements SessionApi {
       const opened = this.#access.live('watchChanges')
       return watchedState(core, opened instanceof Promise ? await opened : opened, request)
     })()
-    const startsAfter = start.then(({ seq }) => eventIdOf(this.id, seq))
+    const startsAfter = start.then(({ seq }) => eventIdOf(this.#access.sessionId, seq))
     // The reader of the batches gets the error.
     startsAfter.catch(() => undefined)
     return Object.assign(this.#watch(parsed, start), { startsAfter })
@@ -788,7 +789,7 @@ export class Session implements SessionApi {
     return diffOf(
       core,
       () => this.#compared(against),
-      () => ({ sessionId: this.id }),
+      () => ({ sessionId: this.#access.sessionId }),
     )
   }
 
@@ -990,12 +991,12 @@ export class Session implements SessionApi {
       const { reference, request } = parsed()
       const { sessionId, ...state } = reference
       if (refersToHistory(state)) this.#access.permitWhen('mergeSession', 'checkpoint')
-      if (sessionId !== this.id) {
+      if (sessionId !== this.#access.sessionId) {
         this.#permissions.check('mergeSession', { sessionId })
         if (source instanceof Session) source.#permissions.mustHave('files.read', 'mergeSession')
         else this.#access.permitWhen('mergeSession', 'otherSession')
       }
-      const other = sessionId === this.id ? live : await openUsed(core, sessionId)
+      const other = sessionId === this.#access.sessionId ? live : await openUsed(core, sessionId)
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
       const { fingerprint } = other.record.baseline
@@ -1034,7 +1035,7 @@ export class Session implements SessionApi {
   }
 
   #mergeReference(source: Session | StateReference): StateReference {
-    if (source instanceof Session) return { sessionId: source.id }
+    if (source instanceof Session) return { sessionId: source.#access.sessionId }
     const reference = stateShape.readPart(source, 'source')
     if (typeof reference.sessionId !== 'string')
       throw invalid('source', 'must be a session, or an object with the sessionId of one')
@@ -1047,7 +1048,7 @@ export class Session implements SessionApi {
     this.#access.permit('diff')
     const reference = this.#reference(against)
     if (refersToHistory(reference)) this.#access.permitWhen('diff', 'checkpoint')
-    if (reference.sessionId === this.id) return reference
+    if (reference.sessionId === this.#access.sessionId) return reference
     this.#permissions.check('diff', { sessionId: reference.sessionId })
     // A handle is a right of its own, and no more than that.
     if (against instanceof Session) against.#permissions.mustHave('files.read', 'diff')
@@ -1056,15 +1057,15 @@ export class Session implements SessionApi {
   }
 
   #reference(target: DiffTarget): StateReference {
-    if (target === 'base') return { sessionId: this.id, base: true }
-    if (target instanceof Session) return { sessionId: target.id }
+    if (target === 'base') return { sessionId: this.#access.sessionId, base: true }
+    if (target instanceof Session) return { sessionId: target.#access.sessionId }
     const reference = stateShape.readPart(target as StateReference, 'against')
     if (Object.keys(reference).length === 0)
       throw invalid(
         'against',
         "must be a session, 'base', or an object with sessionId, checkpointId, checkpointLabel, eventId, time or base",
       )
-    reference.sessionId ??= this.id
+    reference.sessionId ??= this.#access.sessionId
     return reference
   }
 }
