@@ -195,6 +195,36 @@ describe.runIf(hasGit)('a repository of this host', () => {
     }
   })
 
+  test('with many packed refs and an unborn HEAD looks for no file of each ref', async () => {
+    const { repository, remote, options } = places()
+    repository.git(['pack-refs', '--all'])
+    const packed = Array.from({ length: 500 }, (_, at) => `${repository.first} refs/heads/many/${at}\n`)
+    writeFileSync(join(repository.path, 'packed-refs'), packed.join(''))
+    writeFileSync(join(repository.path, 'HEAD'), 'ref: refs/heads/unborn\n')
+    const kind = vi.spyOn(RepositoryDirectory.prototype, 'kind')
+    try {
+      const { details } = await failure(importFrom(remote, '', options))
+      expect(details['branches']).toContain('many/0, many/1, ')
+      expect(kind.mock.calls.filter(([path]) => path.includes('many'))).toEqual([])
+    } finally {
+      kind.mockRestore()
+    }
+    expect((await importFrom(remote, 'many/499', options)).commitId).toBe(repository.first)
+  })
+
+  test('with an unborn HEAD is rejected if the files of packed refs are below a symlink', async () => {
+    const { repository, outside, remote, options } = places()
+    const line = `${repository.first} refs/heads/linked/a\n`
+    writeFileSync(join(repository.path, 'packed-refs'), line)
+    writeFileSync(join(repository.path, 'HEAD'), 'ref: refs/heads/unborn\n')
+    symlinkSync(outside, join(repository.path, 'refs/heads/linked'))
+    const error = await failure(importFrom(remote, '', options))
+    expect([error.reason, error.message]).toEqual([
+      'GIT_NOT_A_REPOSITORY',
+      expect.stringContaining('symlink'),
+    ])
+  })
+
   test('reads only the target name of a symlink used as a symbolic ref', async () => {
     const { repository, remote, options } = places()
     rmSync(join(repository.path, 'HEAD'))

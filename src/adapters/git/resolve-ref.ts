@@ -56,9 +56,11 @@ function refNotFound(gitRef: string): EngineError {
 }
 
 function unbornHead(all: RemoteRefs): EngineError {
-  const branches = [...all.refs.keys()]
-    .filter((name) => name.startsWith('refs/heads/'))
-    .slice(0, gitLimits.shownBranches)
+  const branches: string[] = []
+  for (const name of all.refs.keys()) {
+    if (branches.length === gitLimits.shownBranches) break
+    if (name.startsWith('refs/heads/')) branches.push(name)
+  }
   const names = branches.map((name) => name.slice(11)).join(', ')
   const hint = names === '' ? 'the repository has no branches' : `pass one of the branches: ${names}`
   return new EngineError('GIT_REF_NOT_FOUND', `HEAD does not name a commit; ${hint}`, {

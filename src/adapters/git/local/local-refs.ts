@@ -31,7 +31,8 @@ export class LocalRefs {
   async list(prefixes: readonly string[], slice: TimeSlice): Promise<Map<string, string>> {
     const packed = await this.#packed(slice)
     const names = new Set<string>()
-    for (const group of [['HEAD'], packed.keys(), await this.#loose('refs', slice)]) {
+    const files = new Set(await this.#loose('refs', slice))
+    for (const group of [['HEAD'], packed.keys(), files]) {
       for (const name of group) {
         if (slice.over) await slice.next()
         if (prefixes.length === 0 || prefixes.some((prefix) => name.startsWith(prefix))) names.add(name)
@@ -43,7 +44,9 @@ export class LocalRefs {
     const refs = new Map<string, string>()
     for (const name of names) {
       if (slice.over) await slice.next()
-      const { oid, damaged } = await this.#resolve(name, packed)
+      const known = prefixes.includes(name) || mayHaveFile(name, files) ? undefined : packed.get(name)
+      const { oid, damaged } =
+        known === undefined ? await this.#resolve(name, packed) : { oid: known, damaged: undefined }
       // A damaged ref does not hide the others, unless the caller asks for it by its name.
       if (damaged !== undefined && prefixes.includes(name)) throw damagedRef(damaged)
       if (oid !== undefined) refs.set(name, oid)
@@ -180,6 +183,17 @@ export class LocalRefs {
     // Deleted branches may have left empty directories.
     await this.#commonDir.removeEmptyDirectories(ref)
   }
+}
+
+/**
+ * Whether a ref may have a file, according to a listing of all files. Looking for the files of a million packed refs
+ * takes minutes. A listing shows neither what is below a symlink nor long paths.
+ */
+function mayHaveFile(name: string, files: ReadonlySet<string>): boolean {
+  if (name === 'HEAD' || name.length > gitLimits.refNameBytes || files.has(name)) return true
+  for (let cut = name.lastIndexOf('/'); cut > 0; cut = name.lastIndexOf('/', cut - 1))
+    if (files.has(name.slice(0, cut))) return true
+  return false
 }
 
 /** The turns of the writers in this process, by the path of the ref. */
