@@ -30,6 +30,7 @@ export { isCount, isListOf, isText, isTupleOf, isWith, type Checks, type Guard }
 export { copyBytes, given, isBytes, notInPieces, parseFlag, readBytes } from './base/input.js'
 export { KeyedMutex } from './base/keyed-mutex.js'
 export { limits } from './base/limits.js'
+export { isOpenStore, openStores } from './base/open-stores.js'
 export { itemAt, onlyItem, present } from './base/present.js'
 export { Shape } from './base/shape.js'
 export { gitlinkAttribute } from './base/gitlink.js'

@@ -1,9 +1,9 @@
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import process from 'node:process'
-import { EngineError } from '../../engine/ports.js'
-import { absent, hostFailed, unless } from './host-errors.js'
+import { EngineError, isOpenStore } from '../../engine/ports.js'
+import { absent, hostFailed, openStoreNotAllowed, unless } from './host-errors.js'
 
 /**
  * On Windows, some of these flags do not exist and count as 0. Creating symlinks needs special rights there.
@@ -38,13 +38,14 @@ export class DirectoryHandle {
 
   /**
    * Opens a directory, given its real path. Returns undefined if there is none, or if it was swapped before
-   * it was open.
+   * it was open. Throws HOST_PATH_NOT_ALLOWED for the directory of an open store.
    */
   static async open(realPath: string): Promise<DirectoryHandle | undefined> {
     const handle = await unless(absent, () => fs.open(realPath, openFlags))
     if (handle === undefined) return undefined
     try {
       const identity = await handle.stat({ bigint: true })
+      if (isOpenStore(identity)) throw openStoreNotAllowed(basename(realPath))
       const link = await fs.readlink(`/proc/self/fd/${handle.fd}`).catch(() => undefined)
       const viaDescriptor = process.platform === 'linux' && link !== undefined
       if (identity.isDirectory() && (!viaDescriptor || link === realPath)) {
@@ -61,7 +62,7 @@ export class DirectoryHandle {
 
   /**
    * Opens a directory in this one. Returns undefined if no directory has this name; a symlink is not
-   * followed.
+   * followed. Throws HOST_PATH_NOT_ALLOWED for the directory of an open store.
    */
   async enter(name: string): Promise<DirectoryHandle | undefined> {
     return this.at(name, async (path) => {
@@ -69,6 +70,7 @@ export class DirectoryHandle {
       if (handle === undefined) return undefined
       try {
         const identity = await handle.stat({ bigint: true })
+        if (isOpenStore(identity)) throw openStoreNotAllowed(name)
         if (identity.isDirectory())
           return new DirectoryHandle(handle, join(this.#path, name), identity, this.viaDescriptor)
       } catch (error) {

@@ -51,3 +51,11 @@ export function hostPathNotAllowed(path: string): EngineError {
     { path },
   )
 }
+
+export function openStoreNotAllowed(path: string): EngineError {
+  return new EngineError(
+    'HOST_PATH_NOT_ALLOWED',
+    `the directory ${path} is that of an open store, whose files only its engine may use: choose a directory outside it`,
+    { path },
+  )
+}

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { randomBytes } from 'node:crypto'
 import { constants, promises as fs, type BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { EngineError, type HostEntry, type HostStat, type HostTree } from '../../engine/ports.js'
+import { EngineError, isOpenStore, type HostEntry, type HostStat, type HostTree } from '../../engine/ports.js'
 import { copyDirectory, removeTree } from './copy-directory.js'
 import type { DirectoryHandle } from './directory-handle.js'
 import { absent, errnoOf, explained, hostFailed, hostPathNotAllowed, unless } from './host-errors.js'
@@ -48,11 +48,14 @@ export class OpenHostTree implements HostTree {
         const { names, skipped, more } = await listNames(directory, hostLimits.entries)
         if (more) throw hostFailed('E2BIG', path)
         const entries: HostEntry[] = []
+        let stores = 0
         for (const group of groups(names.filter((name) => !temporaryName.test(name)))) {
-          for (const [name, stat] of await statAll(directory, group))
-            entries.push({ name, ...describeStat(stat) })
+          for (const [name, stat] of await statAll(directory, group)) {
+            if (stat.isDirectory() && isOpenStore(stat)) stores++
+            else entries.push({ name, ...describeStat(stat) })
+          }
         }
-        return { entries, skipped }
+        return { entries, skipped: skipped + stores }
       }),
     )
   }

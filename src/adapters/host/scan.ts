@@ -2,6 +2,7 @@ import { Buffer, isUtf8 } from 'node:buffer'
 import { promises as fs, type BigIntStats } from 'node:fs'
 import {
   EngineError,
+  isOpenStore,
   type ContentIn,
   type ScanContext,
   type ScanResult,
@@ -65,6 +66,10 @@ export class Scan {
         for (const [name, stat] of stats) {
           const childPath = `${path}/${name}`
           checkPath(name, childPath)
+          if (stat.isDirectory() && isOpenStore(stat)) {
+            this.#skipped++
+            continue
+          }
           const one = await explained(childPath, () =>
             this.#entry(directory, { name, childPath, stat, before, read }),
           )

@@ -6,11 +6,8 @@
  * whole process.
  */
 import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
-import { EngineError } from '../../../engine/ports.js'
+import { EngineError, openStores } from '../../../engine/ports.js'
 import { fileIdentity } from './open-directory.js'
-
-/** Shared by every copy of this module in the process. */
-const registryKey = Symbol.for('forkspace.level.open-directories')
 
 /**
  * Registers a directory, given by its device and inode, and returns a function that unregisters it. `path` is for
@@ -20,7 +17,7 @@ const registryKey = Symbol.for('forkspace.level.open-directories')
  * @throws EngineError `STORE_LOCKED` when it is open already.
  */
 export function registerOpener(directory: string, path: string, lockFile: string): () => void {
-  const open = openDirectories()
+  const open = openStores()
   if (open.has(directory) || heldByOtherThread(lockFile)) {
     throw new EngineError(
       'STORE_LOCKED',
@@ -29,11 +26,6 @@ export function registerOpener(directory: string, path: string, lockFile: string
   }
   open.add(directory)
   return () => void open.delete(directory)
-}
-
-function openDirectories(): Set<string> {
-  const shared = globalThis as unknown as Record<symbol, Set<string> | undefined>
-  return (shared[registryKey] ??= new Set())
 }
 
 /**
