@@ -389,6 +389,29 @@ describe('a scope', () => {
     expect((await other.get()).id).toBe(other.id)
   })
 
+  test('imports no approvals and annotations from a bundle that it could not make itself', async () => {
+    const request = await session.approvals.request()
+    await session.approvals.grant(request)
+    const expectedContentHash = await hashOf('/a')
+    await session.annotations.add({ filePath: '/a', expectedContentHash, comment: 'note' })
+    const bundle = await drain(session.exportBundle())
+    const counts = async (scope: EngineScope): Promise<readonly number[]> => {
+      const { id } = await scope.sessions.importBundle(bundle)
+      const copy = await engine.sessions.open(id)
+      const [{ approvals }, { annotations }] = await Promise.all([
+        copy.approvals.list(),
+        copy.annotations.list(),
+      ])
+      return [approvals.length, annotations.length]
+    }
+    expect(await counts(engine.narrow({ without: ['approvals.decide'] }))).toEqual([0, 1])
+    expect(await counts(engine.narrow({ without: ['annotations'] }))).toEqual([1, 0])
+    expect(await counts(engine.narrow({ without: ['secrets'] }))).toEqual([1, 1])
+    await using strict = await openEngine({ authorize: (_caller, action) => action !== 'grantApproval' })
+    const { approvals } = await (await strict.sessions.importBundle(bundle)).approvals.list()
+    expect(approvals).toEqual([])
+  })
+
   test('that is narrowed returns narrowed handles', async () => {
     const scope = engine.narrow({ without: ['files.write', 'usage'] })
     const made = await scope.sessions.create({ files: { '/a': 'one' } })

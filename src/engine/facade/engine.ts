@@ -214,12 +214,11 @@ export class Sessions {
     const { signal } = parseBundleOptions(options)
     const bundle = await parseBundle(content)
     return this.#access.run('createSession', {}, async () => {
-      const live = await this.#services.bundles.import(
-        this.#core,
-        bundle,
-        (sourceId) => permissions.has('sources') && permissions.allows('createSession', { sourceId }),
-        signal === undefined ? {} : { signal },
-      )
+      const live = await this.#services.bundles.import(this.#core, bundle, {
+        mayUse: (sourceId) => permissions.has('sources') && permissions.allows('createSession', { sourceId }),
+        allows: (action) => permissions.allows(action, {}),
+        ...(signal !== undefined && { signal }),
+      })
       return this.#handle(live)
     })
   }

@@ -84,6 +84,7 @@ export class Annotations {
   readonly facts: BundleFacts = {
     name: 'annotations',
     action: 'listAnnotations',
+    importAction: 'addAnnotation',
     maxCount: limits.annotations,
     isImported: true,
     list: async (core, live) => {

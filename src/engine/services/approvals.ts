@@ -113,6 +113,7 @@ export class Approvals {
     this.facts = {
       name: 'approvals',
       action: 'listApprovals',
+      importAction: 'grantApproval',
       maxCount: limits.approvals,
       // Otherwise a principal could grant its own request in a bundle, in the name of another one.
       isImported: selfApproval,

@@ -25,6 +25,8 @@ export interface BundleFacts {
   /** The permission that a caller needs to read the records. */
   readonly action: Action
   readonly maxCount: number
+  /** The permission that a caller needs to import the records, the same as to make them. */
+  readonly importAction: Action
   /** Whether an import takes the records over. A bundle can name any principal as their author. */
   readonly isImported: boolean
   /** The records in order of creation, without the id of their session. */

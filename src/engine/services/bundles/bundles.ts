@@ -50,8 +50,14 @@ export class Bundles {
   async import(
     core: Core,
     content: ContentIn,
-    mayUse: (sourceId: string) => boolean,
-    { signal }: BundleOptions,
+    {
+      mayUse,
+      allows,
+      signal,
+    }: BundleOptions & {
+      readonly mayUse: (sourceId: string) => boolean
+      readonly allows: (action: Action) => boolean
+    },
   ): Promise<LiveSession> {
     signal?.throwIfAborted()
     const files = await this.#parts.files()
@@ -59,7 +65,7 @@ export class Bundles {
     return withSignals([signal, this.#closing.signal], (ending) => {
       const pieces = abortable(isBytes(content) ? one(content) : content, ending)
       return importBlocks(core, files.read(pieces), signal, {
-        facts: facts.filter(({ isImported }) => isImported),
+        facts: facts.filter(({ isImported, importAction }) => isImported && allows(importAction)),
         revision: (sourceId, revisionId) =>
           mayUse(sourceId) ? revision(core, sourceId, revisionId) : Promise.resolve(undefined),
       })
