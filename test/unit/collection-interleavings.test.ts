@@ -849,3 +849,30 @@ test('keeps the common ancestor of a session that is undone while a fork merges 
   expect(changes.map(({ path }) => path)).toEqual(['/both', '/undone'])
   await expectWhole()
 })
+
+test('a merge waits for a collection that has not yet removed a deleted fork of a state that is gone', async () => {
+  const content = 'x'.repeat(100)
+  const start = await engine.sessions.create({ files: { '/start': content } })
+  const [one, another, session] = [await start.fork(), await start.fork(), await start.fork()]
+  await session.files.write({ path: '/first', content })
+  const fork = await session.fork()
+  await fork.files.write({ path: '/of-fork', content })
+  await one.merge(fork)
+  await session.files.write({ path: '/second', content })
+  await another.merge(session)
+  await session.files.write({ path: '/third', content })
+  await fork.delete()
+  const held = storage.hold('commit', ({ deleteEvents }) => deleteEvents?.includes(fork.id) === true)
+  const collecting = engine.collect()
+  await held.reached
+  const merging = one.merge(another)
+  let isOver = false
+  const outcome = merging.then(({ changes }) => changes.map(({ path }) => path), String)
+  void outcome.then(() => (isOver = true))
+  await storage.quiet()
+  expect(isOver).toBe(false)
+  held.release()
+  await collecting
+  expect(await outcome).toEqual(['/second'])
+  await expectWhole()
+})

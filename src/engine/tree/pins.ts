@@ -61,6 +61,7 @@ export class Pins {
   readonly #reads = new Set<Promise<unknown>>()
   /** States by parent session; undefined while no pin notes forks. */
   #forks: Map<string, Set<number>> | undefined
+  #settled: Promise<void> | undefined
   readonly #sessionTrees: () => Iterable<Dir>
 
   /** `sessionTrees` yields the trees of the sessions in memory. */
@@ -104,6 +105,11 @@ export class Pins {
     const seqs = this.#forks.get(parentId)
     if (seqs === undefined) this.#forks.set(parentId, new Set([seq]))
     else seqs.add(seq)
+  }
+
+  /** Resolves when the collection that notes forks has removed the histories that nothing needs. Undefined if there is none. */
+  get settled(): Promise<void> | undefined {
+    return this.#settled
   }
 
   /** The newest epoch of a shared store that this engine has acknowledged. */
@@ -221,8 +227,12 @@ export class Pins {
   /** Only one caller may use this at a time. Collections take turns. */
   #noteForks(): () => void {
     this.#forks = new Map()
+    let settle!: () => void
+    this.#settled = new Promise((resolve) => (settle = resolve))
     return () => {
       this.#forks = undefined
+      this.#settled = undefined
+      settle()
     }
   }
 }

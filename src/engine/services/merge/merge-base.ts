@@ -18,7 +18,7 @@ import { mergeTrees } from './merge-trees.js'
  *
  * @throws {EngineError} like {@link MergeBase.find}
  */
-export function mergeBaseOf(
+export async function mergeBaseOf(
   core: Core,
   target: GraphState,
   source: GraphState,
@@ -30,7 +30,20 @@ export function mergeBaseOf(
     if (ours.has(source)) return undefined
     return new MergeBase(core, ancestry, merger).find(ours, await ancestry.ancestorsOf(source))
   }
-  return core.pins.whileReading(search())
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await core.pins.whileReading(search())
+    } catch (error) {
+      // A collection removes a deleted fork after the states that only the fork needs. Until then, they seem to be in common.
+      const { settled } = core.pins
+      if (!isBaseGone(error) || settled === undefined || attempt === limits.mergeAttempts) throw error
+      await settled
+    }
+  }
+}
+
+function isBaseGone(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === 'MERGE_BASE_GONE'
 }
 
 /** Merges two bases of a merge into one. Their conflicts become markers. */
