@@ -867,8 +867,9 @@ test('a merge waits for a collection that has not yet removed a deleted fork of 
   await held.reached
   const merging = one.merge(another)
   let isOver = false
-  const outcome = merging.then(({ changes }) => changes.map(({ path }) => path), String)
-  void outcome.then(() => (isOver = true))
+  const outcome = merging
+    .then(({ changes }) => changes.map(({ path }) => path), String)
+    .finally(() => (isOver = true))
   await storage.quiet()
   expect(isOver).toBe(false)
   held.release()
