@@ -122,7 +122,7 @@ describe.each(fewStorages)('a shell on a session on %s', (_name, makeStorage) =>
     expect(racing.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  test('ends a command whose reads wait, without an unhandled rejection', async () => {
+  test('ends a command during its reads, without an unhandled rejection', async () => {
     const unhandled: unknown[] = []
     const onUnhandled = (error: unknown): number => unhandled.push(error)
     process.on('unhandledRejection', onUnhandled)
@@ -138,7 +138,7 @@ describe.each(fewStorages)('a shell on a session on %s', (_name, makeStorage) =>
       })
       expect(await stopped.catch((error: unknown) => error)).toMatchObject({ name: 'TimeoutError' })
     }
-    // What is left of a command goes on for a while.
+    // The reads of an ended command go on for a while.
     await pause(300)
     process.off('unhandledRejection', onUnhandled)
     expect(unhandled).toEqual([])

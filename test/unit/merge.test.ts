@@ -722,7 +722,7 @@ describe.each(storages)('merge on %s', (_name, makeStorage, isLasting) => {
   })
 
   describe.each(['ours', 'theirs'] as const)('a change of a file that %s moved', (side) => {
-    /** Merges what one side moved with what the other one changed, and resolves the conflicts to each side. */
+    /** Merges the moves of one side with the changes of the other one, and resolves the conflicts to each side. */
     async function resolved(
       moves: (one: Session) => Promise<unknown>,
       changes: (another: Session) => Promise<unknown>,

@@ -36,11 +36,11 @@ export interface Running {
 }
 
 /**
- * The calls, outside of the restrictions that just-bash puts on its scripts, and as synchronous ones where possible, which saves the turns of the event loop that a promise takes. They give
- * way to timers and signals from time to time.
+ * The calls, outside of the restrictions that just-bash puts on its scripts. They are synchronous where possible, which saves
+ * the turns of the event loop that a promise takes, and give way to timers and signals from time to time.
  *
- * just-bash may end a command before all of its calls have settled. Nobody would handle their errors then, and Node ends
- * the process for one. So after the end of the command, its calls never settle.
+ * just-bash may end a command before all of its calls have settled. Their errors would then have no handler, and Node ends
+ * the process for such an error. So after the end of the command, its calls never settle.
  */
 export function sessionCalls(
   current: () => SessionFs,

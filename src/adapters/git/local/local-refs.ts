@@ -187,7 +187,7 @@ export class LocalRefs {
 
 /**
  * Whether a ref may have a file, according to a listing of all files. Looking for the files of a million packed refs
- * takes minutes. A listing shows neither what is below a symlink nor long paths.
+ * takes minutes. A listing has no long paths, and no files below a symlink.
  */
 function mayHaveFile(name: string, files: ReadonlySet<string>): boolean {
   if (name === 'HEAD' || name.length > gitLimits.refNameBytes || files.has(name)) return true

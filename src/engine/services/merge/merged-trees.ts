@@ -26,7 +26,7 @@ export interface MergedTrees {
   readonly conflicts: readonly FoundConflict[]
 }
 
-/** What the passes of a merge share. */
+/** The findings of earlier passes of a merge. */
 export interface MergePasses {
   /** Files that only one side deleted, and whose deletion is a conflict. */
   readonly undeleted: ReadonlySet<string>
