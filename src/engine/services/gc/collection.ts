@@ -5,7 +5,7 @@ import { engineClosed, EngineError, messageOf, unknownRecords } from '../../base
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { Shape } from '../../base/shape.js'
-import { TimeSlice } from '../../base/cooperative.js'
+import { nextTurn, TimeSlice } from '../../base/cooperative.js'
 import type { Core } from '../../session/core.js'
 import { newestSeq, prunedTo, redoAfter, snapshotsOf } from '../../session/history/prune.js'
 import { countSessionBytes } from '../../session/usage/count-session-bytes.js'
@@ -289,6 +289,8 @@ async function collectRecords(run: Run): Promise<void> {
 
 async function sweepUnmarked(run: Run): Promise<void> {
   const { core, signal } = run
+  // The callers of the last reads of removed history pin their results in this turn.
+  await nextTurn()
   using _ = core.pins.pin({ writesSince: 'the oldest pin' })
   core.store.beginRecords()
   const before = core.ids.newId()

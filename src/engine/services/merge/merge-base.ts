@@ -35,7 +35,8 @@ export async function mergeBaseOf(
       return await core.pins.whileReading(search())
     } catch (error) {
       // A collection removes a deleted fork after the states that only the fork needs. Until then, they seem to be in common.
-      const { settled } = core.pins
+      // On a shared store, an engine that was killed may never end its collection.
+      const settled = core.sharing === undefined ? core.pins.settled : undefined
       if (!isBaseGone(error) || settled === undefined || attempt === limits.mergeAttempts) throw error
       await settled
     }
