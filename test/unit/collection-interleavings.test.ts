@@ -535,6 +535,71 @@ test('keeps the state that the abort of a merge makes the newest one while the c
   await expectWhole()
 })
 
+/**
+ * Gives the session a tree whose nodes are stored, although no record refers to them: the merge stored them, and its abort
+ * deleted the record. `other` has another content at `/d/a`.
+ */
+async function storeUnreferenced(session: Session, other: Session): Promise<void> {
+  await session.files.write({ path: '/d/a', content: 'ours' })
+  expect((await session.merge(other)).conflicts).toHaveLength(1)
+  await session.conflicts.abort()
+}
+
+test('keeps the tree of a fork whose parent changes before the fork is stored', async () => {
+  const created = await engine.sessions.create({ files: { '/d/a': 'base' } })
+  const other = await created.fork()
+  await other.files.write({ path: '/d/a', content: 'theirs' })
+  await reopen()
+  const session = await engine.sessions.open(created.id)
+  const settled = storage.hold('scan', ({ gte }) => gte === keys.allSources())
+  const collecting = engine.collect()
+  await settled.reached
+  await storeUnreferenced(session, await engine.sessions.open(other.id))
+  const tips = storage.hold('scan', ({ gte }) => gte === keys.branchTips(session.id))
+  const forking = session.fork()
+  await tips.reached
+  await session.fs.promises.rm('/d', { recursive: true })
+  settled.release()
+  await collecting
+  tips.release()
+  const fork = await forking
+  await reopen()
+  expect(await textOf(await engine.sessions.open(fork.id), '/d/a')).toBe('ours')
+  await expectWhole()
+})
+
+test('keeps the trees of several bases of a merge while it looks for the next one', async () => {
+  const start = await engine.sessions.create({ files: { '/d/a': 'base', '/both': 'base' } })
+  const settled = storage.hold('scan', ({ gte }) => gte === keys.allSources())
+  const collecting = engine.collect()
+  await settled.reached
+  const [one, another, other] = [await start.fork(), await start.fork(), await start.fork()]
+  await other.files.write({ path: '/d/a', content: 'theirs' })
+  await start.files.write({ path: '/later', content: 'later' })
+  await storeUnreferenced(one, other)
+  await another.files.write({ path: '/another', content: 'another' })
+  // Each of the two merged sessions has both states as ancestors, but no step refers to the states themselves.
+  const [ours, theirs] = [await one.fork(), await another.fork()]
+  const [ofOne, ofAnother] = [await one.fork(), await another.fork()]
+  for (const session of [ours, ofOne]) await session.fs.promises.rm('/d', { recursive: true })
+  await ofAnother.files.write({ path: '/of-another', content: 'x' })
+  await ours.merge(ofAnother)
+  await theirs.merge(ofOne, { policies: [{ glob: '**', policy: 'theirs' }] })
+  await ours.files.write({ path: '/both', content: 'ours' })
+  await theirs.files.write({ path: '/both', content: 'theirs' })
+  const search = storage.hold('scan', ({ gte }) => gte === keys.snapshots(start.id))
+  const merging = ours.merge(theirs)
+  await search.reached
+  await one.fs.promises.rm('/d', { recursive: true })
+  settled.release()
+  await collecting
+  search.release()
+  expect((await merging).conflicts).not.toHaveLength(0)
+  await expectWhole()
+  await engine.collect()
+  await expectWhole()
+})
+
 test('does not restore a collected state because an abort restored it before', async () => {
   const session = await engine.sessions.create({ files: { '/a': 'base' } })
   const fork = await session.fork()
@@ -818,6 +883,72 @@ test('keeps the common ancestor of a fork and a session that is undone while a c
   await crash()
   const { changes } = await (await engine.sessions.open(session.id)).merge({ sessionId: fork.id })
   expect(changes.map(({ path }) => path)).toEqual(files)
+  await expectWhole()
+})
+
+interface TwoLines {
+  readonly session: Session
+  /** A fork of the session from before both lines. */
+  readonly early: Session
+  /** The newest event of the first line, which a restore ended. */
+  readonly eventId: string
+  /** A fork of the second line. */
+  readonly fork: Session
+}
+
+/** No record refers to the state after `/common`, from which both lines start. */
+async function startTwoLines(): Promise<TwoLines> {
+  const session = await engine.sessions.create()
+  await session.files.write({ path: '/start', content: 'start' })
+  const early = await session.fork()
+  await session.files.write({ path: '/common', content: 'common' })
+  const common = (await session.events.list()).events.at(-1)!
+  await session.files.write({ path: '/first', content: 'first' })
+  const { eventId } = (await session.events.list()).events.at(-1)!
+  await session.restore({ from: { eventId: common.eventId } })
+  await session.files.write({ path: '/second', content: 'second' })
+  return { session, early, eventId, fork: await session.fork() }
+}
+
+test.each<[string, (lines: TwoLines) => Promise<Session>]>([
+  [
+    'a session is undone to it',
+    async ({ session }) => {
+      await session.undo({ count: 2 })
+      return session
+    },
+  ],
+  [
+    'a session is restored to it',
+    async ({ session, eventId }) => {
+      await session.restore({ from: { eventId } })
+      return session
+    },
+  ],
+  ['a fork starts from it', ({ session, eventId }) => session.fork({ from: { eventId } })],
+  [
+    'a session merges it',
+    async ({ session, early, eventId }) => {
+      await early.merge({ sessionId: session.id, eventId })
+      return early
+    },
+  ],
+])('keeps the history that leads to an unneeded state if %s meanwhile', async (_, takeUp) => {
+  const other = await engine.sessions.create()
+  const lines = await startTwoLines()
+  const held = storage.hold('scan', ({ gte }) => gte === keys.snapshots(other.id))
+  const collecting = engine.collect()
+  await held.reached
+  // By now, the collection has decided to keep only the newest state of the session, and that of its fork.
+  await storage.quiet()
+  const target = await takeUp(lines)
+  held.release()
+  expect(await collecting).toMatchObject({ prunedEvents: 0 })
+  expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/second'])
+  await expectWhole()
+  await engine.collect()
+  await lines.fork.files.write({ path: '/third', content: 'third' })
+  expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/third'])
   await expectWhole()
 })
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { WrittenSince } from '../../src/engine/storage/recent-writes.js'
-import { Pins, ReplacedPin } from '../../src/engine/tree/pins.js'
+import { PinnedRoots, Pins, ReplacedPin } from '../../src/engine/tree/pins.js'
+import { Dir, noAttributes } from '../../src/engine/tree/node.js'
 import { memoryStorage } from '../../src/index.js'
 import { letGo } from '../support/garbage.js'
 import { blobOf } from '../support/level-world.js'
@@ -73,6 +74,23 @@ test('records all states that forks start from until the pin ends', () => {
   expect(pins.forksOf('parent')).toBeUndefined()
 })
 
+test('sessions with states that are taken up again are noted until the pin for forks ends', () => {
+  const pins = durable()
+  const isTakenUp = (): boolean[] => ['before', 'under way', 'later'].map((id) => pins.isTakenUp(id))
+  pins.pin({ takesUp: 'before' })[Symbol.dispose]()
+  const underWay = pins.pin({ takesUp: 'under way' })
+  const pin = pins.pin({ forks: true })
+  pins.pin({ takesUp: 'later' })[Symbol.dispose]()
+  underWay[Symbol.dispose]()
+  expect(isTakenUp()).toEqual([false, true, true])
+  expect([...pins.heldSessions()]).toEqual(['under way', 'later'])
+  pin[Symbol.dispose]()
+  expect(isTakenUp()).toEqual([false, false, false])
+  const next = pins.pin({ forks: true })
+  expect(isTakenUp()).toEqual([false, false, false])
+  next[Symbol.dispose]()
+})
+
 test('a pin of recent writes keeps blobs written since the oldest such pin, even after another one ends', async () => {
   const pins = durable()
   const store = pins.watching(await memoryStorage({ durable: true }).open())
@@ -108,6 +126,16 @@ test('recent writes are forgotten when their pins end, even if the oldest pin en
   expect(isWritten()).toEqual([false, false, false])
   expect(pins.writesSince()).toBeUndefined()
   await store.close()
+})
+
+test('pinned roots are kept until the end', () => {
+  const pins = durable()
+  const roots = [1, 2].map(() => new Dir(undefined, noAttributes, []))
+  const pinned = new PinnedRoots(pins)
+  for (const root of roots) expect(pinned.add(root)).toBe(root)
+  expect([...pins.roots()]).toEqual(roots)
+  pinned[Symbol.dispose]()
+  expect([...pins.roots()]).toEqual([])
 })
 
 test('a replaced pin keeps only the newest roots, and none after its end', () => {

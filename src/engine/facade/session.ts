@@ -73,6 +73,7 @@ import {
 import { finalState } from '../session/sharing/when-stored.js'
 import {
   diffOf,
+  namesUnkeptState,
   positionedState,
   stateIdOf,
   stateNameShape,
@@ -999,11 +1000,13 @@ export class Session implements SessionApi {
       const other = sessionId === this.#access.sessionId ? live : await openUsed(core, sessionId)
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
+      using _ = core.pins.pin(namesUnkeptState(state) ? { takesUp: sessionId } : {})
       const { fingerprint } = other.record.baseline
       const isNewest = !refersToHistory(state) && state.base !== true
-      const final = isNewest && other.shared !== undefined ? await finalState(other, other.shared) : undefined
+      const final =
+        isNewest && other.shared !== undefined ? await finalState(core.pins, other, other.shared) : undefined
       const { root, seq } = final ?? (await positionedState(core, other, state))
-      return this.#services.merges.merge(core, live, { sessionId, fingerprint, root, seq }, request)
+      return await this.#services.merges.merge(core, live, { sessionId, fingerprint, root, seq }, request)
     })
   }
 

@@ -151,7 +151,7 @@ export function pinState(core: Core, live: LiveSession): PinnedState {
     const state: NumberedState =
       live.shared === undefined
         ? { record: live.record, baseline: live.baseline, root: live.tree.freeze(), seq: live.seq }
-        : await finalState(live, live.shared)
+        : await finalState(core.pins, live, live.shared)
     if (!isReleased) pin = core.pins.pin({ roots: [state.root, state.baseline] })
     await live.acknowledged
     return state

@@ -13,7 +13,7 @@ import type { LiveSession } from './table/live.js'
  */
 export async function forkForDraft(core: Core, parent: LiveSession): Promise<StartedSession> {
   if (parent.tail !== undefined) await parent.tail
-  const final = parent.shared && (await finalState(parent, parent.shared))
+  const final = parent.shared && (await finalState(core.pins, parent, parent.shared))
   if (parent.discarded === 'failed') throw readAgain()
   const { seq, record: of, baseline } = final ?? parent
   const session: SessionRecord = {

@@ -15,7 +15,7 @@ import { needsSnapshot } from './history/snapshot.js'
 import { mutate, record } from './mutation-queue.js'
 import { collectPreview, noPreview, type Preview } from './preview.js'
 import type { SessionInfo } from './sessions.js'
-import { positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
+import { namesUnkeptState, positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
 import { withoutMerge } from './status.js'
 import type { LiveSession } from './table/live.js'
 
@@ -110,7 +110,8 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
     await restoreCheckpoint(core, live, from)
     return noPreview()
   }
-  using _ = core.pins.pin({ writesSince: 'now' })
+  const takesUp = !dryRun && namesUnkeptState(from)
+  using _ = core.pins.pin({ writesSince: 'now', ...(takesUp && { takesUp: live.id }) })
   using pinned = new ReplacedPin()
   let found: Found | undefined
   return await mutate(core, live, () => {

@@ -39,7 +39,14 @@ import { openSession } from './history/replay.js'
 import { needsSnapshot } from './history/snapshot.js'
 import { sessionKind, SessionStatus, type SessionRecord } from '../records/session.js'
 import type { Baseline } from '../records/baseline.js'
-import { newestState, positionedState, refersToHistory, stateNameShape, type StateName } from './states.js'
+import {
+  namesUnkeptState,
+  newestState,
+  positionedState,
+  refersToHistory,
+  stateNameShape,
+  type StateName,
+} from './states.js'
 import { finalState, whenStored } from './sharing/when-stored.js'
 import { Overtaken } from './sharing/shared-session.js'
 import { acknowledged, eventTime, readAgain, record, type NewEvent } from './mutation-queue.js'
@@ -191,44 +198,49 @@ function labelledState(checkpointLabel: string): StateName {
  * record and one pointer copy, for a tree of any size. Afterwards, neither session sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  const forked = forkNow(core, parent, request)
+  const takesUp = request.from !== undefined && namesUnkeptState(request.from)
+  const forked = takesUp ? forkUnkept(core, parent, request) : forkNow(core, parent, request)
   // The parent may be deleted meanwhile. Its data is kept until the fork is stored. A fork of the newest state in memory
   // needs no data of a store.
   return isOfEarlierState(request) || isStored(core) ? core.pins.whileReading(forked) : forked
+}
+
+async function forkUnkept(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
+  using _ = core.pins.pin({ takesUp: parent.id })
+  return await forkNow(core, parent, request)
 }
 
 async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   const { from = newestState, newTags, metadata } = request
   // The fork includes all changes that were called before it.
   if (parent.tail !== undefined) await parent.tail
-  const final = parent.shared && (await finalState(parent, parent.shared))
+  const final = parent.shared && (await finalState(core.pins, parent, parent.shared))
   const tags = newTags === undefined ? parent.record.tags : mergeTags(parent.record.tags, newTags)
-  let seq = final?.seq ?? parent.seq
-  let root: Dir
+  const isEarlier = refersToHistory(from)
   let { baseline } = final?.record ?? parent.record
   let inheritedEvents = parent.unsnapshotted + forkEvents
   let checkpointId = ''
-  const isEarlier = refersToHistory(from)
-  if (!isEarlier) root = final?.root ?? parent.tree.freeze()
-  else {
-    const state = await positionedState(core, parent, from)
-    root = state.root
-    seq = present(state.seq, 'the event of an earlier state')
-    if (from.checkpointId !== undefined || from.checkpointLabel !== undefined) {
-      // The checkpoint may have been deleted meanwhile. Then nothing keeps its state, so this throws.
-      checkpointId = (await findCheckpoint(core, parent, from)).id
-      pin(core, parent, seq, root)
-    }
-    baseline = await baselineAfter(core, parent, seq)
-    // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
-    inheritedEvents = parent.seq + forkEvents
-  }
-  // Those of a later moment could have commits whose files the fork lacks.
-  const known = final?.tips ?? parent.branchTips ?? (await branchTipsOf(core, parent))
-  const tips = known.size === 0 ? known : tipsForFork(known, { seq, isEarlier })
+  const state = isEarlier
+    ? await positionedState(core, parent, from)
+    : (final ?? { root: parent.tree.freeze(), seq: parent.seq })
+  const { root } = state
+  const seq = present(state.seq, 'the event of the state')
   // Not `using`, which compiles to calls that take as long as the rest of a fork.
-  const writes = core.pins.pin({ writesSince: 'now' })
+  const pinned = core.pins.pin({ writesSince: 'now', roots: [root] })
   try {
+    if (isEarlier) {
+      if (from.checkpointId !== undefined || from.checkpointLabel !== undefined) {
+        // The checkpoint may have been deleted meanwhile. Then nothing keeps its state, so this throws.
+        checkpointId = (await findCheckpoint(core, parent, from)).id
+        pin(core, parent, seq, root)
+      }
+      baseline = await baselineAfter(core, parent, seq)
+      // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
+      inheritedEvents = parent.seq + forkEvents
+    }
+    // Those of a later moment could have commits whose files the fork lacks.
+    const known = final?.tips ?? parent.branchTips ?? (await branchTipsOf(core, parent))
+    const tips = known.size === 0 ? known : tipsForFork(known, { seq, isEarlier })
     // The collection keeps the states of checkpoints.
     const isUnkept = isEarlier && checkpointId === '' && needsSnapshot(core)
     const snapshotRoot = isUnkept ? await core.roots.save(root) : undefined
@@ -252,7 +264,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     const states = { baseline: baselineRoot, root, origin, inheritedEvents, tips, snapshotRoot }
     return await start(core, session, states, event)
   } finally {
-    writes[Symbol.dispose]()
+    pinned[Symbol.dispose]()
   }
 }
 

@@ -37,6 +37,11 @@ export function refersToHistory({ checkpointId, checkpointLabel, eventId, time }
   )
 }
 
+/** Whether a reference names an earlier state by something that does not keep the state, as a checkpoint does. */
+export function namesUnkeptState({ eventId, time }: StateName): boolean {
+  return eventId !== undefined || time !== undefined
+}
+
 export const stateFields = { ...checkpointFields, eventId: true, time: true, base: true } as const
 
 /** The reference to the newest state. It has no prototype, whose properties would count. */

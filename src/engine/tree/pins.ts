@@ -26,8 +26,13 @@ export interface PinRequest {
   readonly states?: PinnedStates
   /** A partially stored session. It counts as deleted until it is complete. */
   readonly arrivingSession?: string
-  /** Notes the states that forks start from, and those that are merged, from now on. */
+  /** Notes the states that forks start from, those that are merged, and sessions with `takesUp`, from now on. */
   readonly forks?: boolean
+  /**
+   * A session of which an undo, restore, fork or merge takes up an earlier state again. A running collection may have decided
+   * that nothing needs the history that leads to the state, and a later merge may need it. Pin it before the state is read.
+   */
+  readonly takesUp?: string
   /**
    * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Every reader of the
    * `roots` must refer to it. The roots themselves may stay in memory longer, as in the cache of nodes.
@@ -61,6 +66,10 @@ export class Pins {
   readonly #reads = new Set<Promise<unknown>>()
   /** States by parent session; undefined while no pin notes forks. */
   #forks: Map<string, Set<number>> | undefined
+  /** The sessions of the pins with `takesUp`, each as often as it has such a pin. */
+  readonly #takingUp: string[] = []
+  /** Those that had such a pin since the pin for forks; undefined while there is none. */
+  #takenUp: Set<string> | undefined
   #settled: Promise<void> | undefined
   readonly #sessionTrees: () => Iterable<Dir>
 
@@ -75,12 +84,13 @@ export class Pins {
    * collected.
    */
   pin(request: PinRequest): Disposable {
-    const { writesSince, arrivingSession, forks, states } = request
+    const { writesSince, arrivingSession, forks, states, takesUp } = request
     const isInMemory = states === undefined && arrivingSession === undefined && forks === undefined
     if (!this.#durable && isInMemory) return none
     const releases: (() => void)[] = []
     if (this.#durable && writesSince !== undefined) releases.push(this.#writes.begin(writesSince))
     if (arrivingSession !== undefined) releases.push(this.#arrive(arrivingSession))
+    if (this.#durable && takesUp !== undefined) releases.push(this.#takeUp(takesUp))
     if (forks === true) releases.push(this.#noteForks())
     const remove = this.#add(request)
     if (remove !== undefined) releases.push(remove)
@@ -92,7 +102,10 @@ export class Pins {
     }
   }
 
-  /** Registers a read of stored history, so that the collector waits for it. */
+  /**
+   * Registers a read of stored history, so that the collector waits for it before it removes history. It does not protect
+   * trees that the read found in memory, or that it returns: pin these in the same turn of the event loop.
+   */
   whileReading<T>(read: Promise<T>): Promise<T> {
     const settled: Promise<unknown> = read.then(ignore, ignore).then(() => this.#reads.delete(settled))
     this.#reads.add(settled)
@@ -105,6 +118,11 @@ export class Pins {
     const seqs = this.#forks.get(parentId)
     if (seqs === undefined) this.#forks.set(parentId, new Set([seq]))
     else seqs.add(seq)
+  }
+
+  /** Whether an earlier state of the session was taken up again since the pin for forks. */
+  isTakenUp(sessionId: string): boolean {
+    return this.#takenUp?.has(sessionId) === true
   }
 
   /** Resolves when the collection that notes forks has removed the histories that nothing needs. Undefined if there is none. */
@@ -122,10 +140,11 @@ export class Pins {
     return this.#writes.oldest
   }
 
-  /** Sessions with pinned states, those that arrive, and those of which a state was noted. */
+  /** Sessions with pinned states, those that arrive, and those of which a state was noted or taken up. */
   *heldSessions(): Generator<string, void> {
     yield* this.#arriving
     yield* this.#forks?.keys() ?? []
+    yield* this.#takenUp ?? []
     for (const sessionId of this.#states.keys()) if (this.statesOf(sessionId) !== undefined) yield sessionId
   }
 
@@ -224,13 +243,21 @@ export class Pins {
     return () => this.#arriving.delete(sessionId)
   }
 
+  #takeUp(sessionId: string): () => void {
+    this.#takingUp.push(sessionId)
+    this.#takenUp?.add(sessionId)
+    return () => this.#takingUp.splice(this.#takingUp.indexOf(sessionId), 1)
+  }
+
   /** Only one caller may use this at a time. Collections take turns. */
   #noteForks(): () => void {
     this.#forks = new Map()
+    this.#takenUp = new Set(this.#takingUp)
     let settle!: () => void
     this.#settled = new Promise((resolve) => (settle = resolve))
     return () => {
       this.#forks = undefined
+      this.#takenUp = undefined
       this.#settled = undefined
       settle()
     }
@@ -251,6 +278,26 @@ export class ReplacedPin implements Disposable {
   [Symbol.dispose](): void {
     this.#isOver = true
     this.#pin?.[Symbol.dispose]()
+  }
+}
+
+/** The pins of an operation that finds several trees one after the other. */
+export class PinnedRoots implements Disposable {
+  readonly #pins: Pins
+  readonly #held: Disposable[] = []
+
+  constructor(pins: Pins) {
+    this.#pins = pins
+  }
+
+  /** Pins a root, and returns it. */
+  add(root: Dir): Dir {
+    this.#held.push(this.#pins.pin({ roots: [root] }))
+    return root
+  }
+
+  [Symbol.dispose](): void {
+    for (const pin of this.#held.splice(0)) pin[Symbol.dispose]()
   }
 }
 

@@ -5,6 +5,7 @@ import type { Core } from '../../session/core.js'
 import { stateAt } from '../../session/history/replay.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
+import { PinnedRoots } from '../../tree/pins.js'
 import { Ancestors, Ancestry, keyOf, type GraphState } from './ancestry.js'
 import type { MergeTrees } from './changed-paths.js'
 import type { FileMerger } from './merge-files.js'
@@ -28,7 +29,11 @@ export async function mergeBaseOf(
     const ancestry = new Ancestry(core)
     const ours = await ancestry.ancestorsOf(target)
     if (ours.has(source)) return undefined
-    return new MergeBase(core, ancestry, merger).find(ours, await ancestry.ancestorsOf(source))
+    using pinned = new PinnedRoots(core.pins)
+    return await new MergeBase(core, { ancestry, merger, pinned }).find(
+      ours,
+      await ancestry.ancestorsOf(source),
+    )
   }
   for (let attempt = 1; ; attempt++) {
     try {
@@ -65,11 +70,16 @@ class MergeBase {
   readonly #core: Core
   readonly #ancestry: Ancestry
   readonly #merger: FileMerger
+  readonly #pinned: PinnedRoots
 
-  constructor(core: Core, ancestry: Ancestry, merger: FileMerger) {
+  constructor(
+    core: Core,
+    parts: { readonly ancestry: Ancestry; readonly merger: FileMerger; readonly pinned: PinnedRoots },
+  ) {
     this.#core = core
-    this.#ancestry = ancestry
-    this.#merger = merger
+    this.#ancestry = parts.ancestry
+    this.#merger = parts.merger
+    this.#pinned = parts.pinned
   }
 
   /**
@@ -88,7 +98,7 @@ class MergeBase {
   async #find(ours: Ancestors, theirs: Ancestors, depth: number): Promise<Dir | undefined> {
     const states = await this.#ancestry.commonAncestors(ours, theirs)
     if (states.length === 0) return undefined
-    let root = await this.#treeOf(itemAt(states, 0))
+    let root = this.#pinned.add(await this.#treeOf(itemAt(states, 0)))
     if (depth >= limits.mergeBaseDepth) return root
     const merged = new Ancestors()
     merged.addAll(await this.#ancestry.ancestorsOf(itemAt(states, 0)))
@@ -97,11 +107,8 @@ class MergeBase {
       const base = await this.#find(merged, ancestors, depth + 1)
       // The states that connect them were deleted.
       if (base === undefined) continue
-      root = await virtualBase(
-        this.#core,
-        { base, ours: root, theirs: await this.#treeOf(state) },
-        this.#merger,
-      )
+      const theirs = this.#pinned.add(await this.#treeOf(state))
+      root = this.#pinned.add(await virtualBase(this.#core, { base, ours: root, theirs }, this.#merger))
       merged.addAll(ancestors)
     }
     return root

@@ -2,6 +2,7 @@ import type { BranchTips } from '../../records/branch-tip.js'
 import type { Core } from '../../session/core.js'
 import type { BaseAtState, LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
+import { PinnedRoots } from '../../tree/pins.js'
 import type { Baseline } from '../../records/baseline.js'
 import { Ancestors, keyOf, type Ancestry, type SessionState } from './ancestry.js'
 import { virtualBase } from './merge-base.js'
@@ -59,13 +60,14 @@ interface RebaseSearch {
  * The tree to compare both sides of a rebase with: the newest commit that both have, or else the newest base among the
  * ancestors of the session. Several newest ones are merged, also if it is not known which of them is newer.
  */
-export function rebaseBaseOf(
+export async function rebaseBaseOf(
   core: Core,
   ancestry: Ancestry,
   search: RebaseSearch,
   findOwnCommits: FindOwnCommits,
 ): Promise<Dir> {
-  return new RebaseBase(core, ancestry, search).find(findOwnCommits)
+  using pinned = new PinnedRoots(core.pins)
+  return await new RebaseBase(core, ancestry, search, pinned).find(findOwnCommits)
 }
 
 /** A commit or an imported base that both sides have. */
@@ -78,19 +80,22 @@ class RebaseBase {
   readonly #core: Core
   readonly #ancestry: Ancestry
   readonly #search: RebaseSearch
+  readonly #pinned: PinnedRoots
   /** The fingerprint of the base of the session. */
   readonly #own: string
 
-  constructor(core: Core, ancestry: Ancestry, search: RebaseSearch) {
+  constructor(core: Core, ancestry: Ancestry, search: RebaseSearch, pinned: PinnedRoots) {
     this.#core = core
     this.#ancestry = ancestry
     this.#search = search
+    this.#pinned = pinned
     this.#own = search.live.record.baseline.fingerprint
   }
 
   async find(findOwnCommits: FindOwnCommits): Promise<Dir> {
     const { live, tips, onto, ours, isOnBase } = this.#search
-    const { record, baseline } = live
+    const { record } = live
+    const baseline = this.#pinned.add(live.baseline)
     const { hasRevision, contained, last } = await findOwnCommits(
       this.#core,
       { record, baseline },
@@ -105,9 +110,8 @@ class RebaseBase {
     const [first, ...others] = await this.#newestBases(contained)
     if (first !== undefined) return this.#merged(first, others, contained)
     const roots: Dir[] = []
-    for (const { tree } of last) roots.push(await tree())
-    using _ = this.#core.pins.pin({ roots: [baseline, ...roots] })
-    return await pushedBase(this.#core, baseline, onto.root, roots)
+    for (const commit of last) roots.push(await this.#treeOf(commit))
+    return pushedBase(this.#core, baseline, onto.root, roots)
   }
 
   /** The newest commits and bases that both sides have. None if only the base of the session itself is known. */
@@ -141,14 +145,14 @@ class RebaseBase {
     others: readonly CommonBase[],
     contained: readonly OwnCommit[],
   ): Promise<Dir> {
-    let root = await first.tree()
-    using _ = this.#core.pins.pin({ roots: [this.#search.live.baseline, root] })
+    let root = await this.#treeOf(first)
     const ancestors = new Ancestors()
     ancestors.addAll(first.ancestors)
     for (const other of others) {
-      const theirs = await other.tree()
+      const theirs = await this.#treeOf(other)
       const base = await this.#baseOfBases(ancestors, other.ancestors, contained)
-      root = await virtualBase(this.#core, { base, ours: root, theirs }, this.#search.merger)
+      const bases = { base, ours: root, theirs }
+      root = this.#pinned.add(await virtualBase(this.#core, bases, this.#search.merger))
       ancestors.addAll(other.ancestors)
     }
     return root
@@ -162,7 +166,11 @@ class RebaseBase {
     const commit = newest && shared.find(({ state }) => state && keyOf(state) === keyOf(newest))
     if (newest === undefined || commit === undefined) return this.#baseline(baseline)
     const isNewer = baseline === undefined || (await this.#ancestry.ancestorsOf(newest)).has({ baseline })
-    return isNewer ? commit.tree() : this.#baseline(baseline)
+    return isNewer ? this.#treeOf(commit) : this.#baseline(baseline)
+  }
+
+  async #treeOf({ tree }: Pick<CommonBase, 'tree'>): Promise<Dir> {
+    return this.#pinned.add(await tree())
   }
 
   /** The tree of an imported base; that of the session's own base if it is not known. */

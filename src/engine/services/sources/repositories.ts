@@ -249,7 +249,7 @@ export class Repositories {
     const checkLosses = lossCheck(core.store)
     const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
     if (live.tail !== undefined) await live.tail
-    const newest = live.shared === undefined ? newestOf(live) : await finalState(live, live.shared)
+    const newest = live.shared === undefined ? newestOf(live) : await finalState(core.pins, live, live.shared)
     using _ = core.pins.pin({ roots: [newest.root, newest.baseline] })
     await live.acknowledged
     return { live, ...newest, checkLosses }

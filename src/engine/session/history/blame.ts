@@ -72,6 +72,7 @@ export function blameFile(core: Core, live: LiveSession, request: ParsedBlame): 
 
 async function blame(core: Core, live: LiveSession, { path, at }: ParsedBlame): Promise<Blame> {
   const { root, seq = 0 } = await positionedState(core, live, at)
+  using _ = core.pins.pin({ roots: [root] })
   await live.acknowledged
   const found = await whenLoaded(() => resolve({ root, loader: core.loader }, path, true))
   if (found.node === undefined) throw notFound(path)

@@ -8,6 +8,7 @@ import { keys, prefixEnd } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import type { StoredEvent } from '../../storage/store.js'
 import type { Dir } from '../../tree/node.js'
+import { PinnedRoots } from '../../tree/pins.js'
 import { Tree } from '../../tree/tree.js'
 import { apply } from '../apply.js'
 import { sessionNotFound, type Core } from '../core.js'
@@ -59,6 +60,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, seq)
+  using _ = core.pins.pin({ roots: [baseline, state.root] })
   const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), {
     ...state,
     readAt: await storedRead(core, sessionId),
@@ -198,7 +200,8 @@ async function replayFrom(
   const isNewer = snapshot !== undefined && snapshot.seq > from.seq
   const root = isNewer ? core.roots.load(snapshot.root) : from.root
   const first = (isNewer ? snapshot.seq : from.seq) + 1
-  let tree = new Tree(root, core.loader)
+  using pinned = new PinnedRoots(core.pins)
+  let tree = new Tree(pinned.add(root), core.loader)
   /** The last restore so far. It undoes earlier restores, whose targets may have been pruned. */
   let restored: { readonly target: number; readonly events: StoredEvent[] } | undefined
   let next = first
@@ -217,7 +220,7 @@ async function replayFrom(
   if (next <= seq) throw eventMissing(live.id, next)
   if (restored !== undefined) {
     const { target, events } = restored
-    tree = new Tree(known.get(target) ?? (await rootAt(core, live, target)), core.loader)
+    tree = new Tree(pinned.add(known.get(target) ?? (await rootAt(core, live, target))), core.loader)
     await replay(core, tree, events)
   }
   return tree.freeze()
@@ -282,6 +285,8 @@ async function readState(
       start = knownRoot(core, ...at)
     }
   }
+  // The session in memory that has this tree may change during the replay.
+  using _ = core.pins.pin({ roots: [start] })
   const tree = new Tree(start, core.loader)
   for (const { events } of histories.toReversed()) await replay(core, tree, events)
   const { seq: reached, at, chain, snapshotSeq } = itemAt(histories, 0)

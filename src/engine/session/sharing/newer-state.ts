@@ -4,6 +4,7 @@ import { whenLoaded } from '../../base/fault.js'
 import type { EventBody } from '../../records/event.js'
 import type { SessionRecord } from '../../records/session.js'
 import type { StoredEvent } from '../../storage/store.js'
+import { ReplacedPin } from '../../tree/pins.js'
 import { Tree } from '../../tree/tree.js'
 import { apply as applyEffect } from '../apply.js'
 import type { BranchTips } from '../../records/branch-tip.js'
@@ -35,6 +36,8 @@ export async function readNewerState(
   live: LiveSession,
   from: StoredState,
 ): Promise<NewerState | undefined> {
+  using pinned = new ReplacedPin()
+  pinned.hold(core.pins.pin({ roots: [from.root] }))
   const tree = new Tree(from.root, core.loader)
   const events: CommittedEvent[] = []
   let { seq, at, chain, bytesWritten } = from
@@ -58,6 +61,7 @@ export async function readNewerState(
           continue
         }
         const applied = await apply(core, live, tree, event)
+        pinned.hold(core.pins.pin({ roots: [tree.freeze()] }))
         if (typeof body[5] === 'string' || applied.reached > seq) isPruned = true
         reached = applied.reached
         events.push(applied.event)

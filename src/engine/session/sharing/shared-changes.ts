@@ -104,6 +104,7 @@ async function catchUpNow(core: Core, live: LiveSession, shared: SharedSession):
       rejectAll(shared, sessionNotFound(live.id))
       return
     }
+    using _ = core.pins.pin({ roots: [newer.stored.root] })
     const { fileReferences } = live
     const next = new Tree(newer.stored.root, core.loader)
     if (fileReferences !== undefined)

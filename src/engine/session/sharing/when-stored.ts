@@ -1,4 +1,5 @@
 import type { Dir } from '../../tree/node.js'
+import type { Pins } from '../../tree/pins.js'
 import { present } from '../../base/present.js'
 import type { BranchTips } from '../../records/branch-tip.js'
 import type { BaseAtState, LiveSession } from '../table/live.js'
@@ -22,7 +23,7 @@ export interface FinalState extends BaseAtState {
 }
 
 /** The state with all changes that were called before, once they are stored. Later changes are not part of it. */
-export async function finalState(live: LiveSession, shared: SharedSession): Promise<FinalState> {
+export async function finalState(pins: Pins, live: LiveSession, shared: SharedSession): Promise<FinalState> {
   for (;;) {
     // Otherwise nothing is awaited, so the state is that at the time of the call.
     if (shared.catchingUp !== undefined) await shared.catchingUp.catch(ignore)
@@ -30,6 +31,7 @@ export async function finalState(live: LiveSession, shared: SharedSession): Prom
     const { seq, record, baseline, epoch } = live
     const tips = present(live.branchTips, 'the tips of a session of a shared store')
     const root = live.tree.freeze()
+    using _ = pins.pin({ roots: [root, baseline] })
     await settled(shared)
     // Otherwise another engine was first, and the changes have run again on its state.
     if (shared.catchingUp === undefined && shared.restarts === restarts)
