@@ -194,7 +194,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     contentIds: new ContentIds(content, loader),
     tags,
     searches: new GrepCache(),
-    roots: durable ? new StoredRoots(store, { environment, nodes, loader }) : new MemoryRoots(ids),
+    roots: durable ? new StoredRoots(store, { environment, nodes }) : new MemoryRoots(ids),
     maxFileBytes,
     onOpen: budgets.sessionBytes !== undefined && durable ? countSessionBytes : undefined,
     sessionBytes: budgets.sessionBytes,

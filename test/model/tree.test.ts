@@ -364,7 +364,7 @@ test.each([true, false])(
     const nodes = new NodeCache(1)
     const loader = new StoreLoader(store, nodes)
     const roots = durable
-      ? new StoredRoots(store, { environment, nodes, loader })
+      ? new StoredRoots(store, { environment, nodes })
       : new MemoryRoots(new IdSource(environment))
     const tree = new Tree(emptyRoot(attributes), loader)
     tree.put(['a'], fileOf({ text: 'one', ino: 7 }), 2)
@@ -446,7 +446,7 @@ async function storedTrees(syncReads: boolean) {
       const put: [string, string][] = []
       const write = (address: string, json: string): undefined => void put.push([`n${address}`, json])
       const flushed: Flushed[] = []
-      await runInSlices(flushTree(root, { loader, write, addressed: flushed }), environment)
+      await runInSlices(flushTree(root, { write, addressed: flushed }), environment)
       await store.commit({ put })
       for (const { node, length } of flushed) nodes.add(node, length)
       const json = JSON.stringify(encodeNode(root, () => root.address!))

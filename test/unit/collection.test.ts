@@ -18,6 +18,7 @@ import {
   type Store,
 } from '../../src/index.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { numberedNames } from '../model/names.js'
 import { expectNoGarbage } from '../model/stored-garbage.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
@@ -93,6 +94,28 @@ describe.each(lasting)('collection on %s', (_name, makeStorage) => {
     expect(await textOf(again, '/a')).toBe('19'.repeat(500))
     expect((await again.events.verify()).headHash).toBe(headHash)
     expect(await engine.collect()).toMatchObject({ deletedBlobs: 0, prunedEvents: 0 })
+  })
+
+  test('a directory that grows again after its second page was collected keeps the files of its first page', async () => {
+    const [end] = numberedNames('n', 1, true)
+    const session = await engine.sessions.create()
+    // A merge stores the tree of the merged session.
+    const [first, second, third] = [await session.fork(), await session.fork(), await session.fork()]
+    await session.files.write({ path: `/d/${end}`, content: 'kept' })
+    await session.checkpoint({ checkpointLabel: 'one page' })
+    await first.merge(session)
+    await session.files.write({ path: `/d/${end}-second`, content: 'undone' })
+    await second.merge(session)
+    await session.restore({ checkpointLabel: 'one page' })
+    await second.delete()
+    await engine.collect()
+    await session.files.write({ path: `/d/${end}-third`, content: 'third' })
+    await third.merge(session)
+    expect((await engine.check({ readData: true })).findings).toEqual([])
+    await engine.collect()
+    await reopen()
+    expect(await textOf(await engine.sessions.open(third.id), `/d/${end}`)).toBe('kept')
+    expect((await engine.check({ readData: true })).findings).toEqual([])
   })
 
   test('keeps the records of a session created between two deleted ones', async () => {

@@ -1,16 +1,14 @@
-import { onlyItem, present } from '../base/present.js'
+import { present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
-import { loaded, type Steps } from '../base/cooperative.js'
+import type { Steps } from '../base/cooperative.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
 import { Dir, type Page } from './node.js'
-import type { NodeLoader } from './node-loader.js'
 
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40
 
 /** Receives the flushed nodes. */
 export interface FlushSink {
-  readonly loader: NodeLoader
   readonly write: (address: string, json: string) => void
   /** Nodes that got an address. */
   readonly addressed: Flushed[]
@@ -40,7 +38,7 @@ export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
   }
 }
 
-function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Steps<void> {
+function* addressNodes(root: Dir, { write, addressed }: FlushSink): Steps<void> {
   const put: Put = (json) => {
     const address = sha256(json).slice(0, addressLength)
     write(address, json)
@@ -64,9 +62,6 @@ function* addressNodes(root: Dir, { loader, write, addressed }: FlushSink): Step
         yield undefined
       }
     }
-    const only = onlyItem(pages)
-    // Another state of the directory may have the same page, so the page may have an address and be unloaded.
-    if (only?.names === null) yield* loaded(() => only.names ?? loader.loadPage(only))
     const json = encodeContent(top.dir, put)
     top.dir.address = put(json)
     addressed.push({ node: top.dir, length: json.length })

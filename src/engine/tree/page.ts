@@ -59,7 +59,9 @@ export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loade
     return false
   }
   if (at === names.length && names.length > 0 && isClosed(pages[i]!)) {
-    // Only the last page can get a name above its last one.
+    // Only the last page can get a name above its last one. The directory of one page must not share its page, which gets
+    // an address here.
+    if (pages.length === 1) writablePage(pages, 0, owner)
     pages.push(new Page(owner, [name], [node], name))
     return true
   }

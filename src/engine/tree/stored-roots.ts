@@ -7,7 +7,6 @@ import type { Store } from '../storage/store.js'
 import type { EncodedNode } from './encoded.js'
 import { flushTree, type Flushed } from './flush.js'
 import type { Dir } from './node.js'
-import type { NodeLoader } from './node-loader.js'
 import type { NodeCache } from './node-cache.js'
 import { RootStore } from './roots.js'
 
@@ -18,22 +17,17 @@ export class StoredRoots extends RootStore {
   readonly #store: Store
   readonly #environment: Environment
   readonly #nodes: NodeCache
-  readonly #loader: NodeLoader
 
   /** One flush at a time, because an address means that the node is stored or in the store's queue. */
   #flushing: Promise<void> = Promise.resolve()
   /** The number of flushes whose commits failed. */
   #failures = 0
 
-  constructor(
-    store: Store,
-    parts: { readonly environment: Environment; readonly nodes: NodeCache; readonly loader: NodeLoader },
-  ) {
+  constructor(store: Store, parts: { readonly environment: Environment; readonly nodes: NodeCache }) {
     super()
     this.#store = store
     this.#environment = parts.environment
     this.#nodes = parts.nodes
-    this.#loader = parts.loader
   }
 
   /**
@@ -71,7 +65,6 @@ export class StoredRoots extends RootStore {
     const nodes: [string, string][] = []
     await runInSlices(
       flushTree(root, {
-        loader: this.#loader,
         write: (address, json) => {
           nodes.push([keys.node(address), json])
         },

@@ -110,7 +110,7 @@ class Repair {
     const contentIds = new ContentIds(content, loader)
     const hasBlob = (hash: string, length: number): boolean => this.#hasBlob(hash, length)
     const mender = new TreeMender(loader, hasBlob, this.#slice)
-    const roots = new StoredRoots(this.#to, { environment: this.#environment, nodes, loader })
+    const roots = new StoredRoots(this.#to, { environment: this.#environment, nodes })
     const sessions = new SessionRepair({
       from: this.#from,
       writer: this.#writer,
