@@ -910,7 +910,8 @@ async function startTwoLines(): Promise<TwoLines> {
   return { session, early, eventId, fork: await session.fork() }
 }
 
-test.each<[string, (lines: TwoLines) => Promise<Session>]>([
+/** The calls that take up the newest state of the first line. Each resolves to the session that has it then. */
+const takeUps: [string, (lines: TwoLines) => Promise<Session>][] = [
   [
     'a session is undone to it',
     async ({ session }) => {
@@ -933,7 +934,9 @@ test.each<[string, (lines: TwoLines) => Promise<Session>]>([
       return early
     },
   ],
-])('keeps the history that leads to an unneeded state if %s meanwhile', async (_, takeUp) => {
+]
+
+test.each(takeUps)('keeps the history that leads to an unneeded state if %s meanwhile', async (_, takeUp) => {
   const other = await engine.sessions.create()
   const lines = await startTwoLines()
   const held = storage.hold('scan', ({ gte }) => gte === keys.snapshots(other.id))
@@ -949,6 +952,20 @@ test.each<[string, (lines: TwoLines) => Promise<Session>]>([
   await engine.collect()
   await lines.fork.files.write({ path: '/third', content: 'third' })
   expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/third'])
+  await expectWhole()
+})
+
+test.each(takeUps)('lets no call take up a state if %s while its history is removed', async (_, takeUp) => {
+  const lines = await startTwoLines()
+  const removal = storage.hold('commit', ({ replaceEvents = [] }) => replaceEvents.length > 0)
+  const collecting = engine.collect()
+  await removal.reached
+  // A later merge of the state could not find the one from which both lines start.
+  const taking = takeUp(lines).catch((error: unknown) => error)
+  await storage.quiet()
+  removal.release()
+  expect(await collecting).toMatchObject({ prunedEvents: 4 })
+  expect(await taking).toMatchObject({ reason: 'STATE_NOT_KEPT' })
   await expectWhole()
 })
 

@@ -91,6 +91,26 @@ test('sessions with states that are taken up again are noted until the pin for f
   next[Symbol.dispose]()
 })
 
+test('a removal of history is waited for until it ends or fails', async () => {
+  const pins = durable()
+  await pins.historyRemoved('session')
+  for (const end of ['removed', 'failed']) {
+    let settle = (): void => undefined
+    const removal = new Promise<string>((resolve, reject) => {
+      settle = end === 'failed' ? () => reject(new Error(end)) : () => resolve(end)
+    })
+    const removing = pins.whileRemoving('session', removal).catch(({ message }: Error) => message)
+    const ended: string[] = []
+    const waiting = pins.historyRemoved('session').then(() => ended.push(end))
+    await pins.historyRemoved('another')
+    expect(ended).toEqual([])
+    settle()
+    expect(await removing).toBe(end)
+    await waiting
+    expect(ended).toEqual([end])
+  }
+})
+
 test('a pin of recent writes keeps blobs written since the oldest such pin, even after another one ends', async () => {
   const pins = durable()
   const store = pins.watching(await memoryStorage({ durable: true }).open())

@@ -1001,6 +1001,7 @@ export class Session implements SessionApi {
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
       using _ = core.pins.pin(namesUnkeptState(state) ? { takesUp: sessionId } : {})
+      if (namesUnkeptState(state)) await core.pins.historyRemoved(sessionId)
       const { fingerprint } = other.record.baseline
       const isNewest = !refersToHistory(state) && state.base !== true
       const final =

@@ -145,6 +145,7 @@ async function findRestore(
   pinned: ReplacedPin,
 ): Promise<Found> {
   const { from, paths } = request
+  if (namesUnkeptState(from)) await core.pins.historyRemoved(live.id)
   const before = live.tree.freeze()
   const { version } = live
   const state = await positionedState(core, live, from)

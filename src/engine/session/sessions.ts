@@ -207,6 +207,7 @@ export function forkSession(core: Core, parent: LiveSession, request: ForkReques
 
 async function forkUnkept(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
   using _ = core.pins.pin({ takesUp: parent.id })
+  await core.pins.historyRemoved(parent.id)
   return await forkNow(core, parent, request)
 }
 

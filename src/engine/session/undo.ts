@@ -114,6 +114,7 @@ async function findStep(
   live: LiveSession,
   { direction, request, pinned }: Search,
 ): Promise<Step> {
+  await core.pins.historyRemoved(live.id)
   // Queued events are read from the store.
   await live.acknowledged
   const { seq, version } = live

@@ -30,7 +30,8 @@ export interface PinRequest {
   readonly forks?: boolean
   /**
    * A session of which an undo, restore, fork or merge takes up an earlier state again. A running collection may have decided
-   * that nothing needs the history that leads to the state, and a later merge may need it. Pin it before the state is read.
+   * that nothing needs the history that leads to the state, and a later merge may need it. Pin it before the state is read,
+   * then wait for {@link Pins.historyRemoved}.
    */
   readonly takesUp?: string
   /**
@@ -70,6 +71,8 @@ export class Pins {
   readonly #takingUp: string[] = []
   /** Those that had such a pin since the pin for forks; undefined while there is none. */
   #takenUp: Set<string> | undefined
+  /** The sessions that lose history now. */
+  readonly #removals = new Map<string, Promise<unknown>>()
   #settled: Promise<void> | undefined
   readonly #sessionTrees: () => Iterable<Dir>
 
@@ -123,6 +126,24 @@ export class Pins {
   /** Whether an earlier state of the session was taken up again since the pin for forks. */
   isTakenUp(sessionId: string): boolean {
     return this.#takenUp?.has(sessionId) === true
+  }
+
+  /**
+   * Registers the removal of a session's history. It must be complete: a state that still can be read would miss the history
+   * that leads to it.
+   */
+  async whileRemoving<T>(sessionId: string, removal: Promise<T>): Promise<T> {
+    this.#removals.set(sessionId, removal.catch(ignore))
+    try {
+      return await removal
+    } finally {
+      this.#removals.delete(sessionId)
+    }
+  }
+
+  /** Resolves when the session does not lose history. While it has a pin with `takesUp`, no collection begins to remove any. */
+  async historyRemoved(sessionId: string): Promise<void> {
+    await this.#removals.get(sessionId)
   }
 
   /** Resolves when the collection that notes forks has removed the histories that nothing needs. Undefined if there is none. */

@@ -263,22 +263,32 @@ export async function storeState(core: Core, sessionId: string, seq: number): Pr
 /**
  * Removes redo and snapshots that are no longer needed. Returns the number of pruned events, the number of
  * deleted snapshots, and the freed bytes of redo. If it is interrupted, the next call completes the work. If an
- * earlier state is taken up again, it removes nothing more, because the plan does not know of that.
+ * earlier state was taken up again, it removes nothing, because the plan does not know of that.
  */
-export async function pruneHistory(
+export async function pruneHistory(core: Core, history: SettledHistory): Promise<PrunedHistory> {
+  const { sessionId } = history
+  if (core.pins.isTakenUp(sessionId)) return { events: 0, snapshots: 0, bytes: 0 }
+  return core.pins.whileRemoving(sessionId, removeHistory(core, history))
+}
+
+interface PrunedHistory {
+  readonly events: number
+  readonly snapshots: number
+  readonly bytes: number
+}
+
+async function removeHistory(
   core: Core,
   { sessionId, plan, prunedTo: before }: SettledHistory,
-): Promise<{ events: number; snapshots: number; bytes: number }> {
+): Promise<PrunedHistory> {
   let events = 0
   let bytes = 0
-  const isOver = (): boolean => core.pins.isTakenUp(sessionId)
   const commit = async (records: StoreCommit): Promise<void> => {
     await core.store.commit(records)
   }
   if (plan.pruneTo > before) {
     for await (const page of redoAfter(core, sessionId, before, plan.pruneTo)) {
       const replaceEvents: NewStoredEvent[] = []
-      let freed = 0
       for (const { seq, body } of page) {
         const redo = body[5]
         if (typeof redo === 'string' || redo === undefined) continue
@@ -287,24 +297,17 @@ export async function pruneHistory(
         if (length <= redoHashLength) continue
         const pruned = [...body.slice(0, 5), hash]
         replaceEvents.push({ sessionId, seq, body: pruned })
-        freed += length - redoHashLength
+        bytes += length - redoHashLength
       }
-      if (isOver()) break
-      bytes += freed
       events += replaceEvents.length
       if (replaceEvents.length > 0) await commit({ replaceEvents })
     }
     const key = keys.snapshot(sessionId, plan.pruneTo)
     const first = await core.store.get(key)
-    if (first !== undefined && !isOver())
-      await commit({ put: [[key, { ...snapshotKind.parse(first), pruned: true }]] })
+    if (first !== undefined) await commit({ put: [[key, { ...snapshotKind.parse(first), pruned: true }]] })
   }
   const del = plan.drop.map((seq) => keys.snapshot(sessionId, seq))
-  let snapshots = 0
-  while (snapshots < del.length && !isOver()) {
-    const some = del.slice(snapshots, snapshots + limits.recordsPerCommit)
-    await commit({ del: some })
-    snapshots += some.length
-  }
-  return { events, snapshots, bytes }
+  for (let from = 0; from < del.length; from += limits.recordsPerCommit)
+    await commit({ del: del.slice(from, from + limits.recordsPerCommit) })
+  return { events, snapshots: del.length, bytes }
 }
