@@ -226,8 +226,12 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     : (final ?? { root: parent.tree.freeze(), seq: parent.seq })
   const { root } = state
   const seq = present(state.seq, 'the event of the state')
+  // Those of a later moment could have commits whose files the fork lacks.
+  const knownTips = final?.tips ?? parent.branchTips
+  // The fork of a newest state is in memory before anything is awaited, unless the tips must be read.
+  const roots = isEarlier || knownTips === undefined ? [root] : noRoots
   // Not `using`, which compiles to calls that take as long as the rest of a fork.
-  const pinned = core.pins.pin({ writesSince: 'now', roots: [root] })
+  const pinned = core.pins.pin({ writesSince: 'now', roots })
   try {
     if (isEarlier) {
       if (from.checkpointId !== undefined || from.checkpointLabel !== undefined) {
@@ -239,8 +243,7 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
       // The distance from the checkpoint to a snapshot is unknown, so all events of the parent count.
       inheritedEvents = parent.seq + forkEvents
     }
-    // Those of a later moment could have commits whose files the fork lacks.
-    const known = final?.tips ?? parent.branchTips ?? (await branchTipsOf(core, parent))
+    const known = knownTips ?? (await branchTipsOf(core, parent))
     const tips = known.size === 0 ? known : tipsForFork(known, { seq, isEarlier })
     // The collection keeps the states of checkpoints.
     const isUnkept = isEarlier && checkpointId === '' && needsSnapshot(core)
@@ -268,6 +271,8 @@ async function forkNow(core: Core, parent: LiveSession, request: ForkRequest): P
     pinned[Symbol.dispose]()
   }
 }
+
+const noRoots: readonly Dir[] = []
 
 /** The cost of each ancestor that must be read when a fork is opened, as a number of events. */
 export const forkEvents = 8
