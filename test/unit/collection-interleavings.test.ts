@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { levelStorage } from '../../src/adapters/level/index.js'
+import { openRepository } from '../../src/engine/contract.js'
 import { keys, limits, type ScanRange, type StoreCommit } from '../../src/engine/ports.js'
 import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import { Residency } from '../../src/engine/session/table/residency.js'
@@ -597,6 +598,31 @@ test('keeps the trees of several bases of a merge while it looks for the next on
   expect((await merging).conflicts).not.toHaveLength(0)
   await expectWhole()
   await engine.collect()
+  await expectWhole()
+})
+
+test('serves commits of a session whose last served state a collection removed', async () => {
+  const session = await engine.sessions.create({ files: { '/d/a': 'base' } })
+  const other = await session.fork()
+  await other.files.write({ path: '/d/a', content: 'theirs' })
+  await session.files.write({ path: '/d/a', content: 'ours' })
+  const large = await engine.sessions.create()
+  for (let i = 0; i < 100; i++) {
+    const operations = Array.from({ length: 50 }, (_, j) => ({ path: `/d${i}/${j}`, content: `${i} ${j}` }))
+    await large.files.batch(operations.map((write) => ({ write })))
+  }
+  const repository = await openRepository(engine, session.id)
+  const { commitId } = await repository.head()
+  // Another time, which git does not have.
+  await session.fs.promises.utimes('/d/a', 1, 1)
+  expect(await repository.head()).toMatchObject({ commitId })
+  expect((await session.merge(other)).conflicts).toHaveLength(1)
+  await session.conflicts.abort()
+  await session.files.write({ path: '/d/b', content: 'b' })
+  await engine.collect()
+  // Unloads the other trees in memory.
+  for (let i = 0; i < 3; i++) await large.manifest({ pageSize: 10_000 })
+  expect((await repository.head()).commitId).not.toBe(commitId)
   await expectWhole()
 })
 

@@ -276,11 +276,13 @@ export class Repositories {
       atMs: live.lastEventAt,
       signal,
     })
-    const served = { commitId, seq, base, tree: root }
     if (commitId === last?.commitId) {
-      this.#served.set(epoch, served)
-      return served
+      // The record refers to the tree of that state, so collections keep it.
+      const same = { ...last, seq }
+      this.#served.set(epoch, same)
+      return same
     }
+    const served = { commitId, seq, base, tree: root }
     const kept: ServedCommit = { commitId, seq, base, root: await core.roots.save(root) }
     await onCurrent(core, live.id, (current) => {
       // Within this engine, one commit is made at a time, so an eviction changes nothing.
