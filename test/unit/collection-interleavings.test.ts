@@ -936,8 +936,8 @@ async function startTwoLines(): Promise<TwoLines> {
   return { session, early, eventId, fork: await session.fork() }
 }
 
-/** The calls that take up the newest state of the first line. Each resolves to the session that has it then. */
-const takeUps: [string, (lines: TwoLines) => Promise<Session>][] = [
+/** The calls that go back to the newest state of the first line. Each resolves to the session that has it then. */
+const revisits: [string, (lines: TwoLines) => Promise<Session>][] = [
   [
     'a session is undone to it',
     async ({ session }) => {
@@ -962,38 +962,44 @@ const takeUps: [string, (lines: TwoLines) => Promise<Session>][] = [
   ],
 ]
 
-test.each(takeUps)('keeps the history that leads to an unneeded state if %s meanwhile', async (_, takeUp) => {
-  const other = await engine.sessions.create()
-  const lines = await startTwoLines()
-  const held = storage.hold('scan', ({ gte }) => gte === keys.snapshots(other.id))
-  const collecting = engine.collect()
-  await held.reached
-  // By now, the collection has decided to keep only the newest state of the session, and that of its fork.
-  await storage.quiet()
-  const target = await takeUp(lines)
-  held.release()
-  expect(await collecting).toMatchObject({ prunedEvents: 0 })
-  expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/second'])
-  await expectWhole()
-  await engine.collect()
-  await lines.fork.files.write({ path: '/third', content: 'third' })
-  expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/third'])
-  await expectWhole()
-})
+test.each(revisits)(
+  'keeps the history that leads to an unneeded state if %s meanwhile',
+  async (_, revisit) => {
+    const other = await engine.sessions.create()
+    const lines = await startTwoLines()
+    const held = storage.hold('scan', ({ gte }) => gte === keys.snapshots(other.id))
+    const collecting = engine.collect()
+    await held.reached
+    // By now, the collection has decided to keep only the newest state of the session, and that of its fork.
+    await storage.quiet()
+    const target = await revisit(lines)
+    held.release()
+    expect(await collecting).toMatchObject({ prunedEvents: 0 })
+    expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/second'])
+    await expectWhole()
+    await engine.collect()
+    await lines.fork.files.write({ path: '/third', content: 'third' })
+    expect((await target.merge(lines.fork)).changes.map(({ path }) => path)).toEqual(['/third'])
+    await expectWhole()
+  },
+)
 
-test.each(takeUps)('lets no call take up a state if %s while its history is removed', async (_, takeUp) => {
-  const lines = await startTwoLines()
-  const removal = storage.hold('commit', ({ replaceEvents = [] }) => replaceEvents.length > 0)
-  const collecting = engine.collect()
-  await removal.reached
-  // A later merge of the state could not find the one from which both lines start.
-  const taking = takeUp(lines).catch((error: unknown) => error)
-  await storage.quiet()
-  removal.release()
-  expect(await collecting).toMatchObject({ prunedEvents: 4 })
-  expect(await taking).toMatchObject({ reason: 'STATE_NOT_KEPT' })
-  await expectWhole()
-})
+test.each(revisits)(
+  'lets no call go back to a state if %s while its history is removed',
+  async (_, revisit) => {
+    const lines = await startTwoLines()
+    const removal = storage.hold('commit', ({ replaceEvents = [] }) => replaceEvents.length > 0)
+    const collecting = engine.collect()
+    await removal.reached
+    // A later merge of the state could not find the one from which both lines start.
+    const revisiting = revisit(lines).catch((error: unknown) => error)
+    await storage.quiet()
+    removal.release()
+    expect(await collecting).toMatchObject({ prunedEvents: 4 })
+    expect(await revisiting).toMatchObject({ reason: 'STATE_NOT_KEPT' })
+    await expectWhole()
+  },
+)
 
 test('keeps the common ancestor of a session that is undone while a fork merges it', async () => {
   const session = await engine.sessions.create({ files: { '/both': 'start' } })

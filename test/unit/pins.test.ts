@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { WrittenSince } from '../../src/engine/storage/recent-writes.js'
 import { PinnedRoots, Pins, ReplacedPin } from '../../src/engine/tree/pins.js'
@@ -74,26 +75,26 @@ test('records all states that forks start from until the pin ends', () => {
   expect(pins.forksOf('parent')).toBeUndefined()
 })
 
-test('sessions with states that are taken up again are noted until the pin for forks ends', () => {
+test('revisited sessions are noted until the pin for forks ends', () => {
   const pins = durable()
-  const isTakenUp = (): boolean[] => ['before', 'under way', 'later'].map((id) => pins.isTakenUp(id))
-  pins.pin({ takesUp: 'before' })[Symbol.dispose]()
-  const underWay = pins.pin({ takesUp: 'under way' })
+  const isRevisited = (): boolean[] => ['before', 'under way', 'later'].map((id) => pins.isRevisited(id))
+  pins.pin({ revisits: 'before' })[Symbol.dispose]()
+  const underWay = pins.pin({ revisits: 'under way' })
   const pin = pins.pin({ forks: true })
-  pins.pin({ takesUp: 'later' })[Symbol.dispose]()
+  pins.pin({ revisits: 'later' })[Symbol.dispose]()
   underWay[Symbol.dispose]()
-  expect(isTakenUp()).toEqual([false, true, true])
+  expect(isRevisited()).toEqual([false, true, true])
   expect([...pins.heldSessions()]).toEqual(['under way', 'later'])
   pin[Symbol.dispose]()
-  expect(isTakenUp()).toEqual([false, false, false])
+  expect(isRevisited()).toEqual([false, false, false])
   const next = pins.pin({ forks: true })
-  expect(isTakenUp()).toEqual([false, false, false])
+  expect(isRevisited()).toEqual([false, false, false])
   next[Symbol.dispose]()
 })
 
 test('a removal of history is waited for until it ends or fails', async () => {
   const pins = durable()
-  await pins.historyRemoved('session')
+  expect(pins.historyRemoved('session')).toBeUndefined()
   for (const end of ['removed', 'failed']) {
     let settle = (): void => undefined
     const removal = new Promise<string>((resolve, reject) => {
@@ -101,8 +102,9 @@ test('a removal of history is waited for until it ends or fails', async () => {
     })
     const removing = pins.whileRemoving('session', removal).catch(({ message }: Error) => message)
     const ended: string[] = []
-    const waiting = pins.historyRemoved('session').then(() => ended.push(end))
-    await pins.historyRemoved('another')
+    const waiting = pins.historyRemoved('session')?.then(() => ended.push(end))
+    expect(pins.historyRemoved('another')).toBeUndefined()
+    await nextTurn()
     expect(ended).toEqual([])
     settle()
     expect(await removing).toBe(end)

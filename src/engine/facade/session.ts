@@ -1000,7 +1000,7 @@ export class Session implements SessionApi {
       const other = sessionId === this.#access.sessionId ? live : await openUsed(core, sessionId)
       // Without a reference, the state is that after the changes called before.
       if (!refersToHistory(state) && other.tail !== undefined) await other.tail
-      using _ = core.pins.pin(namesUnkeptState(state) ? { takesUp: sessionId } : {})
+      using _ = core.pins.pin(namesUnkeptState(state) ? { revisits: sessionId } : {})
       if (namesUnkeptState(state)) await core.pins.historyRemoved(sessionId)
       const { fingerprint } = other.record.baseline
       const isNewest = !refersToHistory(state) && state.base !== true

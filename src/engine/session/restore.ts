@@ -110,8 +110,8 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
     await restoreCheckpoint(core, live, from)
     return noPreview()
   }
-  const takesUp = !dryRun && namesUnkeptState(from)
-  using _ = core.pins.pin({ writesSince: 'now', ...(takesUp && { takesUp: live.id }) })
+  const revisits = !dryRun && namesUnkeptState(from)
+  using _ = core.pins.pin({ writesSince: 'now', ...(revisits && { revisits: live.id }) })
   using pinned = new ReplacedPin()
   let found: Found | undefined
   return await mutate(core, live, () => {

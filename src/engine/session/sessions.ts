@@ -198,16 +198,18 @@ function labelledState(checkpointLabel: string): StateName {
  * record and one pointer copy, for a tree of any size. Afterwards, neither session sees the other's writes.
  */
 export function forkSession(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  const takesUp = request.from !== undefined && namesUnkeptState(request.from)
-  const forked = takesUp ? forkUnkept(core, parent, request) : forkNow(core, parent, request)
+  const revisits = request.from !== undefined && namesUnkeptState(request.from)
+  const forked = revisits ? forkUnkept(core, parent, request) : forkNow(core, parent, request)
   // The parent may be deleted meanwhile. Its data is kept until the fork is stored. A fork of the newest state in memory
   // needs no data of a store.
   return isOfEarlierState(request) || isStored(core) ? core.pins.whileReading(forked) : forked
 }
 
 async function forkUnkept(core: Core, parent: LiveSession, request: ForkRequest): Promise<LiveSession> {
-  using _ = core.pins.pin({ takesUp: parent.id })
-  await core.pins.historyRemoved(parent.id)
+  using _ = core.pins.pin({ revisits: parent.id })
+  const removed = core.pins.historyRemoved(parent.id)
+  // Otherwise nothing is awaited, so the state at a time lacks the changes that are called after this.
+  if (removed !== undefined) await removed
   return await forkNow(core, parent, request)
 }
 

@@ -76,7 +76,7 @@ export async function undoOrRedo(
   direction: Direction,
   request: Required<UndoRequest>,
 ): Promise<UndoResult> {
-  using _ = core.pins.pin({ writesSince: 'now', ...(!request.dryRun && { takesUp: live.id }) })
+  using _ = core.pins.pin({ writesSince: 'now', ...(!request.dryRun && { revisits: live.id }) })
   using pinned = new ReplacedPin()
   let found: Step | undefined
   return await mutate(core, live, () => {

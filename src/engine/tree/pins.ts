@@ -26,14 +26,14 @@ export interface PinRequest {
   readonly states?: PinnedStates
   /** A partially stored session. It counts as deleted until it is complete. */
   readonly arrivingSession?: string
-  /** Notes the states that forks start from, those that are merged, and sessions with `takesUp`, from now on. */
+  /** Notes the states that forks start from, those that are merged, and sessions with `revisits`, from now on. */
   readonly forks?: boolean
   /**
-   * A session of which an undo, restore, fork or merge takes up an earlier state again. A running collection may have decided
+   * A session of which an undo, restore, fork or merge goes back to an earlier state. A running collection may have decided
    * that nothing needs the history that leads to the state, and a later merge may need it. Pin it before the state is read,
    * then wait for {@link Pins.historyRemoved}.
    */
-  readonly takesUp?: string
+  readonly revisits?: string
   /**
    * The pin also ends once JavaScript has freed this object, for callers that cannot dispose of the pin. Every reader of the
    * `roots` must refer to it. The roots themselves may stay in memory longer, as in the cache of nodes.
@@ -67,10 +67,10 @@ export class Pins {
   readonly #reads = new Set<Promise<unknown>>()
   /** States by parent session; undefined while no pin notes forks. */
   #forks: Map<string, Set<number>> | undefined
-  /** The sessions of the pins with `takesUp`, each as often as it has such a pin. */
-  readonly #takingUp: string[] = []
+  /** The sessions of the pins with `revisits`, each as often as it has such a pin. */
+  readonly #revisiting: string[] = []
   /** Those that had such a pin since the pin for forks; undefined while there is none. */
-  #takenUp: Set<string> | undefined
+  #revisited: Set<string> | undefined
   /** The sessions that lose history now. */
   readonly #removals = new Map<string, Promise<unknown>>()
   #settled: Promise<void> | undefined
@@ -87,13 +87,13 @@ export class Pins {
    * collected.
    */
   pin(request: PinRequest): Disposable {
-    const { writesSince, arrivingSession, forks, states, takesUp } = request
+    const { writesSince, arrivingSession, forks, states, revisits } = request
     const isInMemory = states === undefined && arrivingSession === undefined && forks === undefined
     if (!this.#durable && isInMemory) return none
     const releases: (() => void)[] = []
     if (this.#durable && writesSince !== undefined) releases.push(this.#writes.begin(writesSince))
     if (arrivingSession !== undefined) releases.push(this.#arrive(arrivingSession))
-    if (this.#durable && takesUp !== undefined) releases.push(this.#takeUp(takesUp))
+    if (this.#durable && revisits !== undefined) releases.push(this.#revisit(revisits))
     if (forks === true) releases.push(this.#noteForks())
     const remove = this.#add(request)
     if (remove !== undefined) releases.push(remove)
@@ -123,9 +123,9 @@ export class Pins {
     else seqs.add(seq)
   }
 
-  /** Whether an earlier state of the session was taken up again since the pin for forks. */
-  isTakenUp(sessionId: string): boolean {
-    return this.#takenUp?.has(sessionId) === true
+  /** Whether a call went back to an earlier state of the session since the pin for forks. */
+  isRevisited(sessionId: string): boolean {
+    return this.#revisited?.has(sessionId) === true
   }
 
   /**
@@ -141,9 +141,12 @@ export class Pins {
     }
   }
 
-  /** Resolves when the session does not lose history. While it has a pin with `takesUp`, no collection begins to remove any. */
-  async historyRemoved(sessionId: string): Promise<void> {
-    await this.#removals.get(sessionId)
+  /**
+   * Resolves when the history that the session loses now is removed. Undefined if it loses none. While it has a pin with
+   * `revisits`, no collection begins to remove any.
+   */
+  historyRemoved(sessionId: string): Promise<unknown> | undefined {
+    return this.#removals.get(sessionId)
   }
 
   /** Resolves when the collection that notes forks has removed the histories that nothing needs. Undefined if there is none. */
@@ -161,11 +164,11 @@ export class Pins {
     return this.#writes.oldest
   }
 
-  /** Sessions with pinned states, those that arrive, and those of which a state was noted or taken up. */
+  /** Sessions with pinned states, those that arrive, those of which a state was noted, and those with `revisits`. */
   *heldSessions(): Generator<string, void> {
     yield* this.#arriving
     yield* this.#forks?.keys() ?? []
-    yield* this.#takenUp ?? []
+    yield* this.#revisited ?? []
     for (const sessionId of this.#states.keys()) if (this.statesOf(sessionId) !== undefined) yield sessionId
   }
 
@@ -264,21 +267,21 @@ export class Pins {
     return () => this.#arriving.delete(sessionId)
   }
 
-  #takeUp(sessionId: string): () => void {
-    this.#takingUp.push(sessionId)
-    this.#takenUp?.add(sessionId)
-    return () => this.#takingUp.splice(this.#takingUp.indexOf(sessionId), 1)
+  #revisit(sessionId: string): () => void {
+    this.#revisiting.push(sessionId)
+    this.#revisited?.add(sessionId)
+    return () => this.#revisiting.splice(this.#revisiting.indexOf(sessionId), 1)
   }
 
   /** Only one caller may use this at a time. Collections take turns. */
   #noteForks(): () => void {
     this.#forks = new Map()
-    this.#takenUp = new Set(this.#takingUp)
+    this.#revisited = new Set(this.#revisiting)
     let settle!: () => void
     this.#settled = new Promise((resolve) => (settle = resolve))
     return () => {
       this.#forks = undefined
-      this.#takenUp = undefined
+      this.#revisited = undefined
       this.#settled = undefined
       settle()
     }

@@ -262,12 +262,12 @@ export async function storeState(core: Core, sessionId: string, seq: number): Pr
 
 /**
  * Removes redo and snapshots that are no longer needed. Returns the number of pruned events, the number of
- * deleted snapshots, and the freed bytes of redo. If it is interrupted, the next call completes the work. If an
- * earlier state was taken up again, it removes nothing, because the plan does not know of that.
+ * deleted snapshots, and the freed bytes of redo. If it is interrupted, the next call completes the work. If a
+ * call went back to an earlier state meanwhile, it removes nothing, because the plan does not know of that.
  */
 export async function pruneHistory(core: Core, history: SettledHistory): Promise<PrunedHistory> {
   const { sessionId } = history
-  if (core.pins.isTakenUp(sessionId)) return { events: 0, snapshots: 0, bytes: 0 }
+  if (core.pins.isRevisited(sessionId)) return { events: 0, snapshots: 0, bytes: 0 }
   return core.pins.whileRemoving(sessionId, removeHistory(core, history))
 }
 
