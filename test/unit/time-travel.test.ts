@@ -328,6 +328,14 @@ describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) =>
       for (const { id } of forks) expect(await text('/a.txt', await engine.sessions.open(id))).toBe('one')
     })
 
+    test('of the state at a time lacks the changes that are called after it', async () => {
+      const forking = session.fork({ from: { time: '2999-01-01T00:00:00Z' } })
+      const writing = session.files.write({ path: '/later.txt', content: 'later' })
+      const fork = await forking
+      expect(await fork.fs.promises.readdir('/')).toEqual(['a.txt'])
+      await writing
+    })
+
     test('refuses the base, and two states', async () => {
       for (const request of [
         { from: { base: true } },
