@@ -11,7 +11,7 @@ import { logTo, type LogEntry } from './base/log.js'
 import { ContentStore } from './cas/content.js'
 import { MemoryContent } from './cas/memory-content.js'
 import { Engine, type EngineServices } from './facade/engine.js'
-import { endSession } from './facade/session.js'
+import { expireSession } from './facade/session.js'
 import { Analytics } from './services/analytics.js'
 import { Annotations } from './services/annotations.js'
 import { Approvals, parseApprovalOptions, type ApprovalOptions } from './services/approvals.js'
@@ -201,7 +201,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     sessionTtlSeconds,
     // If another engine uses the session meanwhile, this fails.
     trimCache: (caller, sessionId, wallMs) => services.cache.trim(caller, sessionId, wallMs),
-    expire: (caller, sessionId) => endSession(caller, services, sessionId, { runs: limits.sharedChangeRuns }),
+    expire: (caller, sessionId) => expireSession(caller, services, sessionId),
     authorize: parts.authorize,
     table: new SessionTable(budget / 4),
     pins,

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { keys } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
@@ -447,6 +447,83 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     expect((await session.fileLocks.list()).locks).toEqual([])
     expect((await session.cache.exists({ key: 'k' })).exists).toBe(false)
   })
+
+  describe.runIf(lasting)(
+    'neither shortens nor extends file locks and cache entries that are read again',
+    () => {
+      /** Drops all sessions from memory, as an eviction does. */
+      async function drop(): Promise<void> {
+        vi.spyOn(store, 'commit').mockRejectedValueOnce(new Error('the disk failed'))
+        await expect(engine.sessions.create()).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+      }
+
+      const take = async (session: Session, name: string, seconds: number): Promise<void> => {
+        await session.fileLocks.lock({ path: `/${name}`, timeoutSeconds: seconds })
+        await session.cache.put({ key: name, value: 'v', ttlSeconds: seconds })
+      }
+
+      const held = async (session: Session): Promise<readonly [string[], string[]]> => {
+        const { locks } = await session.fileLocks.list()
+        const { keys: cached } = await session.cache.keys({ prefix: '' })
+        return [locks.map(({ path }) => path.slice(1)), cached]
+      }
+
+      test.each([year, -year])('after a jump by %i ms', async (jump) => {
+        const session = await engine.sessions.create()
+        await take(session, 'long', 3600)
+        await take(session, 'short', 60)
+        pass(2 * minute)
+        wall += jump
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        await take(session, 'new', 3600)
+        wall -= jump
+        pass(57 * minute)
+        await drop()
+        expect(await held(session)).toEqual([
+          ['long', 'new'],
+          ['long', 'new'],
+        ])
+        pass(minute)
+        await drop()
+        expect(await held(session)).toEqual([['new'], ['new']])
+        pass(2 * minute)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+
+      test.each([year, -year])('after an opening and a jump by %i ms', async (jump) => {
+        const before = await engine.sessions.create()
+        await take(before, 'long', 3600)
+        await take(before, 'short', 60)
+        pass(2 * minute)
+        await reopen()
+        const session = await engine.sessions.open(before.id)
+        pass(minute)
+        wall += jump
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(56 * minute)
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(minute)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+
+      test('after a jump that is too small to be noticed', async () => {
+        const session = await engine.sessions.create()
+        wall += 4 * minute
+        await take(session, 'long', 120)
+        pass(minute)
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(minute)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+    },
+  )
 })
 
 test('changes of times, modes and attributes update the ctime but not other times', async () => {

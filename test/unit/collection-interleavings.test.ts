@@ -65,6 +65,47 @@ async function expectWhole(): Promise<void> {
 const allSessions = ({ gte, reverse }: { gte: string; reverse?: boolean }): boolean =>
   gte === keys.allSessions() && reverse === true
 
+describe('a session that is about to expire', () => {
+  const ttlSeconds = 3600
+  const environment = fixedEnvironment({ stepMs: 0 })
+
+  test('is kept if it is used after the collection read its last use', async () => {
+    await reopen({ environment })
+    const { id } = await engine.sessions.create({ ttlSeconds, files: { '/a': 'a' } })
+    await reopen({ environment })
+    environment.advance(ttlSeconds * 1000 - 1)
+    const read = storage.hold('lastEvent', (sessionId) => sessionId === id, 'after')
+    const collecting = engine.collect()
+    await read.reached
+    const session = await engine.sessions.open(id)
+    await session.files.write({ path: '/a', content: 'b' })
+    environment.advance(1)
+    read.release()
+    expect((await collecting).deletedSessions).toBe(0)
+    expect(await textOf(session, '/a')).toBe('b')
+    environment.advance(ttlSeconds * 1000)
+    expect((await engine.collect()).deletedSessions).toBe(1)
+  })
+
+  test('is kept if a change that was called in time comes later', async () => {
+    await reopen({ environment })
+    const { id } = await engine.sessions.create({ ttlSeconds, files: { '/a': `X${'a'.repeat(10_000)}` } })
+    await reopen({ environment })
+    const session = await engine.sessions.open(id)
+    environment.advance(ttlSeconds * 1000 - 1)
+    const loading = storage.hold('blob', () => true)
+    const writing = session.text.edit({ path: '/a', oldText: 'X', newText: 'b' })
+    await loading.reached
+    environment.advance(1)
+    const collecting = engine.collect()
+    await storage.quiet()
+    loading.release()
+    await writing
+    expect((await collecting).deletedSessions).toBe(0)
+    expect(await textOf(session, '/a')).toBe(`b${'a'.repeat(10_000)}`)
+  })
+})
+
 test("waits for a session that is being opened before it removes the session's redo", async () => {
   const session = await engine.sessions.create()
   for (let i = 0; i < 5; i++) await session.files.write({ path: '/a', content: `${i}`.repeat(500) })

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json-object.js'
 import { invalid } from '../base/errors.js'
+import { limits } from '../base/limits.js'
 import { present } from '../base/present.js'
 import { parseAtCall, Shape } from '../base/shape.js'
 import type { Action } from '../operations/index.js'
@@ -63,6 +64,7 @@ import {
 } from '../session/reads/manifest.js'
 import {
   deleteSession,
+  type DeletionOptions,
   describeSession,
   forkSession,
   isOfEarlierState,
@@ -162,14 +164,23 @@ export interface SessionServices {
 }
 
 /** Hides a session, drops its locks in memory, and removes its secrets from the store. */
-export function endSession(
+export async function endSession(core: Core, services: SessionServices, sessionId: string): Promise<void> {
+  await endBeforeClose(core, services, sessionId, {})
+}
+
+/** Like {@link endSession}, for a session that is expired. Returns false if it was used meanwhile. */
+export function expireSession(core: Core, services: SessionServices, sessionId: string): Promise<boolean> {
+  return endBeforeClose(core, services, sessionId, { runs: limits.sharedChangeRuns, onlyExpired: true })
+}
+
+/** `close()` waits for the deletion of the session, and of the records of its secrets after it. */
+function endBeforeClose(
   core: Core,
   services: SessionServices,
   sessionId: string,
-  { runs = 1 }: { readonly runs?: number } = {},
-): Promise<void> {
-  // The records of secrets are deleted after the session. `close()` waits for both.
-  const ended = endWithSecrets(core, services, sessionId, runs)
+  options: DeletionOptions,
+): Promise<boolean> {
+  const ended = endWithSecrets(core, services, sessionId, options)
   beforeClose(core, ended)
   return ended
 }
@@ -178,12 +189,13 @@ async function endWithSecrets(
   core: Core,
   services: SessionServices,
   sessionId: string,
-  runs: number,
-): Promise<void> {
+  options: DeletionOptions,
+): Promise<boolean> {
   if (core.fence.closed) await core.fence.recover()
-  await deleteSession(core, sessionId, runs)
+  if (!(await deleteSession(core, sessionId, options))) return false
   services.posixLocks.forget(sessionId)
   await services.secrets.forget(core, sessionId)
+  return true
 }
 
 /** A state of the session, its newest by default, and a directory in it. */

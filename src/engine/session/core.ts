@@ -80,8 +80,8 @@ export interface EngineContext {
    * Undefined: never.
    */
   readonly sessionTtlSeconds: number | undefined
-  /** Deletes a session and everything that belongs to it. */
-  readonly expire: (core: Core, sessionId: string) => Promise<void>
+  /** Deletes an expired session and everything that belongs to it. Returns false if it was used meanwhile. */
+  readonly expire: (core: Core, sessionId: string) => Promise<boolean>
   /** Deletes the entries of a session's cache that are expired at this time of the wall clock. */
   readonly trimCache: (core: Core, sessionId: string, wallMs: number) => Promise<void>
   /** Objects that collections must keep although no record in the store refers to them. */
@@ -169,7 +169,7 @@ export function pinState(core: Core, live: LiveSession): PinnedState {
 }
 
 /** Runs work that `close()` waits for. If it fails, the error is only logged. */
-export function inBackground(core: Core, work: Promise<void>): void {
+export function inBackground(core: Core, work: Promise<unknown>): void {
   const logged = work.catch((error: unknown) => {
     core.log('warn', 'a background task failed', { error: messageOf(error) })
   })

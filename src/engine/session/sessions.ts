@@ -467,17 +467,30 @@ async function taggedRecords(
   return { records: await Promise.all(ids.map(read)), isAll: ids.length < search.count }
 }
 
+export interface DeletionOptions {
+  /** The number of this try. */
+  readonly runs?: number
+  /** Keeps a session that is not expired, because it was used since the caller looked. */
+  readonly onlyExpired?: boolean
+}
+
 /**
- * Deletes a session. `runs` counts the tries. It is hidden immediately, and its id is unknown from then on. Forks of it stay intact:
- * the data that they depend on is kept until a collection has made them independent.
+ * Deletes a session. It is hidden immediately, and its id is unknown from then on. Forks of it stay intact: the data that
+ * they depend on is kept until a collection has made them independent. Returns whether the session was deleted.
  */
-export async function deleteSession(core: Core, sessionId: string, runs = 1): Promise<void> {
+export async function deleteSession(
+  core: Core,
+  sessionId: string,
+  options: DeletionOptions = {},
+): Promise<boolean> {
+  const { runs = 1, onlyExpired = false } = options
   const live = core.table.atHand(core.tenantKey, sessionId) ?? (await openSession(core, sessionId))
   // Changes that were called before the deletion are carried out first.
   if (live.tail !== undefined) await live.tail
   if (live.shared !== undefined) await whenStored(live)
   // Meanwhile, the session may have been deleted, or dropped from memory so that it must be read again.
-  if (live.discarded !== undefined) return deleteSession(core, sessionId, runs)
+  if (live.discarded !== undefined) return deleteSession(core, sessionId, options)
+  if (onlyExpired && !isExpired(core, live)) return false
   core.fence.check()
   const { followers } = live
   let deletion = deletionOf(core, live)
@@ -492,16 +505,17 @@ export async function deleteSession(core: Core, sessionId: string, runs = 1): Pr
     if (live.fileReferences !== undefined) core.table.dropped.set(sessionId, live)
     if (error instanceof Overtaken && runs < limits.sharedChangeRuns) {
       core.table.deleting.delete(sessionId)
-      return deleteSession(core, sessionId, runs + 1)
+      return deleteSession(core, sessionId, { ...options, runs: runs + 1 })
     }
     throw error
   } finally {
     core.table.deleting.delete(sessionId)
   }
-  if (core.store.forget === undefined) return
+  if (core.store.forget === undefined) return true
   // Let followers read to the end of the session first.
   if (followers !== undefined) await nextTurn()
   core.store.forget(sessionId)
+  return true
 }
 
 function deletionOf(core: Core, live: LiveSession): StoreCommit {

@@ -11,6 +11,7 @@ import type { BlobRef } from '../../cas/blob.js'
 import { StagedBlobs } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
 import type { LiveSession } from '../../session/table/live.js'
+import { deadlineOf } from '../../session/table/deadline.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { openSession } from '../../session/history/replay.js'
 import { commitRecords, mutate } from '../../session/mutation-queue.js'
@@ -43,14 +44,10 @@ interface CacheIndex {
   missCount: number
 }
 
-/**
- * Adds a stored entry. Its remaining time by the wall clock becomes its remaining time by the monotonic
- * clock.
- */
-function addStored({ entries }: CacheIndex, json: string, { environment }: Core, key: string): void {
+function addStored({ entries }: CacheIndex, json: string, core: Core, key: string): void {
   const { value, ttlSeconds, ...times } = cacheEntryKind.parse(json, key)
-  const remaining = Math.min(Math.max(0, times.expiresAt - environment.wallClockMs()), ttlSeconds * 1000)
-  const deadline = ttlSeconds === 0 ? Number.POSITIVE_INFINITY : environment.monotonicMs() + remaining
+  const deadline =
+    ttlSeconds === 0 ? Number.POSITIVE_INFINITY : deadlineOf(core, times.expiresAt, ttlSeconds * 1000)
   entries.restore({ ...times, content: decodeContent(value), deadline })
 }
 
@@ -261,6 +258,7 @@ export class CacheService {
     ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
   ): Promise<void> {
     const { environment } = core
+    core.clockSpans.note(environment)
     const now = environment.wallClockMs()
     // The records by key. The last write of a key counts.
     const put = core.journal.kept(() => new Map<string, CacheRecord | string>())

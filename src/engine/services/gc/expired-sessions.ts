@@ -207,11 +207,12 @@ export async function deleteExpired(run: Run, references: StateReferences): Prom
     const [lastActivityAt] = await lastActivities(tenant, [record])
     if (!isExpired(core, { record, lastActivityAt: present(lastActivityAt, 'the activity of a session') }))
       return
-    // Another caller may have deleted it already.
-    await core.expire(tenant, record.id).catch((error: unknown) => {
-      if (!(error instanceof EngineError) || error.reason !== 'SESSION_NOT_FOUND') throw error
+    const isDeleted = await core.expire(tenant, record.id).catch((error: unknown) => {
+      // Another caller has deleted it already.
+      if (error instanceof EngineError && error.reason === 'SESSION_NOT_FOUND') return true
+      throw error
     })
-    references.addUnneeded(record.id)
+    if (isDeleted) references.addUnneeded(record.id)
   })
 }
 

@@ -9,6 +9,7 @@ import type { Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { RecordChanges } from '../../session/journal/journal.js'
+import { deadlineOf } from '../../session/table/deadline.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
@@ -62,13 +63,9 @@ interface LockIndex {
   nextExpiry: number
 }
 
-/**
- * Adds a stored lock. Its remaining time by the wall clock becomes its remaining time by the monotonic clock.
- */
-function addStored(index: LockIndex, json: string, { environment }: Core, key: string): void {
+function addStored(index: LockIndex, json: string, core: Core, key: string): void {
   const { path, lockId, ownerId, expiresAt: storedExpiry, ttlSeconds } = fileLockKind.parse(json, key)
-  const remaining = Math.min(Math.max(0, storedExpiry - environment.wallClockMs()), ttlSeconds * 1000)
-  const expiresAt = environment.monotonicMs() + remaining
+  const expiresAt = deadlineOf(core, storedExpiry, ttlSeconds * 1000)
   index.byPath.set(path, { lockId, ownerId, expiresAt })
   index.nextExpiry = Math.min(index.nextExpiry, expiresAt)
 }
@@ -208,6 +205,7 @@ export class FileLocks {
   ): readonly [key: string, record: FileLockRecord] {
     const { path, lockId, ownerId, timeoutSeconds } = lock
     const { environment } = core
+    core.clockSpans.note(environment)
     const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
     const index = this.#indexes.get(core, live)
     index.byPath.set(path, { lockId, ownerId, expiresAt })

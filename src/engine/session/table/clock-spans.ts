@@ -37,12 +37,13 @@ export class ClockSpans {
   }
 
   /**
-   * The latest monotonic time at which the wall clock may have shown this time since the engine was opened, if any.
+   * The latest monotonic time, up to `untilMs`, at which the wall clock may have shown this time since the engine was
+   * opened, if any.
    * Another engine on the same store may notice a jump a little earlier or later.
    */
-  shownAt(wallMs: number): number | undefined {
+  shownAt(wallMs: number, untilMs = Infinity): number | undefined {
     let latest: number | undefined
-    let endMs = Infinity
+    let endMs = untilMs
     const firstMs = this.#spans[0]?.fromMs ?? 0
     // Spans overlap, so a later one may show the time earlier.
     for (let i = this.#spans.length - 1; i >= 0; i--) {

@@ -42,24 +42,22 @@ export async function openUsed(core: Core, sessionId: string): Promise<LiveSessi
 }
 
 /**
- * Deletes an expired session. Returns it if another engine has used it meanwhile.
+ * Deletes an expired session. Returns it if it was used meanwhile.
  *
  * @throws {EngineError} SESSION_NOT_FOUND once the session is deleted.
  */
 export async function expireNow(core: Core, sessionId: string): Promise<LiveSession> {
   for (;;) {
+    const live = await openSession(core, sessionId)
     if (core.sharing !== undefined) {
-      const live = await openSession(core, sessionId)
       await core.sharing.freshen(core, live)
       live.lastActivityAt = Math.max(live.lastActivityAt, await storedRead(core, sessionId))
-      if (live.discarded === undefined && !isExpired(core, live)) return live
     }
+    if (live.discarded === undefined && !isExpired(core, live)) return live
     try {
-      await core.expire(core, sessionId)
+      if (await core.expire(core, sessionId)) throw sessionNotFound(sessionId)
     } catch (error) {
-      if (error instanceof Overtaken) continue
-      throw error
+      if (!(error instanceof Overtaken)) throw error
     }
-    throw sessionNotFound(sessionId)
   }
 }
