@@ -145,6 +145,9 @@ test('rejects invalid options', () => {
     { token: 5 as unknown as string },
     { timeoutMs: 0 },
     { reconnectMs: -1 },
+    ...[Symbol('one'), 5n, '5', Object.create(Date.prototype), Object.create(Uint8Array.prototype)].flatMap(
+      (value) => [{ timeoutMs: value }, { reconnectMs: value }, { baseUrl: value }] as object[],
+    ),
     { fetch: 5 as unknown as typeof fetch },
     { signal: {} as AbortSignal },
   ]

@@ -11,7 +11,12 @@ test.each<[string, checks.Check, readonly unknown[], readonly unknown[]]>([
   ['an object', isObject, [{}], [null, [], 'a', 1, undefined]],
   ['texts', isTexts, [{}, { a: '' }], [{ a: 1 }, ['a'], null]],
   ['optional', isOptional(isText), [undefined, ''], [null, 1]],
-  ['a list', isListOf(isCount), [[], [1, 2]], [[1, -1], {}, null, '']],
+  [
+    'a list',
+    isListOf(isCount),
+    [[], [1, 2]],
+    [[1, -1], {}, null, '', Array.from({ length: 1 }), Object.assign([], { length: 1 })],
+  ],
   ['a tuple', isTupleOf(isText, isNumber), [['a', 1]], [['a'], ['a', 1, 2], ['a', 'b'], [1, 'a'], {}, null]],
   ['one of some', isOneOf({ A: 'a', B: 'b' }), ['a', 'b'], ['A', 'c', 1, null]],
   [

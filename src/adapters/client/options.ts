@@ -1,4 +1,5 @@
 import { invalid, Shape } from '../../engine/client-contract.js'
+import { kindOf } from './kind-of.js'
 import { clientLimits } from './limits.js'
 
 /** Options of {@link connect}. */
@@ -71,10 +72,10 @@ export function parseOptions(options: ClientOptions): Settings {
   if (typeof token !== 'string' && typeof token !== 'function')
     throw invalid('token', `must be a string or a function; its type is ${typeof token}`)
   if (typeof token === 'string') checkToken(token)
-  if (timeoutMs !== undefined && !(timeoutMs > 0))
-    throw invalid('timeoutMs', `must be a number above 0; it is ${String(timeoutMs)}`)
-  if (!(reconnectMs >= 0))
-    throw invalid('reconnectMs', `must be a number from 0; it is ${String(reconnectMs)}`)
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0))
+    throw invalid('timeoutMs', `must be a number above 0; it is ${shown(timeoutMs)}`)
+  if (!(typeof reconnectMs === 'number' && reconnectMs >= 0))
+    throw invalid('reconnectMs', `must be a number from 0; it is ${shown(reconnectMs)}`)
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw invalid('signal', 'must be an AbortSignal')
   return {
@@ -89,15 +90,18 @@ export function parseOptions(options: ClientOptions): Settings {
   }
 }
 
+/** A wrong value for an error. */
+function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value)
+  return typeof value === 'number' ? String(value) : kindOf(value)
+}
+
 function parseBaseUrl(baseUrl: string | URL): string {
   let url: URL
   try {
     url = new URL(baseUrl)
   } catch {
-    throw invalid(
-      'baseUrl',
-      `must be a URL, such as "http://127.0.0.1:8080"; it is ${JSON.stringify(String(baseUrl))}`,
-    )
+    throw invalid('baseUrl', `must be a URL, such as "http://127.0.0.1:8080"; it is ${shown(baseUrl)}`)
   }
   if (!/^https?:$/.test(url.protocol))
     throw invalid('baseUrl', `must be an http or https URL; its protocol is ${url.protocol}`)

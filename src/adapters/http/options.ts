@@ -1,7 +1,10 @@
 import { given, invalid, Shape, type LogEntry, type NamesOf } from '../../engine/index.js'
+import { isListOf, isText } from '../../engine/ports.js'
 import type { Authenticate } from './server/authenticate.js'
 import type { FetchHandler } from './server/request-handler.js'
 import { defaultHttpLimits, mostServer, type HttpLimits } from './limits.js'
+
+const isTextList = isListOf(isText)
 
 /** Options of {@link createHttpHandler}. */
 export interface HttpHandlerOptions {
@@ -72,13 +75,13 @@ export function parseOptions(options: HttpHandlerOptions): Required<
   if (typeof log !== 'function') throw invalid('log', `must be a function; it is ${given(log)}`)
   if (typeof prefix !== 'string' || !/^(?:\/[^/?#]+)*$/.test(prefix))
     throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
-  if (allowedHosts !== undefined && !isList(allowedHosts))
+  if (allowedHosts !== undefined && !isTextList(allowedHosts))
     throw invalid(
       'allowedHosts',
       `must be a list of names, such as ["app.example"]; it is ${given(allowedHosts)}`,
     )
   // The guards check the entries of both lists.
-  if (!isList(allowedOrigins))
+  if (!isTextList(allowedOrigins))
     throw invalid(
       'allowedOrigins',
       `must be a list of origins, such as ["https://app.example"]; it is ${given(allowedOrigins)}`,
@@ -101,8 +104,4 @@ export function parseOptions(options: HttpHandlerOptions): Required<
     limits: { ...defaultHttpLimits, ...limits },
     log,
   }
-}
-
-function isList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string')
 }

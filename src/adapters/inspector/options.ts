@@ -1,5 +1,8 @@
 import { given, invalid, Shape, type LogEntry } from '../../engine/index.js'
+import { isListOf, isText } from '../../engine/ports.js'
 import type { Authenticate } from '../http/index.js'
+
+const isTextList = isListOf(isText)
 
 /** Options of {@link inspector}. */
 export interface InspectorOptions {
@@ -75,7 +78,7 @@ export function parseOptions(options: InspectorOptions): ParsedOptions {
   if (typeof check !== 'boolean') throw invalid('check', `must be true or false; it is ${given(check)}`)
   if (typeof prefix !== 'string' || !/^(?:\/[\w.~-]+)*$/.test(prefix))
     throw invalid('prefix', `must have the form /path; it is ${given(prefix)}`)
-  if (allowedHosts !== undefined && !isList(allowedHosts))
+  if (allowedHosts !== undefined && !isTextList(allowedHosts))
     throw invalid(
       'allowedHosts',
       `must be a list of names, such as ["app.example"]; it is ${given(allowedHosts)}`,
@@ -93,8 +96,4 @@ export function parseServer(server: InspectedServer): InspectedServer {
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
     throw invalid('engine.token', 'must be a token of the server, which consists of visible ASCII characters')
   return { baseUrl: baseUrl.replace(/\/+$/, ''), token }
-}
-
-function isList(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string')
 }

@@ -25,7 +25,12 @@ export function isOptional(check: Check): Check {
 export function isListOf<T>(check: Guard<T>): Guard<readonly T[]>
 export function isListOf(check: Check): Check
 export function isListOf(check: Check): Check {
-  return (value) => Array.isArray(value) && value.every(check)
+  return (value) => {
+    if (!Array.isArray(value)) return false
+    // `every` skips the holes of a sparse array.
+    for (let at = 0; at < value.length; at++) if (!check(value[at])) return false
+    return true
+  }
 }
 
 export function isTupleOf<T extends readonly unknown[]>(
