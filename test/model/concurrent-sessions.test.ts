@@ -19,13 +19,9 @@ type Stores = (directory: string) => Storage[] | Promise<Storage[]>
 
 /** The calls of each caller are more where they cost less. */
 const stores: readonly (readonly [string, number, Stores])[] = [
-  ['an engine on durable memory', 150, () => [memoryStorage({ durable: true })]],
-  [
-    'an engine on level',
-    150,
-    (directory) => [levelStorage(join(directory, 'data'), { durability: 'relaxed' })],
-  ],
-  ['three engines on PostgreSQL', 50, onPostgres],
+  ['durable memory', 80, () => [memoryStorage({ durable: true })]],
+  ['level', 80, (directory) => [levelStorage(join(directory, 'data'), { durability: 'relaxed' })]],
+  ['PostgreSQL with three engines', 25, onPostgres],
 ]
 
 async function onPostgres(): Promise<Storage[]> {
@@ -35,10 +31,18 @@ async function onPostgres(): Promise<Storage[]> {
   return [one(), one(), one()]
 }
 
-test.skipIf(!hasGit).each(stores.filter(([name]) => hasPostgres || !name.endsWith('PostgreSQL')))(
-  `%s loses no acknowledged file, merge or commit (FORKSPACE_SEED=${seed})`,
+const cases = stores.flatMap(
+  ([name, ...store]) =>
+    [
+      [`no acknowledged file, merge or commit is lost on ${name}`, false, ...store],
+      [`all states in use are kept while sessions are undone and restored on ${name}`, true, ...store],
+    ] as const,
+)
+
+test.skipIf(!hasGit).each(cases.filter(([title]) => hasPostgres || !title.includes('PostgreSQL')))(
+  `%s (FORKSPACE_SEED=${seed})`,
   { timeout: 600_000 },
-  async (_name, calls, storesIn) => {
+  async (_title, isUndoing, calls, storesIn) => {
     const random = randomWords(seed)
     for (let run = 0; run < runs(20); run++) {
       const directory = mkdtempSync(join(temporaryDirectory(), 'concurrent-'))
@@ -53,7 +57,13 @@ test.skipIf(!hasGit).each(stores.filter(([name]) => hasPostgres || !name.endsWit
             ...(engines.length % 2 === 0 && { memoryBudgetBytes: 4 << 20 }),
           }),
         )
-      const sessions = new ConcurrentSessions({ engines, repository, random, freshnessMillis })
+      const sessions = new ConcurrentSessions({
+        engines,
+        repository,
+        random,
+        freshnessMillis,
+        isUndoing,
+      })
       await sessions.start()
       await Promise.all(Array.from({ length: callers }, () => sessions.call(calls)))
       await sessions.check()

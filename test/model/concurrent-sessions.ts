@@ -24,6 +24,8 @@ interface Options {
   readonly random: () => number
   /** How much later an engine sees the writes of another one, in milliseconds. */
   readonly freshnessMillis: number
+  /** Whether all sessions are undone and restored, often, and no caller commits or rebases. */
+  readonly isUndoing: boolean
 }
 
 /** Why a call fails, although nothing is wrong: another call came first. */
@@ -66,9 +68,14 @@ export class ConcurrentSessions {
   #sourceId = ''
   #made = 0
 
+  readonly #calls: readonly (readonly [name: string, call: Call])[]
+
   constructor(options: Options) {
     this.#options = options
     this.#random = options.random
+    this.#calls = this.#weighted.flatMap(([usual, undoing, name, call]) =>
+      Array.from({ length: options.isUndoing ? undoing : usual }, () => [name, call] as const),
+    )
   }
 
   async start(): Promise<void> {
@@ -80,7 +87,7 @@ export class ConcurrentSessions {
       await engine.sources.create({ displayName: 'remote', gitRepository: { path } })
     ).sourceId
     await this.#refresh(engine)
-    for (const isUndone of [false, true, true]) {
+    for (const isUndone of [this.#options.isUndoing, true, true]) {
       const { id } = await engine.sessions.create({ sourceRef: { sourceId: this.#sourceId } })
       this.#known.push({ id, isUndone, files: new Map(), commits: [] })
     }
@@ -109,24 +116,20 @@ export class ConcurrentSessions {
     }
   }
 
-  /** The calls, each as often as it is to be made. */
-  readonly #calls = (
-    [
-      [16, 'write', (caller) => this.#write(caller)],
-      [8, 'edit', (caller) => this.#edit(caller)],
-      [10, 'fork', (caller) => this.#fork(caller)],
-      [24, 'merge', (caller) => this.#merge(caller)],
-      [8, 'rebase', (caller) => this.#rebase(caller)],
-      [8, 'commit', (caller) => this.#commit(caller)],
-      [3, 'refresh', ({ engine }) => this.#refreshChanged(engine)],
-      [10, 'collect', async ({ engine }) => void (await engine.collect())],
-      [2, 'delete', (caller) => this.#delete(caller)],
-      [20, 'undo', (caller) => this.#undo(caller)],
-      [3, 'restore', (caller) => this.#restore(caller)],
-    ] satisfies [number, string, Call][]
-  ).flatMap(([times, name, call]) =>
-    Array.from({ length: times }, (): readonly [string, Call] => [name, call]),
-  )
+  /** The calls, each as often as it is to be made: usually, and with `isUndoing`. */
+  readonly #weighted: readonly (readonly [usual: number, undoing: number, name: string, call: Call])[] = [
+    [16, 12, 'write', (caller) => this.#write(caller)],
+    [8, 4, 'edit', (caller) => this.#edit(caller)],
+    [10, 12, 'fork', (caller) => this.#fork(caller)],
+    [24, 24, 'merge', (caller) => this.#merge(caller)],
+    [8, 0, 'rebase', (caller) => this.#rebase(caller)],
+    [8, 0, 'commit', (caller) => this.#commit(caller)],
+    [3, 0, 'refresh', ({ engine }) => this.#refreshChanged(engine)],
+    [10, 12, 'collect', async ({ engine }) => void (await engine.collect())],
+    [2, 6, 'delete', (caller) => this.#delete(caller)],
+    [20, 20, 'undo', (caller) => this.#undo(caller)],
+    [3, 14, 'restore', (caller) => this.#restore(caller)],
+  ]
 
   async #write({ session, known }: Caller): Promise<void> {
     const path = `/new/${this.#made++}`
