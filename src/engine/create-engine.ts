@@ -187,6 +187,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     environment,
     opened: openedAt,
     clockSpans: new ClockSpans(openedAt),
+    fineClockSpans: new ClockSpans(openedAt, limits.smallJumpMs),
     log,
     ids,
     content,

@@ -511,6 +511,32 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
         expect(await held(session)).toEqual([[], []])
       })
 
+      test.each([4 * minute, -4 * minute])('after a jump by only %i ms', async (jump) => {
+        const session = await engine.sessions.create()
+        await take(session, 'long', 180)
+        await take(session, 'short', 60)
+        pass(minute)
+        wall += jump
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(2 * minute)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+
+      test('after a small jump back before they were written, and a large one', async () => {
+        const session = await engine.sessions.create()
+        wall -= 4 * minute
+        await take(session, 'long', 120)
+        pass(minute)
+        wall += year
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(minute)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+
       test('after a jump that is too small to be noticed', async () => {
         const session = await engine.sessions.create()
         wall += 4 * minute

@@ -380,6 +380,8 @@ export const limits = {
    * live runs from the use by the monotonic clock alone.
    */
   clockLagMs: 1000,
+  /** Jumps of the wall clock by up to this many milliseconds may change the time to live of a lock or cache entry. */
+  smallJumpMs: 1000,
   /**
    * The latest time of a clock, in milliseconds since 1970: the end of the year 9999, because the form of RFC 3339 has
    * four digits for a year.

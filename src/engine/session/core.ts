@@ -62,6 +62,8 @@ export interface EngineContext {
   readonly opened: { readonly wallMs: number; readonly monotonicMs: number }
   /** The jumps of the wall clock since then. */
   readonly clockSpans: ClockSpans
+  /** Also notices the small jumps that matter to locks and cache entries, whose times to live may be seconds. */
+  readonly fineClockSpans: ClockSpans
   readonly log: Log
   readonly ids: IdSource
   readonly content: ContentStore

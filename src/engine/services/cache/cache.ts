@@ -258,7 +258,7 @@ export class CacheService {
     ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
   ): Promise<void> {
     const { environment } = core
-    core.clockSpans.note(environment)
+    core.fineClockSpans.note(environment)
     const now = environment.wallClockMs()
     // The records by key. The last write of a key counts.
     const put = core.journal.kept(() => new Map<string, CacheRecord | string>())

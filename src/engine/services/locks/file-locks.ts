@@ -205,7 +205,7 @@ export class FileLocks {
   ): readonly [key: string, record: FileLockRecord] {
     const { path, lockId, ownerId, timeoutSeconds } = lock
     const { environment } = core
-    core.clockSpans.note(environment)
+    core.fineClockSpans.note(environment)
     const expiresAt = environment.monotonicMs() + timeoutSeconds * 1000
     const index = this.#indexes.get(core, live)
     index.byPath.set(path, { lockId, ownerId, expiresAt })

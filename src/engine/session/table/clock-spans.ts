@@ -16,8 +16,14 @@ interface Span {
  */
 export class ClockSpans {
   readonly #spans: Span[]
+  readonly #noticedMs: number
 
-  constructor({ wallMs, monotonicMs }: { readonly wallMs: number; readonly monotonicMs: number }) {
+  /** `noticedMs`: jumps that are not larger are not noticed. */
+  constructor(
+    { wallMs, monotonicMs }: { readonly wallMs: number; readonly monotonicMs: number },
+    noticedMs: number = limits.clockHoldMs,
+  ) {
+    this.#noticedMs = noticedMs
     this.#spans = [{ aheadMs: wallMs - monotonicMs, fromMs: monotonicMs }]
   }
 
@@ -31,7 +37,7 @@ export class ClockSpans {
     const fromMs = environment.monotonicMs()
     const aheadMs = environment.wallClockMs() - fromMs
     const now = this.#spans.at(-1)
-    if (now !== undefined && Math.abs(aheadMs - now.aheadMs) <= limits.clockHoldMs) return
+    if (now !== undefined && Math.abs(aheadMs - now.aheadMs) <= this.#noticedMs) return
     this.#spans.push({ aheadMs, fromMs })
     if (this.#spans.length > limits.clockSpans) this.#spans.shift()
   }
@@ -49,9 +55,9 @@ export class ClockSpans {
     for (let i = this.#spans.length - 1; i >= 0; i--) {
       const { aheadMs, fromMs } = this.#spans[i] as Span
       const at = wallMs - aheadMs
-      const startMs = Math.max(firstMs, fromMs - limits.clockHoldMs)
+      const startMs = Math.max(firstMs, fromMs - this.#noticedMs)
       if (at >= startMs && at <= endMs && (latest === undefined || at > latest)) latest = at
-      endMs = fromMs + limits.clockHoldMs
+      endMs = fromMs + this.#noticedMs
     }
     return latest
   }

@@ -2,19 +2,19 @@ import { limits } from '../../base/limits.js'
 import type { Core } from '../core.js'
 
 /**
- * When a stored record with a time to live expires, by the monotonic clock. Call `core.clockSpans.note` when such a record
- * is written.
+ * When a stored record with a time to live expires, by the monotonic clock. Call `core.fineClockSpans.note` when such a
+ * record is written.
  *
  * A record may be read again while the engine is open, because its session was evicted. The wall clock may have jumped
  * meanwhile, and neither ends the time to live nor begins it anew. The clock of a shared store decides alone, because it
  * may have jumped while only other engines wrote.
  */
 export function deadlineOf(core: Core, expiresAt: number, ttlMs: number): number {
-  const { environment, clockSpans, opened, sharing } = core
-  clockSpans.note(environment)
+  const { environment, fineClockSpans, opened, sharing } = core
+  fineClockSpans.note(environment)
   const now = environment.monotonicMs()
   const left = (wallMs: number): number => Math.min(Math.max(0, expiresAt - wallMs), ttlMs)
-  if (sharing !== undefined || !clockSpans.hasJumped) return now + left(environment.wallClockMs())
-  const writtenAt = clockSpans.shownAt(expiresAt - ttlMs, now + limits.clockHoldMs)
+  if (sharing !== undefined || !fineClockSpans.hasJumped) return now + left(environment.wallClockMs())
+  const writtenAt = fineClockSpans.shownAt(expiresAt - ttlMs, now + limits.smallJumpMs)
   return writtenAt === undefined ? opened.monotonicMs + left(opened.wallMs) : writtenAt + ttlMs
 }
