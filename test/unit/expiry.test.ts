@@ -2,7 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openEngine, type Engine, type EngineOptions, type Storage } from '../../src/index.js'
+import {
+  openEngine,
+  PosixLockKind,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type Storage,
+} from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { storages } from '../support/storages.js'
 
@@ -66,6 +73,37 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     const diff = engine.diff({ from: { sessionId: other.id }, to: { sessionId: session.id } })
     await expect(diff.paths()).rejects.toEqual(notFound)
     await expect(engine.sessions.get(session.id)).rejects.toEqual(notFound)
+  })
+
+  const range = { start: 0, length: 1 }
+  const owner = { ownerId: 'a' }
+  const cached = { key: 'k', value: 'v', ttlSeconds: 0 }
+
+  test.each<[name: string, use: (session: Session, lockId: string) => Promise<unknown>]>([
+    ['a write to the cache', ({ cache }) => cache.put(cached)],
+    ['a swap in the cache', ({ cache }) => cache.compareAndSet({ key: 'k', newValue: 'v', ttlSeconds: 0 })],
+    ['a batch of writes to the cache', ({ cache }) => cache.batchSet({ entries: [cached] })],
+    ['a deletion in the cache', ({ cache }) => cache.delete({ key: 'k' })],
+    [
+      'the renewal of a lock',
+      ({ fileLocks }, lockId) => fileLocks.renew({ path: '/a', lockId, timeoutSeconds: 600 }),
+    ],
+    [
+      'a POSIX lock',
+      ({ posixLocks }) => posixLocks.set({ path: '/a', kind: PosixLockKind.EXCLUSIVE, range, owner }),
+    ],
+    ['the release of a POSIX lock', ({ posixLocks }) => posixLocks.funlock({ path: '/a', owner })],
+    ['a message', ({ bus }) => bus.publish({ topic: 't', payload: 'm' })],
+    ['a draft', async (session) => (await session.draft())[Symbol.asyncDispose]()],
+  ])('are kept by %s', async (_use, use) => {
+    await open({ sessionTtlSeconds: 60 })
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const { lockId } = await session.fileLocks.lock({ path: '/a', timeoutSeconds: 600 })
+    environment.advance(minute - 1)
+    await use(session, lockId)
+    environment.advance(minute - 1)
+    await engine.collect()
+    expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('a')
   })
 
   test('are also deleted by a collection, before or after reopening', async () => {

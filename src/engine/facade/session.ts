@@ -540,7 +540,7 @@ export class Session implements SessionApi {
    */
   draft(): Promise<SessionDraft> {
     const { core } = this.#access
-    return this.#access.run('applyBatch', async (live) => {
+    return this.#access.look('applyBatch', async (live) => {
       const { live: fork, stored } = await forkForDraft(core, live)
       const base = fork.tree.freeze()
       const [, seq] = present(fork.record.base, 'the base of a fork')

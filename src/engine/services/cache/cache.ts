@@ -11,6 +11,7 @@ import type { BlobRef } from '../../cas/blob.js'
 import { StagedBlobs } from '../../cas/staging.js'
 import type { Core } from '../../session/core.js'
 import type { LiveSession } from '../../session/table/live.js'
+import { touch } from '../../session/table/activity.js'
 import { deadlineOf } from '../../session/table/deadline.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { openSession } from '../../session/history/replay.js'
@@ -177,7 +178,10 @@ export class CacheService {
         const blobs = staged?.blobs() ?? []
         core.store.admit?.(blobs)
         committed = this.#write(core, live, entries, [write], { staged })
-      } else entries.use(write.key)
+      } else {
+        touch(core, live)
+        entries.use(write.key)
+      }
       const now = swapped ? write.content : before
       return committed.then(async () => ({ swapped, ...(await readValue(core, now)) }))
     })
@@ -258,6 +262,8 @@ export class CacheService {
     ready: { readonly staged: StagedBlobs | undefined; readonly encoded?: readonly string[] | undefined },
   ): Promise<void> {
     const { environment } = core
+    // A change of the cache has no event, so its use of the session must be noted here.
+    touch(core, live)
     core.fineClockSpans.note(environment)
     const now = environment.wallClockMs()
     // The records by key. The last write of a key counts.
@@ -284,6 +290,7 @@ export class CacheService {
     entries: CacheEntries,
     unwanted: readonly string[],
   ): Promise<{ deletedCount: number }> {
+    touch(core, live)
     let deletedCount = 0
     for (const key of unwanted) if (entries.remove(key)) deletedCount++
     return this.#commit(core, live, entries).then(() => ({ deletedCount }))

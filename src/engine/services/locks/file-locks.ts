@@ -9,6 +9,7 @@ import type { Core } from '../../session/core.js'
 import { eventTypes } from '../../records/event.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { RecordChanges } from '../../session/journal/journal.js'
+import { touch } from '../../session/table/activity.js'
 import { deadlineOf } from '../../session/table/deadline.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { commitRecords, mutate, record } from '../../session/mutation-queue.js'
@@ -115,6 +116,8 @@ export class FileLocks {
   ): Promise<{ lockId: string; remainingTtlSeconds: number }> {
     return mutate(core, live, () => {
       const { ownerId } = this.#mustFind(core, live, path, lockId)
+      // A renewal has no event, so its use of the session must be noted here.
+      touch(core, live)
       const put = this.#put(core, live, { path, lockId, ownerId, timeoutSeconds })
       const committed = core.journal.kept(() => commitRecords(core, live, { put: [put] }))
       return (committed ?? live.acknowledged).then(() => ({ lockId, remainingTtlSeconds: timeoutSeconds }))

@@ -4,6 +4,7 @@ import { sessionNotFound, type Core } from '../../session/core.js'
 import { addFileReference, removeFileReference, type FileReference } from '../../session/file-references.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { notFound, resolve } from '../../session/reads/resolve.js'
+import { touch } from '../../session/table/activity.js'
 import { mutate } from '../../session/mutation-queue.js'
 import type { Node } from '../../tree/node.js'
 import {
@@ -76,6 +77,8 @@ export class PosixLocks {
     if (core.sharing !== undefined)
       return Promise.reject(sharedStore('a POSIX lock', 'Use locks of files: session.locks'))
     return mutate(core, live, () => {
+      // POSIX locks have no events, so their use of the session must be noted here.
+      touch(core, live)
       const found = this.#find(live, lock.path)
       const request = { ...lock, file: found.node.ino }
       const session = this.#session(live)
@@ -91,6 +94,7 @@ export class PosixLocks {
 
   release(core: Core, live: LiveSession, lock: ParsedUnlock): Promise<void> {
     return mutate(core, live, () => {
+      touch(core, live)
       const found = this.#find(live, lock.path)
       const session = this.#session(live)
       try {
