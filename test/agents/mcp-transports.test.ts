@@ -82,6 +82,14 @@ describe('the command over stdio', { timeout: 60_000 }, () => {
     await engine.close()
   })
 
+  test('ends after a line that is too long', async () => {
+    const { store, id } = await storeOf('long-line')
+    const child = startCommand(['mcp', id, '--store', store])
+    child.stdin?.on('error', () => undefined)
+    child.stdin?.write(Buffer.alloc(11 << 20, 'a'))
+    expect(await once(child, 'exit')).toEqual([0, null])
+  })
+
   test('ends with its input and with SIGTERM, and prints only the protocol', async () => {
     const { store, id } = await storeOf('ends')
     const ping = `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })}\n`

@@ -35,7 +35,10 @@ async function loadPackage() {
   }
 }
 
-/** Resolves when the input ends or fails, or with the first SIGINT or SIGTERM. */
+/**
+ * Resolves when the input ends or fails, or with the first SIGINT or SIGTERM. After a line that is too long, the transport
+ * closes and pauses the input, which then never ends.
+ */
 function endOf(input: Readable, world: World): Promise<void> {
   return new Promise((resolve) => {
     const signals = ['SIGINT', 'SIGTERM'] as const
@@ -44,6 +47,6 @@ function endOf(input: Readable, world: World): Promise<void> {
       resolve()
     }
     for (const each of signals) world.on(each, end)
-    for (const event of ['end', 'close', 'error']) input.once(event, end)
+    for (const event of ['end', 'close', 'error', 'pause']) input.once(event, end)
   })
 }
