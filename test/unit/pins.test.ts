@@ -92,7 +92,7 @@ test('revisited sessions are noted until the pin for forks ends', () => {
   next[Symbol.dispose]()
 })
 
-test('a removal of history is waited for until it ends or fails', async () => {
+test('callers wait for a removal of history until it ends or fails', async () => {
   const pins = durable()
   expect(pins.historyRemoved('session')).toBeUndefined()
   for (const end of ['removed', 'failed']) {

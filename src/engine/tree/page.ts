@@ -59,8 +59,9 @@ export function setName(dir: Dir, name: string, node: Entry, owner: Owner, loade
     return false
   }
   if (at === names.length && names.length > 0 && isClosed(pages[i]!)) {
-    // Only the last page can get a name above its last one. The directory of one page must not share its page, which gets
-    // an address here.
+    // Only the last page can get a name above its last one. An only page is stored inside the node of its directory. With a
+    // second page, it gets a node and an address of its own. An earlier state must not share them, because no record of it
+    // refers to that node, and a collection deletes it. So the page is copied.
     if (pages.length === 1) writablePage(pages, 0, owner)
     pages.push(new Page(owner, [name], [node], name))
     return true

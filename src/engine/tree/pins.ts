@@ -129,8 +129,8 @@ export class Pins {
   }
 
   /**
-   * Registers the removal of a session's history. It must be complete: a state that still can be read would miss the history
-   * that leads to it.
+   * Registers the removal of a session's history. It must not stop halfway, because a state that can still be read would lack
+   * the history that leads to it.
    */
   async whileRemoving<T>(sessionId: string, removal: Promise<T>): Promise<T> {
     this.#removals.set(sessionId, removal.catch(ignore))
