@@ -155,7 +155,8 @@ export class WorkspaceShell {
       .catch(asResult)
       .finally(() => (running.hasEnded = true))
     signal?.throwIfAborted()
-    if (exitCode === stoppedCode && performance.now() - startedAt >= timeoutMs) throw tooSlow(timeoutMs)
+    // The exit code does not tell whether just-bash stopped the command, because its last part may have handled that itself.
+    if (performance.now() - startedAt >= timeoutMs) throw tooSlow(timeoutMs)
     const { changes, changeCount, eventId } = await draft.commit()
     return { stdout, stderr, exitCode, changes: await withHashes(draft, changes), changeCount, eventId }
   }
@@ -172,9 +173,6 @@ export class WorkspaceShell {
     })
   }
 }
-
-/** The exit code of a command that just-bash stopped. A command may also end with it itself. */
-const stoppedCode = 124
 
 /** The handle whose events belong to a tool call. */
 function handleFor(session: Session, { turn, callId }: ShellExecOptions): Session {
