@@ -155,7 +155,7 @@ export class WorkspaceShell {
       .catch(asResult)
       .finally(() => (running.hasEnded = true))
     signal?.throwIfAborted()
-    // The exit code does not tell whether just-bash stopped the command, because its last part may have handled that itself.
+    // The exit code is no sign that just-bash stopped the command: a built-in command may end with another one then.
     if (performance.now() - startedAt >= timeoutMs) throw tooSlow(timeoutMs)
     const { changes, changeCount, eventId } = await draft.commit()
     return { stdout, stderr, exitCode, changes: await withHashes(draft, changes), changeCount, eventId }
