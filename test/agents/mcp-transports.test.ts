@@ -6,8 +6,9 @@ import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { tmpdir } from 'node:os'
+import { createInterface } from 'node:readline'
 import { join, resolve } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -88,6 +89,33 @@ describe('the command over stdio', { timeout: 60_000 }, () => {
     child.stdin?.on('error', () => undefined)
     child.stdin?.write(Buffer.alloc(11 << 20, 'a'))
     expect(await once(child, 'exit')).toEqual([0, null])
+  })
+
+  test('reads no more requests while its client reads no answers', async () => {
+    const { store, id } = await storeOf('unread')
+    const engine = await openEngine({ storage: levelStorage(store) })
+    await (await engine.sessions.open(id)).files.write({ path: '/large', content: 'x'.repeat(100_000) })
+    await engine.close()
+    const child = startCommand(['mcp', id, '--store', store])
+    const input = child.stdin!
+    const count = 500
+    const _meta = { padding: 'x'.repeat(2000) }
+    const params = { name: 'read_text_file', arguments: { path: '/large' }, _meta }
+    for (let index = 0; index < count; index++)
+      input.write(`${JSON.stringify({ jsonrpc: '2.0', id: index, method: 'tools/call', params })}\n`)
+    await once(child.stdout!, 'readable')
+    // Waits until the command reads no more.
+    for (let before = -1; before !== input.writableLength;) {
+      before = input.writableLength
+      await delay(1000)
+    }
+    expect(input.writableLength).toBeGreaterThan(0)
+    let lines = 0
+    for await (const line of createInterface({ input: child.stdout! })) {
+      expect(line.length).toBeGreaterThan(100_000)
+      if (++lines === count) input.end()
+    }
+    expect(lines).toBe(count)
   })
 
   test('ends with its input and with SIGTERM, and prints only the protocol', async () => {

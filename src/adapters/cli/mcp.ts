@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import { Readable, Transform, type Writable } from 'node:stream'
 import type { Context } from './context.js'
 import { Failure } from './failure.js'
 import type { World } from './world.js'
@@ -9,8 +9,10 @@ export async function serveMcp(context: Context, [prefix]: readonly [string]): P
   const session = await context.session(prefix)
   const { world } = context
   const input = world.stdin instanceof Readable ? world.stdin : Readable.from(world.stdin)
-  const transport = new StdioServerTransport(input, world.stdout)
-  const ended = endOf(input, world)
+  const requests = input.pipe(whileRead(world.stdout))
+  input.once('error', (error) => requests.destroy(error))
+  const transport = new StdioServerTransport(requests, world.stdout)
+  const ended = endOf(requests, world)
   const connection = serveStdio(() => workspaceServer(session), {
     transport,
     onerror: ({ message }) => context.note(`forkspace: ${message}`),
@@ -33,6 +35,19 @@ async function loadPackage() {
       { cause: error },
     )
   }
+}
+
+/**
+ * Passes requests on while the client reads the answers. The answers to a client that only sends would fill the
+ * memory.
+ */
+function whileRead(answers: Writable): Transform {
+  return new Transform({
+    transform: (chunk, _, done) => {
+      if (answers.writableNeedDrain) answers.once('drain', () => done(null, chunk))
+      else done(null, chunk)
+    },
+  })
 }
 
 /**
