@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  memoryStorage,
   openEngine,
   PosixLockKind,
   type Engine,
@@ -11,6 +12,7 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
 
 const notFound: unknown = expect.objectContaining({ name: 'EngineError', reason: 'SESSION_NOT_FOUND' })
@@ -159,5 +161,65 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
         reason: 'INVALID_ARGUMENT',
       })
     await expect(openEngine({ sessionTtlSeconds: 0 })).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT' })
+  })
+})
+
+describe('sessions that are dropped from memory after a failed write', () => {
+  const ttlSeconds = 60
+  const environment = fixedEnvironment({ stepMs: 0 })
+  let storage: FailingStorage
+  let engine: Engine
+  let session: Session
+  let other: Session
+
+  beforeEach(async () => {
+    storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
+    engine = await openEngine({ storage, environment })
+    session = await engine.sessions.create({ ttlSeconds, files: { '/a': 'a' } })
+    other = await engine.sessions.create()
+  })
+
+  afterEach(() => engine.close())
+
+  async function failWrite(): Promise<void> {
+    storage.after = { commits: 0, failure: 'fail' }
+    await expect(other.files.write({ path: '/b', content: 'b' })).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+    })
+  }
+
+  const read = (): Promise<string> => session.fs.promises.readFile('/a', 'utf8')
+
+  const ids = async (): Promise<string[]> => (await engine.sessions.list()).sessions.map(({ id }) => id)
+
+  test('keep the time of their last read', async () => {
+    environment.advance(minute - 1)
+    await read()
+    await failWrite()
+    environment.advance(minute - 1)
+    expect(await ids()).toEqual([session.id, other.id])
+    await engine.collect()
+    expect(await ids()).toEqual([session.id, other.id])
+    environment.advance(1)
+    expect(await ids()).toEqual([other.id])
+    await expect(read()).rejects.toMatchObject({ cause: notFound })
+  })
+
+  test('keep the times of reads for as long as the disk is full', async () => {
+    await failWrite()
+    storage.full = true
+    for (let i = 0; i < 10; i++) {
+      environment.advance(minute / 2)
+      expect(await read()).toBe('a')
+    }
+    storage.full = false
+    environment.advance(minute - 1)
+    await other.files.write({ path: '/b', content: 'b' })
+    expect(await ids()).toEqual([session.id, other.id])
+    await engine.close()
+    engine = await openEngine({ storage, environment })
+    session = await engine.sessions.open(session.id)
+    environment.advance(minute - 1)
+    expect(await read()).toBe('a')
   })
 })

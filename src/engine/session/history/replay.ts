@@ -47,6 +47,9 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     const live = await readSession(core, sessionId)
     if (epoch !== core.fence.epoch) continue
     core.table.dropped.delete(sessionId)
+    // The stored time stays behind, so the next eviction or close stores this one.
+    live.lastActivityAt = Math.max(live.lastActivityAt, core.table.unstoredUses.get(sessionId) ?? 0)
+    core.table.unstoredUses.delete(sessionId)
     core.table.residency.enter(live)
     evictWhenDue(core)
     return live

@@ -55,5 +55,6 @@ async function lastActivity(core: Core, session: SessionRecord): Promise<number>
   if (live !== undefined && live.shared === undefined) return live.lastActivityAt
   const last = await core.store.lastEvent(session.id)
   const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
-  return Math.max(changedAt, await storedRead(core, session.id), live?.lastActivityAt ?? 0)
+  const usedAt = live?.lastActivityAt ?? core.table.unstoredUses.get(session.id) ?? 0
+  return Math.max(changedAt, await storedRead(core, session.id), usedAt)
 }

@@ -30,7 +30,13 @@ export class SessionTable {
   isCollecting = false
   /** Whether the engine is closed. Handles of states whose session left the table earlier learn of it only here. */
   isClosed = false
+  /** The last uses at which the wall clock differed from the expected time. */
   readonly unsureUses = new UnsureUses()
+  /**
+   * The times of the last uses of sessions that were dropped after a failed write, until the sessions are read again. Reads
+   * since the last stored time would otherwise be forgotten.
+   */
+  readonly unstoredUses = new UnsureUses<number>()
 
   constructor(budgetBytes: number) {
     this.residency = new Residency(this.live, budgetBytes)
@@ -86,7 +92,10 @@ export class SessionTable {
           ),
     )
     this.live.delete(live.id)
-    if (why === 'failed' && live.fileReferences !== undefined) this.dropped.set(live.id, live)
+    if (why === 'failed') {
+      this.unstoredUses.set(live.id, live.lastActivityAt)
+      if (live.fileReferences !== undefined) this.dropped.set(live.id, live)
+    }
     const settled = live.acknowledged
       .catch(() => undefined)
       .then(() => {

@@ -6,21 +6,22 @@ export interface UnsureUse {
   readonly monotonicMs: number
 }
 
-/**
- * The last uses of sessions at which the wall clock differed from the expected time. The oldest are
- * forgotten.
- */
-export class UnsureUses {
-  readonly #bySession = new Map<string, UnsureUse>()
+/** Last uses of sessions that the store does not tell. The oldest are forgotten. */
+export class UnsureUses<Use = UnsureUse> {
+  readonly #bySession = new Map<string, Use>()
 
-  get(sessionId: string): UnsureUse | undefined {
+  get(sessionId: string): Use | undefined {
     return this.#bySession.get(sessionId)
   }
 
-  set(sessionId: string, use: UnsureUse): void {
+  set(sessionId: string, use: Use): void {
     this.#bySession.delete(sessionId)
     this.#bySession.set(sessionId, use)
     const [oldest] = this.#bySession.keys()
     if (oldest !== undefined && this.#bySession.size > limits.unsureUses) this.#bySession.delete(oldest)
+  }
+
+  delete(sessionId: string): void {
+    this.#bySession.delete(sessionId)
   }
 }
