@@ -537,6 +537,22 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
         expect(await held(session)).toEqual([[], []])
       })
 
+      test('after more jumps than are remembered', async () => {
+        const session = await engine.sessions.create()
+        pass(hour)
+        await take(session, 'long', 3600)
+        for (let jump = 0; jump <= limits.clockSpans; jump++) {
+          wall += jump % 2 === 0 ? year : -year
+          await take(session, 'other', 1)
+          pass(2000)
+        }
+        await drop()
+        expect(await held(session)).toEqual([['long'], ['long']])
+        pass(hour)
+        await drop()
+        expect(await held(session)).toEqual([[], []])
+      })
+
       test('after a jump that is too small to be noticed', async () => {
         const session = await engine.sessions.create()
         wall += 4 * minute
@@ -684,8 +700,10 @@ describe('the jumps of a clock', () => {
     const spans = new ClockSpans({ wallMs: 0, monotonicMs: 0 })
     for (let jump = 1; jump < limits.clockSpans; jump++) spans.note(at(jump * 10 * hour, jump))
     expect(spans.shownAt(0)).toBe(0)
+    expect(spans.start).toEqual({ wallMs: 0, monotonicMs: 0 })
     spans.note(at(limits.clockSpans * 10 * hour, limits.clockSpans))
     expect(spans.shownAt(0)).toBeUndefined()
+    expect(spans.start).toEqual({ wallMs: 10 * hour, monotonicMs: 1 })
     expect(spans.shownAt(10 * hour)).toBe(1)
   })
 })
@@ -715,7 +733,7 @@ describe('a session with a time to live', () => {
       environment,
       opened,
       clockSpans: new ClockSpans(opened),
-      table: { unsureUses: new Map() },
+      table: { unsureUses: new Map(), inUse: new Map() },
       sessionTtlSeconds,
       sharing: shared ? {} : undefined,
     } as unknown as Core

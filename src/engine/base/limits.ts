@@ -401,8 +401,8 @@ export const limits = {
   expirySecondLookMs: 600_000,
   /** Sessions remembered in memory because they were used while the wall clock had jumped. */
   unsureUses: 10_000,
-  /** Jumps of the wall clock that are remembered in memory. */
-  clockSpans: 100,
+  /** Jumps of the wall clock that are remembered in memory. A clock that runs too fast jumps each time it is a second ahead. */
+  clockSpans: 1000,
   /** Events between two snapshots of a session on a durable store, if its snapshots are small. */
   eventsPerSnapshot: 2000,
   /**

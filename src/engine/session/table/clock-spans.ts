@@ -1,5 +1,6 @@
 import type { Environment } from '../../base/environment.js'
 import { limits } from '../../base/limits.js'
+import { itemAt } from '../../base/present.js'
 
 /** The time between two jumps of the wall clock. */
 interface Span {
@@ -30,6 +31,12 @@ export class ClockSpans {
   /** Whether the wall clock has jumped since the engine was opened. */
   get hasJumped(): boolean {
     return this.#spans.length > 1
+  }
+
+  /** The beginning of the oldest time between two jumps that is remembered, by both clocks. */
+  get start(): { readonly wallMs: number; readonly monotonicMs: number } {
+    const { aheadMs, fromMs } = itemAt(this.#spans, 0)
+    return { wallMs: fromMs + aheadMs, monotonicMs: fromMs }
   }
 
   /** Notices a jump. Call this whenever a time of the wall clock is recorded or compared. */
