@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -97,6 +97,12 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     ['the release of a POSIX lock', ({ posixLocks }) => posixLocks.funlock({ path: '/a', owner })],
     ['a message', ({ bus }) => bus.publish({ topic: 't', payload: 'm' })],
     ['a draft', async (session) => (await session.draft())[Symbol.asyncDispose]()],
+    ['a write that changes nothing', ({ fs }) => fs.promises.mkdir('/', { recursive: true })],
+    [
+      'an edit that changes nothing',
+      ({ text }) => text.edit({ path: '/a', edits: [{ oldText: 'a', newText: 'a' }] }),
+    ],
+    ['an undo of nothing', (session) => session.undo()],
   ])('are kept by %s', async (_use, use) => {
     await open({ sessionTtlSeconds: 60 })
     const session = await engine.sessions.create({ files: { '/a': 'a' } })
@@ -106,6 +112,91 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     environment.advance(minute - 1)
     await engine.collect()
     expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('a')
+  })
+
+  describe('are kept while work on them takes longer than it:', () => {
+    let session: Session
+
+    beforeEach(async () => {
+      await open({
+        sessionTtlSeconds: 60,
+        hostPaths: { roots: [directory] },
+        exec: { directory: join(directory, 'exec'), path: '/usr/bin:/bin' },
+      })
+      session = await engine.sessions.create({ files: { '/a': 'a' } })
+    })
+
+    async function passTtl(): Promise<void> {
+      environment.advance(2 * minute)
+      expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
+      expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toContain(session.id)
+    }
+
+    async function expectFullTtl(): Promise<void> {
+      environment.advance(minute - 1)
+      await engine.collect()
+      expect((await engine.sessions.list()).sessions.map(({ id }) => id)).toEqual([session.id])
+      environment.advance(minute)
+      await engine.collect()
+      expect((await engine.sessions.list()).sessions).toEqual([])
+    }
+
+    test('a command', async () => {
+      const command = 'touch started && while [ ! -e go ]; do sleep 0.02; done && echo b > a'
+      const run = session.exec({ command: 'sh', args: ['-c', command] })
+      const started = async (): Promise<string | undefined> =>
+        (await readdir(directory, { recursive: true })).find((name) => name.endsWith('started'))
+      await expect.poll(started, { timeout: 10_000 }).toBeDefined()
+      await passTtl()
+      await writeFile(join(directory, String(await started()), '../go'), '')
+      expect(await run).toMatchObject({ exitCode: 0, changes: { modified: ['/a'] } })
+      await expectFullTtl()
+    })
+
+    test('a write whose content arrives slowly', async () => {
+      async function* content(): AsyncIterable<Uint8Array> {
+        for (const piece of ['b', 'c']) {
+          await passTtl()
+          yield Buffer.from(piece)
+        }
+      }
+      await session.files.write({ path: '/a', content: content() })
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('bc')
+      await expectFullTtl()
+    })
+
+    test('a checkout', async () => {
+      environment.advance(minute - 1)
+      const checkout = await session.checkout(join(directory, 'out'))
+      environment.advance(minute - 1)
+      expect(await checkout.sync()).toEqual({ added: [], modified: [], removed: [] })
+      await expectFullTtl()
+    })
+
+    test('changes of a draft', async () => {
+      const draft = await session.draft()
+      for (const content of ['b', 'c', 'd']) {
+        environment.advance(minute - 1)
+        await draft.files.write({ path: '/a', content })
+        environment.advance(minute - 1)
+        draft.fs.writeFileSync('/b', content)
+        await engine.collect()
+      }
+      await draft.commit()
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('d')
+      await draft[Symbol.asyncDispose]()
+      await expectFullTtl()
+    })
+  })
+
+  test('and an open draft are deleted without use of either', async () => {
+    await open({ sessionTtlSeconds: 60 })
+    const session = await engine.sessions.create({ files: { '/a': 'a' } })
+    const draft = await session.draft()
+    environment.advance(minute)
+    await draft.files.write({ path: '/a', content: 'b' })
+    await expect(draft.commit()).rejects.toEqual(notFound)
+    await draft[Symbol.asyncDispose]()
   })
 
   test('are also deleted by a collection, before or after reopening', async () => {

@@ -11,6 +11,7 @@ import {
 } from '../services/checkouts/checkout-requests.js'
 import type { Checkouts } from '../services/checkouts/checkouts.js'
 import type { SessionAccess } from '../session/access/session-access.js'
+import { whileUsed } from '../session/table/activity.js'
 
 /** Writes a session to a directory of the host. */
 export async function checkOut(
@@ -22,7 +23,11 @@ export async function checkOut(
   const { layout, update } = parseCheckout(directory, options)
   const { directory: realPath, ...initial } = await access.look('checkout', (live) => {
     access.permit('getManifest')
-    return checkouts.update(access.core, live, directory, { ...update, layout })
+    return whileUsed(
+      access.core,
+      live.id,
+      checkouts.update(access.core, live, directory, { ...update, layout }),
+    )
   })
   return new Checkout(access, checkouts, { directory: realPath, layout, initial })
 }
@@ -80,7 +85,9 @@ export class Checkout {
     const copy = { ...parseUpdate(options), layout: this.#layout }
     return this.#access.look('checkout', async (live) => {
       this.#access.permit('getManifest')
-      const { written, removed } = await this.#checkouts.update(this.#access.core, live, this.directory, copy)
+      const { core } = this.#access
+      const updated = this.#checkouts.update(core, live, this.directory, copy)
+      const { written, removed } = await whileUsed(core, live.id, updated)
       return { written, removed }
     })
   }
@@ -105,7 +112,8 @@ export class Checkout {
     const copy = { ...parseSync(options), layout: this.#layout }
     return this.#access.run('syncCheckout', (live) => {
       this.#access.permit('applyBatch')
-      return this.#checkouts.sync(this.#access.core, live, this.directory, copy)
+      const { core } = this.#access
+      return whileUsed(core, live.id, this.#checkouts.sync(core, live, this.directory, copy))
     })
   }
 }

@@ -5,6 +5,7 @@ import { parseExec, type ExecRequest } from '../services/checkouts/exec-request.
 import type { ProcessResult } from '../services/checkouts/process-ports.js'
 import type { Processes } from '../services/checkouts/processes.js'
 import type { SessionAccess } from '../session/access/session-access.js'
+import { whileUsed } from '../session/table/activity.js'
 
 /** The result of `session.exec`. */
 export interface ExecResult extends ProcessResult {
@@ -44,7 +45,8 @@ export function execute(
     return processes.inTurn(access.sessionId, parsed.signal, async (signal) => {
       const directory = await written(access, { checkouts, processes }, signal)
       processes.setClean(directory, false)
-      const result = await processes.run(directory, parsed, signal)
+      const run = processes.run(directory, parsed, signal)
+      const result = await whileUsed(access.core, access.sessionId, run)
       try {
         const changes = await access.run('syncCheckout', (live) =>
           checkouts.sync(access.core, live, directory, { layout, signal }),
@@ -69,9 +71,10 @@ async function written(
   signal: AbortSignal,
 ): Promise<string> {
   const update = (directory: string): Promise<unknown> =>
-    access.look('checkout', (live) =>
-      checkouts.update(access.core, live, directory, { layout: processes.layout, signal }),
-    )
+    access.look('checkout', (live) => {
+      const updated = checkouts.update(access.core, live, directory, { layout: processes.layout, signal })
+      return whileUsed(access.core, live.id, updated)
+    })
   for (const path of processes.directoriesOf(access.sessionId)) {
     const directory = await checkouts.claim(access.core, path)
     if (directory === undefined) continue

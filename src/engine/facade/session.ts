@@ -54,6 +54,7 @@ import {
   type PathHistoryRequest,
 } from '../session/history/path-history.js'
 import { forkForDraft } from '../session/drafts.js'
+import { whileUsed } from '../session/table/activity.js'
 import { openUsed } from '../session/table/expiry.js'
 import type { SessionSlot } from '../session/table/live.js'
 import {
@@ -956,7 +957,9 @@ export class Session implements SessionApi {
   }> {
     const { core } = this.#access
     const commit = parseCommit(core.principal, request)
-    return this.#access.run('commit', (live) => this.#services.commits.commit(core, live, commit))
+    return this.#access.run('commit', (live) =>
+      whileUsed(core, live.id, this.#services.commits.commit(core, live, commit)),
+    )
   }
 
   /**

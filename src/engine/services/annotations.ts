@@ -16,7 +16,7 @@ import type { LiveSession } from '../session/table/live.js'
 import { findFile } from '../session/reads/lookup.js'
 import type { RecordChanges } from '../session/journal/journal.js'
 import { roughly, SessionIndex } from '../session/table/session-index.js'
-import { mutate, record } from '../session/mutation-queue.js'
+import { mutate, record, unchanged } from '../session/mutation-queue.js'
 import { keys } from '../storage/keys.js'
 import { asInteger, asObject, asText, checked, damaged } from './bundles/bundle-checks.js'
 import { withoutSession, type BundleFacts } from './bundles/bundle-facts.js'
@@ -127,7 +127,7 @@ export class Annotations {
         )
       }
       if (annotation.status === newStatus)
-        return live.acknowledged.then(() => ({ annotation: { ...annotation } }))
+        return unchanged(core, live).then(() => ({ annotation: { ...annotation } }))
       return this.#store(
         core,
         live,

@@ -21,7 +21,7 @@ import { CheckpointIndex, type LiveSession } from './table/live.js'
 import { rootAt } from './history/replay.js'
 import { checkpointKind, type CheckpointRecord } from '../records/checkpoint.js'
 import { withoutMerge } from './status.js'
-import { mutate, record } from './mutation-queue.js'
+import { mutate, record, unchanged } from './mutation-queue.js'
 
 /** A saved state of a session. */
 export interface Checkpoint {
@@ -212,7 +212,7 @@ export function pruneCheckpoints(
   return mutate(core, live, () => {
     const index = loadedIndex(core, live)
     const old = [...index.values()].slice(0, Math.max(0, index.size - keepLast))
-    let committed = live.acknowledged
+    let committed = unchanged(core, live)
     for (const checkpoint of old) committed = removeCheckpoint(core, live, checkpoint)
     // Commits form one queue, so the newest one settles last.
     return committed.then(() => ({ deletedCount: old.length }))

@@ -12,6 +12,7 @@ import { inBackground, sessionNotFound, type Core } from './core.js'
 import type { EventType, Redo } from '../records/event.js'
 import { notifyFollowers, type CommittedEvent } from './history/feed.js'
 import { afterEvent, beforeEffect } from './file-references.js'
+import { touch } from './table/activity.js'
 import { evictWhenDue } from './table/eviction.js'
 import { addStep, restoreStep } from './history/lineage.js'
 import type { LineageStep } from './history/lineage-step.js'
@@ -189,11 +190,19 @@ export interface NewEvent {
 }
 
 /**
- * Applies an event's redo and commits the event. If there is no event, because nothing changes, waits until
- * the current state is acknowledged.
+ * Waits until the current state is acknowledged, for a change that finds nothing to change. It has no event, so its use of
+ * the session is noted here.
+ */
+export function unchanged(core: Core, live: LiveSession): Promise<void> {
+  touch(core, live)
+  return live.acknowledged
+}
+
+/**
+ * Applies an event's redo and commits the event. Without an event, nothing changes: see {@link unchanged}.
  */
 export function record(core: Core, live: LiveSession, event: NewEvent | undefined): Promise<void> {
-  if (event === undefined) return live.acknowledged
+  if (event === undefined) return unchanged(core, live)
   if (core.store.admit !== undefined) admitChange(core, live, event)
   const { prepared } = event
   const at = prepared?.at ?? event.at ?? eventTime(core, live)

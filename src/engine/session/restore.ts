@@ -12,7 +12,7 @@ import { checkpointFields, restoreCheckpoint, type CheckpointReference } from '.
 import { reading, type Core } from './core.js'
 import { restoredChanges, restoredEffects } from './edits/restored.js'
 import { needsSnapshot } from './history/snapshot.js'
-import { mutate, record } from './mutation-queue.js'
+import { mutate, record, unchanged } from './mutation-queue.js'
 import { collectPreview, noPreview, type Preview } from './preview.js'
 import type { SessionInfo } from './sessions.js'
 import { namesUnkeptState, positionedState, stateIdOf, stateNameShape, type StateName } from './states.js'
@@ -120,7 +120,7 @@ export async function restoreState(core: Core, live: LiveSession, request: Parse
         found = await findRestore(core, live, request, pinned)
       })
     const { after, redo, stateId, preview } = found
-    if (dryRun || redo.length === 0) return live.acknowledged.then(() => preview)
+    if (dryRun || redo.length === 0) return unchanged(core, live).then(() => preview)
     const restore = found
     if (redo[0]?.[0] === 'R' && restore.snapshotRoot === undefined && needsSnapshot(core))
       throw new Fault(async () => {

@@ -15,7 +15,7 @@ import { namedRoot } from './history/replay.js'
 import { needsSnapshot } from './history/snapshot.js'
 import { redoItems, undoItems, type RedoItem, type StepDetails, type UndoItem } from './history/undo-stack.js'
 import { checkNoConflicts } from './status.js'
-import { mutate, record } from './mutation-queue.js'
+import { mutate, record, unchanged } from './mutation-queue.js'
 import { noPreview, previewOf, type Preview } from './preview.js'
 import type { LiveSession } from './table/live.js'
 
@@ -88,7 +88,7 @@ export async function undoOrRedo(
     const { details, root, preview } = found
     const { count, position } = details
     if (count === 0 || request.dryRun)
-      return live.acknowledged.then(() => ({ count, eventId: '', ...preview }))
+      return unchanged(core, live).then(() => ({ count, eventId: '', ...preview }))
     const step = found
     if (step.snapshotRoot === undefined && needsSnapshot(core))
       throw new Fault(async () => {

@@ -15,7 +15,7 @@ import { touch } from '../../session/table/activity.js'
 import { deadlineOf } from '../../session/table/deadline.js'
 import { roughly, SessionIndex } from '../../session/table/session-index.js'
 import { openSession } from '../../session/history/replay.js'
-import { commitRecords, mutate } from '../../session/mutation-queue.js'
+import { commitRecords, mutate, unchanged } from '../../session/mutation-queue.js'
 import { keys } from '../../storage/keys.js'
 import {
   decodeContent,
@@ -173,13 +173,13 @@ export class CacheService {
         before === undefined
           ? expected === undefined
           : expected !== undefined && sameContent(before, expected)
-      let committed = live.acknowledged
+      let committed: Promise<void>
       if (swapped) {
         const blobs = staged?.blobs() ?? []
         core.store.admit?.(blobs)
         committed = this.#write(core, live, entries, [write], { staged })
       } else {
-        touch(core, live)
+        committed = unchanged(core, live)
         entries.use(write.key)
       }
       const now = swapped ? write.content : before

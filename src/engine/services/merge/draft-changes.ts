@@ -4,7 +4,7 @@ import { limits } from '../../base/limits.js'
 import { eventTypes } from '../../records/event.js'
 import type { Core } from '../../session/core.js'
 import { eventIdOf } from '../../session/history/event-ids.js'
-import { mutate, record } from '../../session/mutation-queue.js'
+import { mutate, record, unchanged } from '../../session/mutation-queue.js'
 import { describeChange, type Change } from '../../session/tree-changes.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
@@ -91,7 +91,7 @@ function commitDraft(
       changes: changes.slice(0, limits.mergeListedPaths).map(describeChange),
       changeCount: changes.length,
     }
-    if (redo.length === 0) return live.acknowledged.then(() => ({ ...result, eventId: '' }))
+    if (redo.length === 0) return unchanged(core, live).then(() => ({ ...result, eventId: '' }))
     const paths = changes.slice(0, limits.pathsInDetails).map(({ path }) => path)
     const details = { operationCount: changes.length, paths }
     const committed = record(core, live, { type: eventTypes.applyBatch, details, redo })

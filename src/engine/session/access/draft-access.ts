@@ -19,6 +19,17 @@ export class DraftAccess extends SessionAccess {
     this.#isClosed = true
   }
 
+  /** The draft is to change the session, so its use is one of the session too. */
+  override live(action: Action): LiveSession | Promise<LiveSession> {
+    this.#of.stayUsed()
+    return super.live(action)
+  }
+
+  override liveSync(action: Action): LiveSession {
+    this.#of.stayUsed()
+    return super.liveSync(action)
+  }
+
   override permit(action: Action): void {
     this.#of.permit(action)
     if (this.#isClosed && capabilitiesOf(action).includes('files.write'))

@@ -250,6 +250,15 @@ export class SessionAccess {
     return live
   }
 
+  /** Counts as use of the session, if it is in memory. */
+  stayUsed(): void {
+    const { core } = this
+    const live = core.table.atHand(core.tenantKey, this.sessionId)
+    if (live === undefined || isExpired(core, live)) return
+    core.table.residency.used(live)
+    touch(core, live)
+  }
+
   /**
    * The session, or a promise if the session must be loaded.
    *

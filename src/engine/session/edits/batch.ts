@@ -32,6 +32,7 @@ import {
   record,
   withRollback,
   type NewEvent,
+  unchanged,
 } from '../mutation-queue.js'
 import { planWrite, writeShape, type WriteOptions, type WriteRequest } from './writes.js'
 
@@ -140,7 +141,7 @@ export function applyPlansNow(
       }
       for (const blob of plan?.blobs ?? []) blobs.add(blob)
     }
-    if (redo.length === 0) return live.acknowledged
+    if (redo.length === 0) return unchanged(core, live)
     const event = { redo, blobs: [...blobs], ...describe() }
     if (core.store.admit !== undefined) admitChange(core, live, event)
     return commitEvent(core, live, event, at)

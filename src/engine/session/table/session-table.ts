@@ -37,6 +37,8 @@ export class SessionTable {
    * since the last stored time would otherwise be forgotten.
    */
   readonly unstoredUses = new UnsureUses<number>()
+  /** Sessions with operations that may take longer than their time to live, and the number of these. They do not expire. */
+  readonly inUse = new Map<string, number>()
 
   constructor(budgetBytes: number) {
     this.residency = new Residency(this.live, budgetBytes)

@@ -18,7 +18,7 @@ export interface Expiring {
  */
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
   const ttlMs = ttlMsOf(core, record)
-  if (ttlMs === undefined) return false
+  if (ttlMs === undefined || core.table.inUse.has(record.id)) return false
   const { environment, opened, clockSpans } = core
   clockSpans.note(environment)
   const now = environment.wallClockMs()
