@@ -281,6 +281,60 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
   })
 
+  describe.runIf(lasting)('does not delete a session in use that is read into memory again', () => {
+    const ttlSeconds = 3600
+    let session: Session
+    let other: Session
+
+    beforeEach(async () => {
+      session = await engine.sessions.create({ ttlSeconds, files: { '/a': 'kept' } })
+      other = await engine.sessions.create()
+    })
+
+    /** Drops all sessions from memory, as an eviction does. */
+    async function drop(): Promise<void> {
+      vi.spyOn(store, 'commit').mockRejectedValueOnce(new Error('the disk failed'))
+      await expect(write(other, String(wall))).rejects.toMatchObject({ reason: 'STORE_FAILED' })
+    }
+
+    async function expectKept(): Promise<void> {
+      await drop()
+      expect(await ids()).toEqual([session.id, other.id])
+      await drop()
+      expect((await engine.collect()).deletedSessions).toBe(0)
+      expect(await ids()).toEqual([session.id, other.id])
+    }
+
+    test('after a write by a clock that was ahead, and reads since then', async () => {
+      wall += 24 * hour
+      await write(session, 'b')
+      wall -= 24 * hour
+      for (let i = 0; i < 5; i++) {
+        pass(20 * minute)
+        await session.files.read({ path: '/a' })
+      }
+      pass(59 * minute)
+      await expectKept()
+      pass(minute)
+      await drop()
+      expect(await ids()).toEqual([other.id])
+    })
+
+    test('after a read by a clock that was slow', async () => {
+      pass(30 * minute)
+      wall -= 24 * hour
+      pass(10 * minute)
+      await session.files.read({ path: '/a' })
+      pass(10 * minute)
+      wall += 24 * hour
+      pass(49 * minute)
+      await expectKept()
+      pass(minute)
+      await drop()
+      expect(await ids()).toEqual([other.id])
+    })
+  })
+
   test.runIf(lasting)(
     'is checked twice before sessions that had expired at the opening are deleted',
     async () => {

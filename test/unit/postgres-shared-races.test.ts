@@ -681,6 +681,34 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     60_000,
   )
 
+  test.runIf(isLong)(
+    'an engine keeps a session that another one uses after the clock of the server was ahead',
+    async () => {
+      const own = clocks(0)
+      let aheadMs = 86_400_000
+      const ahead = (storage: Storage): Storage => shiftedClock(storage, () => aheadMs)
+      const schema = freshSchema()
+      const [ofA, ofB] = [await storageOn(schema), await storageOn(schema)]
+      const a = await openEngine({ storage: ahead(ofA), environment: own.environment })
+      const b = await openEngine({ storage: ahead(ofB), environment: own.environment })
+      open.push(a, b)
+      const session = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'a' } })
+      const ofOther = await b.sessions.open(session.id)
+      expect(await read(ofOther, '/a')).toBe('a')
+      aheadMs = 0
+      await sleep(2 * limits.sharedSweepMs)
+      for (let i = 0; i < 10; i++) {
+        own.shift(120_000)
+        aheadMs += 120_000
+        await (i % 3 === 0 ? write(session, '/a', 'a') : read(session, '/a'))
+        expect((await b.sessions.list()).sessions).toHaveLength(1)
+      }
+      expect((await b.collect()).deletedSessions).toBe(0)
+      expect(await read(ofOther, '/a')).toBe('a')
+    },
+    60_000,
+  )
+
   test('commits of both engines at the same moment build on each other', async () => {
     const { a, b, schema } = await both({ '/start': 'start' })
     const made = await Promise.all(

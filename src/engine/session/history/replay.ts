@@ -13,6 +13,7 @@ import { Tree } from '../../tree/tree.js'
 import { apply } from '../apply.js'
 import { sessionNotFound, type Core } from '../core.js'
 import { storedRead } from '../table/activity.js'
+import { latestUse } from '../table/unused.js'
 import { chainStart } from './chain.js'
 import { parseTip } from '../branch-tips.js'
 import type { BranchTips } from '../../records/branch-tip.js'
@@ -47,8 +48,6 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     const live = await readSession(core, sessionId)
     if (epoch !== core.fence.epoch) continue
     core.table.dropped.delete(sessionId)
-    // The stored time stays behind, so the next eviction or close stores this one.
-    live.lastActivityAt = Math.max(live.lastActivityAt, core.table.unstoredUses.get(sessionId) ?? 0)
     core.table.unstoredUses.delete(sessionId)
     core.table.residency.enter(live)
     evictWhenDue(core)
@@ -58,20 +57,24 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
 
 async function readSession(core: Core, sessionId: string): Promise<LiveSession> {
   await core.table.draining.get(sessionId)
-  const readAt = core.sharing === undefined ? 0 : core.environment.monotonicMs()
+  const startedAt = core.sharing === undefined ? 0 : core.environment.monotonicMs()
   const { head, record, tips, seq } = await storedSession(core, sessionId)
   if (record === undefined || record.deletedAt !== undefined) throw sessionNotFound(sessionId)
   const baseline = core.roots.load(record.baseline.root)
   const state = await stateAt(core, sessionId, seq)
   using _ = core.pins.pin({ roots: [baseline, state.root] })
+  const readAt = await storedRead(core, sessionId)
   const live = new LiveSession(core.tenantKey, record, baseline, new Tree(state.root, core.loader), {
     ...state,
-    readAt: await storedRead(core, sessionId),
+    readAt,
   })
+  // The stored time may stay behind. Then the next eviction or close stores this one.
+  const unstored = core.table.unstoredUses.get(sessionId) ?? 0
+  live.lastActivityAt = latestUse(core, record, [state.at, readAt, unstored])
   live.branchTips = tips
   await core.store.counted?.()
   await core.onOpen?.(core, live)
-  core.sharing?.enter(live, head, readAt)
+  core.sharing?.enter(live, head, startedAt)
   const dropped = core.table.dropped.get(sessionId)
   if (dropped !== undefined) await whenLoaded(() => takeOverReferences(live, dropped))
   return live

@@ -3,7 +3,7 @@ import { keys } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import { inBackground, type Core } from '../core.js'
 import type { EventBody } from '../../records/event.js'
-import { noteUse } from './unused.js'
+import { latestUse, noteUse } from './unused.js'
 import type { LiveSession } from './live.js'
 import type { SessionRecord } from '../../records/session.js'
 
@@ -76,5 +76,5 @@ async function lastActivity(core: Core, session: SessionRecord): Promise<number>
   const last = await core.store.lastEvent(session.id)
   const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
   const usedAt = live?.lastActivityAt ?? core.table.unstoredUses.get(session.id) ?? 0
-  return Math.max(changedAt, await storedRead(core, session.id), usedAt)
+  return latestUse(core, session, [changedAt, await storedRead(core, session.id), usedAt])
 }

@@ -5,7 +5,7 @@ import type { LiveSession } from './live.js'
 import { openSession } from '../history/replay.js'
 import { Overtaken } from '../sharing/shared-session.js'
 import { storedRead } from './activity.js'
-import { isExpired } from './unused.js'
+import { isExpired, latestUse } from './unused.js'
 
 /**
  * Checks an optional time to live, in seconds.
@@ -51,7 +51,8 @@ export async function expireNow(core: Core, sessionId: string): Promise<LiveSess
     const live = await openSession(core, sessionId)
     if (core.sharing !== undefined) {
       await core.sharing.freshen(core, live)
-      live.lastActivityAt = Math.max(live.lastActivityAt, await storedRead(core, sessionId))
+      const readAt = await storedRead(core, sessionId)
+      live.lastActivityAt = latestUse(core, live.record, [live.lastActivityAt, live.lastEventAt, readAt])
     }
     if (live.discarded === undefined && !isExpired(core, live)) return live
     try {

@@ -62,6 +62,28 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
 }
 
+/**
+ * The time of the latest of several uses of a session. If the clock was ahead or slow, and has been corrected, that need not
+ * be the largest time. Any use within the time to live keeps the session.
+ */
+export function latestUse(core: Core, record: SessionRecord, times: readonly number[]): number {
+  const latest = Math.max(...times)
+  const ttlMs = ttlMsOf(core, record)
+  if (ttlMs === undefined) return latest
+  const { environment, clockSpans } = core
+  clockSpans.note(environment)
+  const now = environment.wallClockMs()
+  const monotonicMs = environment.monotonicMs()
+  const unsure = core.table.unsureUses.get(record.id)
+  const sinceMs = (time: number): number => {
+    const usedAt = unsure?.lastActivityAt === time ? unsure.monotonicMs : clockSpans.shownAt(time)
+    if (usedAt !== undefined) return monotonicMs - usedAt
+    return time - now > limits.clockHoldMs ? Number.POSITIVE_INFINITY : now - time
+  }
+  const [newest] = times.toSorted((a, b) => sinceMs(a) - sinceMs(b))
+  return newest !== undefined && sinceMs(newest) < ttlMs ? newest : latest
+}
+
 /** Whether the last use seems older than the session. The clock was wrong at one of the two times. */
 function isBeforeCreation({ createdAt }: SessionRecord, lastActivityAt: number): boolean {
   return createdAt - lastActivityAt > limits.clockHoldMs
