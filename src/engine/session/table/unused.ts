@@ -57,7 +57,9 @@ export function noteUse(core: Core, record: SessionRecord, lastActivityAt: numbe
     Math.abs(lastActivityAt - expected) > limits.clockHoldMs ||
     usedAt === undefined ||
     monotonicMs - usedAt > limits.clockLagMs ||
-    isBeforeCreation(record, lastActivityAt)
+    isBeforeCreation(record, lastActivityAt) ||
+    // An earlier use has the same time.
+    core.table.unsureUses.get(record.id)?.lastActivityAt === lastActivityAt
   )
     core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
 }
