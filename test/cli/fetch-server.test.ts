@@ -82,3 +82,23 @@ test('closes a connection whose client does not read, and none that waits for a 
   stream.close()
   expect(await answer).toContain('late')
 })
+
+test.each([
+  ['body', 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n', ' '],
+  ['head', 'GET / HTTP/1.1\r\nHost: localhost\r\n', 'x: y\r\n'],
+  ['body after its answer', 'PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n', ' '],
+])('closes a connection whose client sends a %s slowly', async (_what, start, piece) => {
+  server = await serveFetch(
+    async (request) => new Response(request.method === 'POST' ? await request.text() : 'answer'),
+    0,
+    200,
+  )
+  const opened = await send(start)
+  const more = setInterval(() => opened.write(piece), 20)
+  try {
+    await once(opened.resume(), 'close', { signal: AbortSignal.timeout(3000) })
+  } finally {
+    clearInterval(more)
+  }
+  expect(opened.destroyed).toBe(true)
+})

@@ -16,14 +16,19 @@ export interface FetchServer {
 /**
  * Serves a handler of the Fetch API on loopback only.
  *
- * @param stalledMs How long a client may leave an answer unread.
+ * @param stalledMs How long a client may leave an answer unread, or take to send a request.
  */
 export async function serveFetch(
   handle: Handle,
   port: number,
   stalledMs: number = cliLimits.inspectStalledMs,
 ): Promise<FetchServer> {
-  const server = createServer({ maxHeaderSize: cliLimits.inspectHeaderBytes })
+  const server = createServer({
+    maxHeaderSize: cliLimits.inspectHeaderBytes,
+    headersTimeout: stalledMs,
+    requestTimeout: stalledMs,
+    connectionsCheckingInterval: Math.min(stalledMs, cliLimits.inspectCheckMs),
+  })
   server.maxConnections = cliLimits.inspectConnections
   const lanes = new Lanes(handle)
   server.on('request', (incoming, outgoing) => lanes.enter(incoming, outgoing))

@@ -21,8 +21,10 @@ export const cliLimits = {
   inspectConnections: 256,
   /** Requests of one connection to the inspector that wait for their answers. More of them close the connection. */
   inspectRequests: 16,
-  /** How long a client of the inspector may leave an answer unread. */
+  /** How long a client of the inspector may leave an answer unread, or take to send a request. */
   inspectStalledMs: 30_000,
+  /** Time between two looks for connections to the inspector whose requests are late. */
+  inspectCheckMs: 1000,
   /** Headers of a request to the inspector. */
   inspectHeaderBytes: 16 * 1024,
   /** Connections to the server of `mount` at once. */
