@@ -113,3 +113,20 @@ test.each([false, true])(
     await still.close()
   },
 )
+
+test('reads do not wait for uploads that never arrive', async () => {
+  const bodies: ReadableStreamDefaultController<Uint8Array>[] = []
+  const uploads = Array.from({ length: 40 }, (_, at) => {
+    const body = new ReadableStream<Uint8Array>({ start: (controller) => void bodies.push(controller) })
+    const init = { method: 'PUT', headers: { authorization: `Bearer ${webdavToken}` }, body }
+    return world.handler.fetch(new Request(`http://localhost/up${at}`, { ...init, duplex: 'half' }))
+  })
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const answered = Promise.all([world.ask('GET', '/a.txt'), world.ask('GET', '/locked/b.txt')])
+  const late = new Promise((resolve) => setTimeout(resolve, 2000, 'late'))
+  const answers = await Promise.race([answered, late])
+  for (const body of bodies) body.close()
+  const statuses = (await Promise.all(uploads)).map(({ status }) => status)
+  expect(answers).toMatchObject([{ status: 200, body: 'old' }, { status: 200 }])
+  expect(new Set(statuses)).toEqual(new Set([201]))
+})

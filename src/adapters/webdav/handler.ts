@@ -64,8 +64,11 @@ const methods: Readonly<Record<string, Method>> = {
   UNLOCK: ({ served, httpRequest, place }) => unlockPath(served, httpRequest, place),
 }
 
-/** The tenant for the budgets of memory. A handler serves one session, so all its clients share them. */
-const tenant = 'webdav'
+/**
+ * The tenants for the budgets of memory. A handler serves one session, so all its clients share them. Uploads have a
+ * share of their own, because slow ones hold it for long, and reads would wait for them.
+ */
+const tenants = { uploads: 'uploads', others: 'others' } as const
 
 /** Serves the files of a session over WebDAV. */
 export class WebdavRequests {
@@ -131,7 +134,7 @@ export class WebdavRequests {
         'this server only reads; the option write of webdavHandler, or the flag --write of forkspace mount, allows changes',
       )
     const place = placeOf(target, this.#options.prefix)
-    const slot = new Slot(this.#shared, tenant)
+    const slot = new Slot(this.#shared, name === 'PUT' ? tenants.uploads : tenants.others)
     try {
       const { limits } = this
       const httpResponse = await method({
