@@ -6,10 +6,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
 import { keys } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { storages } from '../support/storages.js'
 import { addSetBack, nextEventTime, shownTime } from '../../src/engine/session/history/event-times.js'
 import { ClockSpans } from '../../src/engine/session/table/clock-spans.js'
-import { UnsureUses } from '../../src/engine/session/table/unsure-uses.js'
+import { LastUses } from '../../src/engine/session/table/last-uses.js'
 import { isExpired, noteUse } from '../../src/engine/session/table/unused.js'
 import type { Core } from '../../src/engine/session/core.js'
 import type { SessionRecord } from '../../src/engine/records/session.js'
@@ -168,11 +169,12 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     })
 
     test.runIf(!lasting)('if many others were used too while the clock was slow', async () => {
+      lowerBound(limits, 'lastUses', 100)
       pass(limits.expirySecondLookMs)
       wall -= year
       const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': 'kept' } })
       await write(session, 'b')
-      for (let i = 0; i <= limits.unsureUses; i++)
+      for (let i = 0; i <= limits.lastUses; i++)
         await write(await engine.sessions.create({ ttlSeconds: 3600 }), 'other')
       pass(59 * minute)
       wall += year
@@ -798,15 +800,15 @@ describe('a session with a time to live', () => {
       environment,
       opened,
       clockSpans: new ClockSpans(opened),
-      table: { unsureUses: new Map(), inUse: new Map() },
+      table: { lastUses: new Map(), inUse: new Map() },
       sessionTtlSeconds,
       sharing: shared ? {} : undefined,
     } as unknown as Core
     return Object.assign(world, { core })
   }
 
-  /** The sessions whose last use has a time of the monotonic clock. */
-  const uses = ({ core }: World): number => (core.table.unsureUses as unknown as Map<string, object>).size
+  /** The number of sessions whose last use is remembered. */
+  const uses = ({ core }: World): number => (core.table.lastUses as unknown as Map<string, object>).size
 
   const recordOf = (fields: Partial<SessionRecord> = {}): SessionRecord =>
     ({ id: 'a', createdAt: start - year, ttlSeconds, ...fields }) as SessionRecord
@@ -867,8 +869,8 @@ describe('a session with a time to live', () => {
     expect(isExpired(world.core, session)).toBe(false)
     expect(isExpired(at(world, ttlMs - 1).core, session)).toBe(false)
     expect(isExpired(at(world, ttlMs).core, session)).toBe(true)
-    // A later use has a time of its own.
     const used = { record: recordOf(), lastActivityAt: start + ttlMs - 1 }
+    noteUse(world.core, used.record, used.lastActivityAt)
     expect(isExpired(world.core, used)).toBe(false)
     const near = worldOf()
     const usedSoon = { record: recordOf(), lastActivityAt: start + limits.clockHoldMs }
@@ -895,29 +897,38 @@ describe('a session with a time to live', () => {
     expect(isExpired(at(world, ttlMs + more).core, session)).toBe(true)
   })
 
-  test('has its uses measured by the monotonic clock while the wall clock is wrong', () => {
-    const noted = (wall: number, monotonic: number, lastActivityAt: number, record = recordOf()): boolean => {
-      const world = Object.assign(worldOf(), { wall, monotonic })
-      noteUse(world.core, record, lastActivityAt)
-      return uses(world) === 1
+  test('has its uses measured by the monotonic clock', () => {
+    const world = at(worldOf(), hour)
+    const session = { record: recordOf(), lastActivityAt: start + hour }
+    noteUse(world.core, session.record, session.lastActivityAt)
+    for (const wall of [start, start + hour, start + year]) {
+      expect(isExpired(Object.assign(world, { wall, monotonic: hour + ttlMs - 1 }).core, session)).toBe(false)
+      expect(isExpired(Object.assign(world, { wall, monotonic: hour + ttlMs }).core, session)).toBe(true)
     }
-    const { clockHoldMs, clockLagMs } = limits
-    expect(noted(start + hour, hour, start + hour)).toBe(false)
-    expect(noted(start + hour, hour, start + hour - clockLagMs)).toBe(false)
-    expect(noted(start + hour, hour, start + hour - clockLagMs - 1)).toBe(true)
-    expect(noted(start + 3 * hour, hour, start + 3 * hour)).toBe(true)
-    expect(noted(start - hour, hour, start - hour)).toBe(true)
-    expect(noted(start, 0, start, recordOf({ createdAt: start + clockHoldMs + 1 }))).toBe(true)
-    expect(noted(start, 0, start, recordOf({ createdAt: start + clockHoldMs }))).toBe(false)
+  })
+
+  test('has no remembered use without a time to live', () => {
+    const world = worldOf()
     const { ttlSeconds: _, ...without } = recordOf()
-    expect(noted(start + 3 * hour, hour, start + 3 * hour, without)).toBe(false)
+    noteUse(world.core, without, start)
+    expect(uses(world)).toBe(0)
+  })
+
+  test('may have a later use by another engine on a shared store', () => {
+    const world = worldOf({ shared: true })
+    const record = recordOf()
+    noteUse(world.core, record, start)
+    const later = at(world, 4 * ttlMs).core
+    expect(isExpired(later, { record, lastActivityAt: start })).toBe(true)
+    expect(isExpired(later, { record, lastActivityAt: start + 3 * ttlMs })).toBe(false)
   })
 })
 
-test('of too many unsure uses of sessions, the oldest are forgotten', () => {
-  const uses = new UnsureUses()
+test('of too many last uses of sessions, the oldest are forgotten', () => {
+  lowerBound(limits, 'lastUses', 100)
+  const uses = new LastUses()
   const use = (monotonicMs: number) => ({ lastActivityAt: 0, monotonicMs })
-  for (let n = 0; n < limits.unsureUses; n++) uses.set(`${n}`, use(n))
+  for (let n = 0; n < limits.lastUses; n++) uses.set(`${n}`, use(n))
   uses.set('0', use(1_000_000))
   uses.set('new', use(1_000_001))
   expect([uses.get('0'), uses.get('1'), uses.get('2')]).toEqual([use(1_000_000), undefined, use(2)])

@@ -375,11 +375,6 @@ export const limits = {
   activityReadsAtOnce: 64,
   /** If the clock lags the newest event of a session by at most this many milliseconds, new events repeat its time. */
   clockHoldMs: 300_000,
-  /**
-   * If the time of a session's use is earlier than the clock should show by more than this many milliseconds, the time to
-   * live runs from the use by the monotonic clock alone.
-   */
-  clockLagMs: 1000,
   /** Jumps of the wall clock by up to this many milliseconds may change the time to live of a lock or cache entry. */
   smallJumpMs: 1000,
   /**
@@ -399,8 +394,8 @@ export const limits = {
    * milliseconds. A shorter time to live of the session shortens the wait.
    */
   expirySecondLookMs: 600_000,
-  /** Sessions remembered in memory because they were used while the wall clock had jumped. */
-  unsureUses: 10_000,
+  /** Sessions with times to live whose last use is remembered in memory. */
+  lastUses: 100_000,
   /** Jumps of the wall clock that are remembered in memory. A clock that runs too fast jumps each time it is a second ahead. */
   clockSpans: 1000,
   /** Events between two snapshots of a session on a durable store, if its snapshots are small. */

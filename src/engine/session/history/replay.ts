@@ -48,7 +48,6 @@ async function loadSession(core: Core, sessionId: string): Promise<LiveSession> 
     const live = await readSession(core, sessionId)
     if (epoch !== core.fence.epoch) continue
     core.table.dropped.delete(sessionId)
-    core.table.unstoredUses.delete(sessionId)
     core.table.residency.enter(live)
     evictWhenDue(core)
     return live
@@ -69,8 +68,8 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
     readAt,
   })
   // The stored time may stay behind. Then the next eviction or close stores this one.
-  const unstored = core.table.unstoredUses.get(sessionId) ?? 0
-  live.lastActivityAt = latestUse(core, record, [state.at, readAt, unstored])
+  const usedAt = core.table.lastUses.get(sessionId)?.lastActivityAt ?? 0
+  live.lastActivityAt = latestUse(core, record, [state.at, readAt, usedAt])
   live.branchTips = tips
   await core.store.counted?.()
   await core.onOpen?.(core, live)

@@ -36,7 +36,13 @@ export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<
     else inUse.delete(sessionId)
     const live = core.table.atHand(core.tenantKey, sessionId)
     if (live !== undefined) touch(core, live)
-    else core.table.unstoredUses.set(sessionId, core.environment.wallClockMs())
+    else {
+      const { environment, table } = core
+      table.lastUses.set(sessionId, {
+        lastActivityAt: environment.wallClockMs(),
+        monotonicMs: environment.monotonicMs(),
+      })
+    }
   }
 }
 
@@ -75,6 +81,6 @@ async function lastActivity(core: Core, session: SessionRecord): Promise<number>
   if (live !== undefined && live.shared === undefined) return live.lastActivityAt
   const last = await core.store.lastEvent(session.id)
   const changedAt = last === undefined ? session.createdAt : (last.body as unknown as EventBody)[0]
-  const usedAt = live?.lastActivityAt ?? core.table.unstoredUses.get(session.id) ?? 0
+  const usedAt = live?.lastActivityAt ?? core.table.lastUses.get(session.id)?.lastActivityAt ?? 0
   return latestUse(core, session, [changedAt, await storedRead(core, session.id), usedAt])
 }

@@ -4,7 +4,7 @@ import { endFollowers } from '../history/feed.js'
 import type { Dir } from '../../tree/node.js'
 import type { LiveSession } from './live.js'
 import { Residency } from './residency.js'
-import { UnsureUses } from './unsure-uses.js'
+import { LastUses } from './last-uses.js'
 
 /** The sessions of all tenants that one engine has in memory, and pending work on them and their history. */
 export class SessionTable {
@@ -30,13 +30,8 @@ export class SessionTable {
   isCollecting = false
   /** Whether the engine is closed. Handles of states whose session left the table earlier learn of it only here. */
   isClosed = false
-  /** The last uses at which the wall clock differed from the expected time. */
-  readonly unsureUses = new UnsureUses()
-  /**
-   * The times of the last uses of sessions that were dropped after a failed write, until the sessions are read again. Reads
-   * since the last stored time would otherwise be forgotten.
-   */
-  readonly unstoredUses = new UnsureUses<number>()
+  /** Also those of sessions that have left memory, since the stored times may lag. */
+  readonly lastUses = new LastUses()
   /** Sessions with operations that may take longer than their time to live, and the number of these. They do not expire. */
   readonly inUse = new Map<string, number>()
 
@@ -94,10 +89,7 @@ export class SessionTable {
           ),
     )
     this.live.delete(live.id)
-    if (why === 'failed') {
-      this.unstoredUses.set(live.id, live.lastActivityAt)
-      if (live.fileReferences !== undefined) this.dropped.set(live.id, live)
-    }
+    if (why === 'failed' && live.fileReferences !== undefined) this.dropped.set(live.id, live)
     const settled = live.acknowledged
       .catch(() => undefined)
       .then(() => {

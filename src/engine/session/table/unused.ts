@@ -23,11 +23,15 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   clockSpans.note(environment)
   const now = environment.wallClockMs()
   const monotonicMs = environment.monotonicMs()
-  const use = core.table.unsureUses.get(record.id)
-  if (use?.lastActivityAt === lastActivityAt) return monotonicMs - use.monotonicMs >= ttlMs
+  const use = core.table.lastUses.get(record.id)
+  if (use !== undefined) {
+    if (monotonicMs - use.monotonicMs < ttlMs) return false
+    // Another engine may have used it later.
+    if (core.sharing === undefined || use.lastActivityAt === lastActivityAt) return true
+  }
   /** The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now. */
   const beginNow = (): false => {
-    core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
+    core.table.lastUses.set(record.id, { lastActivityAt, monotonicMs })
     return false
   }
   if (lastActivityAt - now > limits.clockHoldMs || isBeforeCreation(record, lastActivityAt)) return beginNow()
@@ -41,27 +45,12 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   return open >= Math.max(ttlMs - before, Math.min(ttlMs, limits.expirySecondLookMs))
 }
 
-/**
- * Call this when a session is used. If the wall clock is wrong, notes the monotonic time too, because the
- * time of the wall clock may be meaningless later. For example, the clock stopped for some minutes, so the use has the time
- * of an earlier one.
- */
+/** Call this when a session is used. */
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
-  const { environment, opened } = core
-  core.clockSpans.note(environment)
-  const monotonicMs = environment.monotonicMs()
-  const expected = opened.wallMs + monotonicMs - opened.monotonicMs
-  const usedAt = core.clockSpans.shownAt(lastActivityAt)
-  if (
-    Math.abs(lastActivityAt - expected) > limits.clockHoldMs ||
-    usedAt === undefined ||
-    monotonicMs - usedAt > limits.clockLagMs ||
-    isBeforeCreation(record, lastActivityAt) ||
-    // An earlier use has the same time.
-    core.table.unsureUses.get(record.id)?.lastActivityAt === lastActivityAt
-  )
-    core.table.unsureUses.set(record.id, { lastActivityAt, monotonicMs })
+  const { environment, clockSpans, table } = core
+  clockSpans.note(environment)
+  table.lastUses.set(record.id, { lastActivityAt, monotonicMs: environment.monotonicMs() })
 }
 
 /**
@@ -76,9 +65,9 @@ export function latestUse(core: Core, record: SessionRecord, times: readonly num
   clockSpans.note(environment)
   const now = environment.wallClockMs()
   const monotonicMs = environment.monotonicMs()
-  const unsure = core.table.unsureUses.get(record.id)
+  const use = core.table.lastUses.get(record.id)
   const sinceMs = (time: number): number => {
-    const usedAt = unsure?.lastActivityAt === time ? unsure.monotonicMs : clockSpans.shownAt(time)
+    const usedAt = use?.lastActivityAt === time ? use.monotonicMs : clockSpans.shownAt(time)
     if (usedAt !== undefined) return monotonicMs - usedAt
     return time - now > limits.clockHoldMs ? Number.POSITIVE_INFINITY : now - time
   }
