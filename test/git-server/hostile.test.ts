@@ -1,5 +1,6 @@
 /** Requests that break the protocol of git. Each gets an answer with a code, and changes nothing. */
 import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { deflateSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { staticTokens } from '../../src/adapters/http/index.js'
@@ -377,6 +378,33 @@ describe('a fetch', () => {
     socket.destroy()
     expect(answer).toMatch(/^HTTP\/1.1 408 [\s\S]*REQUEST_TIMEOUT/)
   })
+})
+
+test('a fetch does not wait for requests that never arrive', async () => {
+  await using slow = await GitWorld.open(engine, { authenticate: staticTokens({ [gitToken]: gitCaller }) })
+  const start = (service: string): string =>
+    `POST /sessions/${session.id}.git/${service} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${gitToken}\r\n` +
+    `content-type: application/x-${service}-request\r\ncontent-length: 100\r\n\r\n0014`
+  const services = ['git-receive-pack', 'git-upload-pack']
+  const sockets = services.flatMap((service) =>
+    Array.from({ length: 100 }, () => {
+      const socket = connect(slow.port, '127.0.0.1')
+      socket.write(start(service))
+      return socket
+    }),
+  )
+  await pause(200)
+  const body = `${line('command=fetch\n')}0001${line(`want ${head}\n`)}${line('done\n')}0000`
+  const type = 'application/x-git-upload-pack-request'
+  const fetched = fetch(`${slow.url}/sessions/${session.id}.git/git-upload-pack`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gitToken}`, 'content-type': type, 'git-protocol': 'version=2' },
+    body,
+  }).then((response) => response.text())
+  const answer = await Promise.race([fetched, pause(2000, 'late')])
+  for (const socket of sockets) socket.destroy()
+  await fetched
+  expect(answer).toContain('packfile')
 })
 
 describe('a push', () => {

@@ -4,11 +4,13 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { EngineError, ImportJob, Session } from '../../src/index.js'
+import { staticTokens } from '../../src/adapters/http/index.js'
 import { caller, openServer, refusalIn, token, type TestServer } from '../support/http-server.js'
 import { tarOf } from '../support/raw-archives.js'
 import { isLong } from '../support/seed.js'
 
 const MiB = 2 ** 20
+const bytesHeads = ['content-type: application/octet-stream']
 const bytesType = { 'content-type': 'application/octet-stream' }
 
 let there: TestServer
@@ -249,6 +251,30 @@ test('an upload waits for response space up to the request time limit', async ()
   await vi.waitFor(async () =>
     expect((await server.call('PUT', place({ path: '/b' }, id), 'x', bytesType)).status).toBe(200),
   )
+})
+
+test('reads do not wait for uploads that never arrive', async () => {
+  const callers = { [token]: caller, stranger: { tenant: 'other', principal: 'eve' } }
+  await using server = await openServer({ handler: { authenticate: staticTokens(callers) } })
+  const { id } = await server.session({ '/file': '0123456789' })
+  const others = await server.engine.as(callers.stranger).sessions.create({ files: { '/file': 'theirs' } })
+  const sockets = await Promise.all(Array.from({ length: 40 }, () => server.open()))
+  for (const [at, socket] of sockets.entries())
+    socket.write(server.head('PUT', place({ path: `/up${at}` }, id), ...bytesHeads, 'content-length: 9'))
+  await pause(100)
+  const path = '/file'
+  const ask = (name: string, url: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(server.url + url, { ...init, headers: { ...bytesType, authorization: `Bearer ${name}` } })
+  const reads = Promise.all([
+    ask(token, place({ path }, id)),
+    server.call('POST', `/v1/sessions/${id}:readFile`, { path }),
+    ask('stranger', place({ path }, others.id)),
+    ask('stranger', place({ path }, others.id), { method: 'PUT', body: 'x' }),
+  ])
+  const answers = await Promise.race([reads, pause(2000, 'late')])
+  for (const socket of sockets) socket.destroy()
+  await reads
+  expect(answers).toMatchObject(Array.from({ length: 4 }, () => ({ status: 200 })))
 })
 
 test.runIf(isLong)('many large contents in both directions take little memory', async () => {

@@ -5,6 +5,7 @@ import { EntryCaches, gitLimits } from '../git/parts.js'
 import {
   callerOfBasic,
   checkSingle,
+  clientGone,
   contentBytes,
   createShared,
   hostGuard,
@@ -144,14 +145,18 @@ export class GitRequests implements PathHandler {
     const { httpRequest, repository, slot } = call
     const signal = httpRequest.signal()
     const format = formatOfHead(await repository.served(signal))
-    const upload = this.#uploadOf(httpRequest, slot, contentBytes.out)
-    const body = bodyOf(httpRequest, 'git-upload-pack', upload, gitServerLimits.fetchRequestBytes)
+    // The request counts like a JSON body, so that it does not wait for slow ones.
+    const upload = this.#uploadOf(httpRequest, () => undefined)
+    const maxBytes = gitServerLimits.fetchRequestBytes
+    const body = counted(bodyOf(httpRequest, 'git-upload-pack', upload, maxBytes), slot)
     try {
       if (!isVersion2(httpRequest)) {
         const request = await readingAll(body, () => readRequestV0(body, format))
+        await enter(call)
         return request === undefined ? result(new Uint8Array(0)) : await this.#stream(call, request, answerV0)
       }
       const request = await readingAll(body, () => readRequestV2(body, format))
+      await enter(call)
       if (request.command === 'none') return result(new Uint8Array(0))
       if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
       return await this.#stream(call, request, answerV2)
@@ -186,7 +191,7 @@ export class GitRequests implements PathHandler {
   async #receive({ httpRequest, repository, slot }: Call): Promise<HttpResponse> {
     const signal = httpRequest.signal()
     const head = await repository.checkPush(signal)
-    const upload = this.#uploadOf(httpRequest, slot, contentBytes.in)
+    const upload = this.#uploadOf(httpRequest, () => slot.reserve(contentBytes.in, 'uploads'))
     const maxBytes = gitLimits.packBytes + gitServerLimits.commandBytes
     const body = bodyOf(httpRequest, 'git-receive-pack', upload, maxBytes)
     return readingAll(body, async () => {
@@ -198,9 +203,23 @@ export class GitRequests implements PathHandler {
     })
   }
 
-  #uploadOf(httpRequest: HttpRequest, slot: Slot, bytes: number): Upload {
+  #uploadOf(httpRequest: HttpRequest, enter: () => Promise<void> | undefined): Upload {
     const { stalledUploadMs: stalledMs } = this.limits
-    return new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(bytes) })
+    return new Upload(httpRequest, { stalledMs, enter })
+  }
+}
+
+/** Waits for a share of the memory for responses. */
+async function enter({ httpRequest, slot }: Call): Promise<void> {
+  await slot.reserve(contentBytes.out)
+  if (httpRequest.isGone()) throw clientGone()
+}
+
+/** Takes the bytes of a body from the budget for bodies. */
+async function* counted(body: AsyncIterable<Uint8Array>, slot: Slot): AsyncGenerator<Uint8Array, void> {
+  for await (const piece of body) {
+    slot.growBody(piece.byteLength)
+    yield piece
   }
 }
 

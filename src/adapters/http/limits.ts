@@ -16,7 +16,8 @@ export interface HttpLimits {
    * Total size of the responses that are being prepared or sent, and of the contents that are being uploaded;
    * 256 MiB by default. A request that compares, merges, edits or searches texts counts as 32 MiB. A request whose
    * response may be large waits up to `requestMs` for a share. After its
-   * first response, a tenant gets at most half of the bytes that the other tenants do not hold.
+   * first response, a tenant gets at most half of the bytes that the other tenants do not hold. Its uploads count as
+   * those of another tenant.
    */
   readonly allResponseBytes: number
   /**

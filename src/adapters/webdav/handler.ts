@@ -52,7 +52,10 @@ const methods: Readonly<Record<string, Method>> = {
     return httpResponse
   },
   PUT: ({ served, httpRequest, place, slot, limits: { stalledUploadMs: stalledMs } }) => {
-    const content = new Upload(httpRequest, { stalledMs, enter: () => slot.reserve(contentBytes.in) })
+    const content = new Upload(httpRequest, {
+      stalledMs,
+      enter: () => slot.reserve(contentBytes.in, 'uploads'),
+    })
     return putFile(served, httpRequest, place, content)
   },
   MKCOL: ({ served, httpRequest, place }) => makeDirectory(served, httpRequest, place),
@@ -64,11 +67,8 @@ const methods: Readonly<Record<string, Method>> = {
   UNLOCK: ({ served, httpRequest, place }) => unlockPath(served, httpRequest, place),
 }
 
-/**
- * The tenants for the budgets of memory. A handler serves one session, so all its clients share them. Uploads have a
- * share of their own, because slow ones hold it for long, and reads would wait for them.
- */
-const tenants = { uploads: 'uploads', others: 'others' } as const
+/** The tenant for the budgets of memory. A handler serves one session, so all its clients share them. */
+const tenant = 'webdav'
 
 /** Serves the files of a session over WebDAV. */
 export class WebdavRequests {
@@ -134,7 +134,7 @@ export class WebdavRequests {
         'this server only reads; the option write of webdavHandler, or the flag --write of forkspace mount, allows changes',
       )
     const place = placeOf(target, this.#options.prefix)
-    const slot = new Slot(this.#shared, name === 'PUT' ? tenants.uploads : tenants.others)
+    const slot = new Slot(this.#shared, tenant)
     try {
       const { limits } = this
       const httpResponse = await method({

@@ -22,7 +22,7 @@ export async function receive<Name extends ReceivingRoute>(
   parameters: ContentParameters<Name>,
   { slot, stalledMs }: { readonly slot: Slot; readonly stalledMs: number },
 ): Promise<object> {
-  const enter = (): Promise<void> | undefined => slot.reserve(contentBytes.in)
+  const enter = (): Promise<void> | undefined => slot.reserve(contentBytes.in, 'uploads')
   const kind = importedAs(name)
   if (kind === undefined)
     return receiveContent(scope, name, parameters, new Upload(httpRequest, { stalledMs, enter }))

@@ -5,6 +5,12 @@ import { Deadlines } from './deadlines.js'
 import { HeldUpload } from './held-upload.js'
 import { Room, type TenantRoom } from './room.js'
 
+/**
+ * Uploads have a share of their own in the budget for responses, as if another tenant sent them. Slow ones hold it for
+ * long, and the responses to the same tenant would wait for them.
+ */
+type Share = 'responses' | 'uploads'
+
 /** The limits that all requests of a handler share. */
 export interface Shared {
   readonly requests: ConcurrencyLimit
@@ -31,8 +37,11 @@ export function createShared(limits: HttpLimits): Shared {
  */
 export class Slot {
   readonly #shared: Shared
+  readonly #tenant: string
   /** The budget for responses, for the use of this tenant. */
   readonly room: TenantRoom
+  /** The share that `#responseBytes` belong to. */
+  #reserved: TenantRoom
   /** The number of holders. The operation and the response each hold the slot. */
   #holders = 1
   #bodyBytes = 0
@@ -41,13 +50,25 @@ export class Slot {
   /** @throws HttpError `QUOTA` if there are too many requests. */
   constructor(shared: Shared, tenant: string) {
     this.#shared = shared
-    this.room = shared.responses.of(tenant)
+    this.#tenant = tenant
+    this.room = this.#reserved = this.#roomOf('responses')
     shared.requests.take(1)
   }
 
   /** Takes ownership of the bytes that the reader of the body took from the budget. */
   holdBody(bytes: number): void {
     this.#bodyBytes = bytes
+  }
+
+  /**
+   * Takes more bytes of the body from the budget. A piece that arrives after the request has ended takes nothing.
+   *
+   * @throws HttpError `QUOTA` if they do not fit.
+   */
+  growBody(bytes: number): void {
+    if (this.#holders === 0) return
+    this.#shared.bodies.take(bytes)
+    this.#bodyBytes += bytes
   }
 
   /** The share of an upload that stays in memory. It does not end with the slot. */
@@ -67,24 +88,28 @@ export class Slot {
   }
 
   /**
-   * Reserves bytes for a response before the operation starts. Returns a promise if the request must wait for
-   * them.
+   * Reserves bytes for an upload, or for a response before the operation starts, in place of bytes that were reserved
+   * before. Returns a promise if the request must wait for them.
    */
-  reserve(bytes: number): Promise<void> | undefined {
-    const room = this.room.enter(bytes)
-    if (room === undefined) {
+  reserve(bytes: number, share: Share = 'responses'): Promise<void> | undefined {
+    this.#reserved.leave(this.#responseBytes)
+    this.#responseBytes = 0
+    const room = this.#roomOf(share)
+    this.#reserved = room
+    const entering = room.enter(bytes)
+    if (entering === undefined) {
       this.#responseBytes = bytes
       return undefined
     }
     this.hold()
-    const entered = room.then(() => {
+    const entered = entering.then(() => {
       this.#responseBytes = bytes
     })
     return this.#shared.waits.wait(entered, () => this.release())
   }
 
   holdResponse(bytes: number): void {
-    this.room.resize(this.#responseBytes, bytes)
+    this.#reserved.resize(this.#responseBytes, bytes)
     this.#responseBytes = bytes
   }
 
@@ -97,6 +122,10 @@ export class Slot {
     if (--this.#holders > 0) return
     this.#shared.requests.give(1)
     this.dropBody()
-    this.room.leave(this.#responseBytes)
+    this.#reserved.leave(this.#responseBytes)
+  }
+
+  #roomOf(share: Share): TenantRoom {
+    return this.#shared.responses.of(`${share} ${this.#tenant}`)
   }
 }
