@@ -1,7 +1,8 @@
 /** The limits on requests: allowed hosts, body sizes and concurrency. */
 import type { Socket } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
-import { openServer, token } from '../support/http-server.js'
+import { staticTokens } from '../../src/adapters/http/index.js'
+import { caller, openServer, token } from '../support/http-server.js'
 import { deepPath, longPatterns } from '../support/slow-globs.js'
 import { defaultHttpLimits } from '../../src/adapters/http/limits.js'
 import { ConcurrencyLimit } from '../../src/adapters/http/server/concurrency-limit.js'
@@ -48,13 +49,40 @@ describe('the slot of a request', () => {
   test('frees the bytes of its body once', () => {
     const shared = createShared({ ...defaultHttpLimits, allBodyBytes: 10 })
     const slot = new Slot(shared, 'a')
-    shared.bodies.take(4)
+    slot.bodies.take(4)
     slot.holdBody(4)
     slot.dropBody()
     slot.release()
     shared.bodies.take(10)
     expect(() => shared.bodies.take(1)).toThrow('too many large requests at once')
   })
+})
+
+test('bodies of one tenant that never arrive leave space for those of another one', async () => {
+  const callers = { [token]: caller, stranger: { tenant: 'other', principal: 'eve' } }
+  const limits = { allBodyBytes: 2 ** 20 }
+  await using there = await openServer({ handler: { authenticate: staticTokens(callers), limits } })
+  const head = there.head(
+    'POST',
+    '/v1/sessions/none:readFile',
+    'content-type: application/json',
+    'content-length: 99999',
+  )
+  const sockets = await Promise.all(Array.from({ length: 300 }, () => there.open()))
+  let refused = 0
+  for (const socket of sockets) {
+    socket.on('error', () => undefined).on('data', () => refused++)
+    socket.write(`${head}${'x'.repeat(8000)}`)
+  }
+  await vi.waitFor(() => expect(refused).toBeGreaterThan(100), { timeout: 10_000 })
+  const body = { path: '/none', padding: 'x'.repeat(50_000) }
+  const answers = await Promise.all(
+    [token, 'stranger'].map((name) =>
+      there.call('POST', '/v1/sessions/none:readFile', body, { authorization: `Bearer ${name}` }),
+    ),
+  )
+  for (const socket of sockets) socket.destroy()
+  expect(answers.map(({ status }) => status)).toEqual([429, 404])
 })
 
 test('accepts a body of exactly the limit and rejects one more byte', async () => {

@@ -129,7 +129,7 @@ describe('the slot of a request', () => {
   test('can leave the bytes of its body to work that takes longer', () => {
     const shared = createShared({ ...defaultHttpLimits, allBodyBytes: 10 })
     const slot = new Slot(shared, 'a')
-    shared.bodies.take(4)
+    slot.bodies.take(4)
     slot.holdBody(4)
     const drop = slot.takeBody()
     slot.release()

@@ -8,6 +8,7 @@ export interface HttpLimits {
   /**
    * Total size of the bodies of all requests that are being read or executed; 1 GiB by default. The body of an import
    * counts until its job has ended. An uploaded zip or git bundle counts too, but not a tar, which is read as it arrives.
+   * A tenant gets at most seven eighths of the bytes that the other tenants do not hold.
    */
   readonly allBodyBytes: number
   /** Size of the file content or the cache values in a response, before base64; 16 MiB by default. */
@@ -113,6 +114,8 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 
 /** Bounds of the work of a handler. They cannot be set. Sizes are in bytes, times in milliseconds. */
 export const handlerLimits = {
+  /** The part of `allBodyBytes` that one tenant may hold, of what the others do not hold. */
+  tenantShare: 7 / 8,
   /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
   entryBytes: 1024,
   /** The usual memory of an operation on the whole texts of large files. It is reserved like a response. */

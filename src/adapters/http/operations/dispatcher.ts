@@ -119,7 +119,7 @@ export class Dispatcher {
     const parameters = parametersOf(match, io.readQuery(query))
     if (io.bodyBytes === 0 || !httpRequest.hasBody)
       return this.#decoder.decode(io.request, noBytes, parameters)
-    return readBody(httpRequest, io.bodyBytes, this.#shared.bodies).then((body) => {
+    return readBody(httpRequest, io.bodyBytes, slot.bodies).then((body) => {
       slot.holdBody(body.byteLength)
       return this.#decoder.decode(io.request, body, parameters)
     })

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { HttpError } from '../http-error.js'
-import type { ConcurrencyLimit } from './concurrency-limit.js'
+import type { Budget } from './concurrency-limit.js'
 
 /** The first bytes of a zip. */
 const zipStarts = [Buffer.from('PK\x03\x04'), Buffer.from('PK\x05\x06')]
@@ -10,14 +10,14 @@ const zipStarts = [Buffer.from('PK\x03\x04'), Buffer.from('PK\x05\x06')]
  * is read as it arrives, and takes nothing.
  */
 export class HeldUpload {
-  readonly #budget: ConcurrencyLimit
+  readonly #budget: Budget
   /** The first bytes, until they show the kind of the content. Undefined afterwards. */
   #start: Buffer | undefined
   #bytes = 0
   #isHeld = true
   #refusal: HttpError | undefined
 
-  constructor(budget: ConcurrencyLimit, kind: 'bundle' | 'archive') {
+  constructor(budget: Budget, kind: 'bundle' | 'archive') {
     this.#budget = budget
     if (kind === 'archive') this.#start = Buffer.alloc(0)
   }

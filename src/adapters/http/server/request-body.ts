@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { handlerLimits } from '../limits.js'
-import type { ConcurrencyLimit } from './concurrency-limit.js'
+import type { Budget } from './concurrency-limit.js'
 import type { HttpRequest } from './http-messages.js'
 import { HttpError } from '../http-error.js'
 
@@ -13,7 +13,7 @@ import { HttpError } from '../http-error.js'
 export async function readBody(
   httpRequest: HttpRequest,
   maxBytes: number,
-  budget: ConcurrencyLimit,
+  budget: Budget,
 ): Promise<Uint8Array> {
   checkJson(httpRequest)
   const announced = Number(httpRequest.header('content-length') ?? 0)

@@ -1,6 +1,6 @@
 import { HttpError } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
-import { ConcurrencyLimit } from './concurrency-limit.js'
+import { ConcurrencyLimit, type Budget } from './concurrency-limit.js'
 import { Deadlines } from './deadlines.js'
 import { HeldUpload } from './held-upload.js'
 import { Room, type TenantRoom } from './room.js'
@@ -40,6 +40,8 @@ export class Slot {
   readonly #tenant: string
   /** The budget for responses, for the use of this tenant. */
   readonly room: TenantRoom
+  /** The budget for bodies, for the use of this tenant. */
+  readonly bodies: Budget
   /** The share that `#responseBytes` belong to. */
   #reserved: TenantRoom
   /** The number of holders. The operation and the response each hold the slot. */
@@ -52,6 +54,7 @@ export class Slot {
     this.#shared = shared
     this.#tenant = tenant
     this.room = this.#reserved = this.#roomOf('responses')
+    this.bodies = shared.bodies.of(tenant)
     shared.requests.take(1)
   }
 
@@ -67,13 +70,13 @@ export class Slot {
    */
   growBody(bytes: number): void {
     if (this.#holders === 0) return
-    this.#shared.bodies.take(bytes)
+    this.bodies.take(bytes)
     this.#bodyBytes += bytes
   }
 
   /** The share of an upload that stays in memory. It does not end with the slot. */
   holdUpload(kind: 'bundle' | 'archive'): HeldUpload {
-    return new HeldUpload(this.#shared.bodies, kind)
+    return new HeldUpload(this.bodies, kind)
   }
 
   dropBody(): void {
@@ -84,7 +87,7 @@ export class Slot {
   takeBody(): () => void {
     const bytes = this.#bodyBytes
     this.#bodyBytes = 0
-    return () => this.#shared.bodies.give(bytes)
+    return () => this.bodies.give(bytes)
   }
 
   /**
