@@ -1,6 +1,16 @@
 /** The directory of a store: its permissions, cleanup after a failed opening, and detection of a moved directory. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
 import { chmod, cp, mkdir, mkdtemp, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -284,6 +294,34 @@ describe.each([
       expect(await readdir(`${target}.old`)).toEqual([])
       await rm(`${target}.old`, { recursive: true })
       if (!link) await rename(target, other)
+    }
+  })
+
+  test('whose segments are replaced by those of another store meanwhile leaves that store unchanged', async () => {
+    const [target, other] = [join(directory, 'target'), join(directory, 'other')]
+    const segments = join(target, 'segments')
+    await fill(data)
+    await fill(other, 20)
+    // A repair reports no progress between its first write and its end.
+    const moments = act === backupStore ? ['at the first list', 'after a piece'] : ['at the first list']
+    for (const moment of moments) {
+      for (const link of [false, true]) {
+        const before = await filesOf(other)
+        const change = (): void => {
+          if (!existsSync(segments) || existsSync(`${target}.old`)) return
+          renameSync(segments, `${target}.old`)
+          if (link) symlinkSync(join(other, 'segments'), segments)
+          else renameSync(join(other, 'segments'), segments)
+        }
+        const reason =
+          moment === 'at the first list'
+            ? await changedMeanwhile(target, change)
+            : await act(data, target, { onProgress: change }).then(() => 'done', reasonOf)
+        if (!link && existsSync(segments)) await rename(segments, join(other, 'segments'))
+        expect([moment, link, reason, await filesOf(other)]).toEqual([moment, link, 'STORE_MOVED', before])
+        await rm(`${target}.old`, { recursive: true })
+        await rm(target, { recursive: true, force: true })
+      }
     }
   })
 

@@ -73,8 +73,18 @@ export async function writeManifest(
   manifest: Manifest,
   name: string = manifestName,
 ): Promise<void> {
+  await writeManifestIn(disk, join(directory, segmentsName), manifest, name)
+}
+
+/** Writes the manifest to a directory of segments. */
+export async function writeManifestIn(
+  disk: Disk,
+  segments: string,
+  manifest: Manifest,
+  name: string = manifestName,
+): Promise<void> {
   const json = `${JSON.stringify(manifest)}\n`
-  await replaceFile(disk, join(directory, segmentsName), name, json + checksumLine(json))
+  await replaceFile(disk, segments, name, json + checksumLine(json))
 }
 
 /**

@@ -5,7 +5,7 @@ import { asEngineError } from './check-store.js'
 import { damagedSegment } from '../errors.js'
 import { FrameScanner, laterFrameNeeds } from '../log/frame-scanner.js'
 import { checkOptions, existingDirectory, parseDirectory } from '../host.js'
-import { segmentsName, writeManifest } from '../directory/manifest.js'
+import { writeManifestIn } from '../directory/manifest.js'
 import type { Manifest, SealedSegment } from '../directory/manifest.js'
 import { nodeDisk } from '../directory/node-disk.js'
 import { segmentName } from '../log/segment-file.js'
@@ -149,8 +149,8 @@ async function copyStore(
     commit = await copySegment(segment, { target, sealed, manifest }, { step, skip })
   }
   await target.writing(async () => {
-    await target.disk.syncDirectory(join(target.path, segmentsName))
-    await writeManifest(target.disk, target.path, { ...manifest, syncedTo: commit })
+    await target.disk.syncDirectory(target.segmentsPath)
+    await writeManifestIn(target.disk, target.segmentsPath, { ...manifest, syncedTo: commit })
     await target.disk.syncDirectory(target.path)
   })
   await target.finish(storeId)
@@ -177,7 +177,7 @@ async function copySegment(
   const { target, sealed, manifest } = to
   const last = Math.min(file.end, sealed?.bytes ?? file.end)
   if (sealed !== undefined && last < sealed.bytes) throw damagedSegment(file.name, last)
-  const path = join(target.path, segmentsName, segmentName(file.segment))
+  const path = join(target.segmentsPath, segmentName(file.segment))
   const copy = await target.writing(() => target.disk.open(path, 'create'))
   try {
     const segmentHeader = present(header, 'the header of a segment')

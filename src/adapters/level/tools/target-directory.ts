@@ -30,6 +30,8 @@ export class TargetDirectory {
   /** The outermost directory that was created, if any. */
   readonly #created: string | undefined
   readonly #handle: OpenDirectory
+  /** The directory of segments, once it was created. Another one can be in its place later. */
+  #segments: OpenDirectory | undefined
 
   private constructor(given: string, realPath: string, created: string | undefined) {
     this.realPath = realPath
@@ -53,7 +55,9 @@ export class TargetDirectory {
       target = new TargetDirectory(given, await realpath(given), created)
       if ((await nodeDisk.list(target.path)).length > 0) throw isTaken(given)
       // If two backups have the same target, the second one fails here, and the files of the first one stay.
-      await mkdir(join(target.path, segmentsName), { mode: 0o700 })
+      const segments = join(target.path, segmentsName)
+      await mkdir(segments, { mode: 0o700 })
+      target.#segments = openDirectory(nodeDisk, segments)
       return target
     } catch (error) {
       target?.close()
@@ -67,6 +71,11 @@ export class TargetDirectory {
   /** A path of the directory that stays valid when it is moved, if the system has such paths. */
   get path(): string {
     return this.#handle.path
+  }
+
+  /** A path of the directory of segments that stays valid when that is moved, if the system has such paths. */
+  get segmentsPath(): string {
+    return this.#segments?.path ?? join(this.path, segmentsName)
   }
 
   get disk(): Disk {
@@ -93,9 +102,10 @@ export class TargetDirectory {
     await this.writing(async () => {
       // This finds out whether all segments still exist.
       await (await Segments.open(this.disk, this.path, storeId)).close()
+      if (!this.#isInPlace()) throw isMoved(this.#given)
       await writeMarker(this.disk, this.path, storeId)
     })
-    if (!this.#handle.isAtPath()) throw isMoved(this.#given)
+    if (!this.#isInPlace()) throw isMoved(this.#given)
   }
 
   /** Removes the written files, and the directories that were created. */
@@ -103,20 +113,26 @@ export class TargetDirectory {
     for (const name of writtenNames) {
       // Without a descriptor, another directory can be at the path by now.
       if (this.path === this.realPath && !this.#handle.isAtPath()) return
+      if (name === segmentsName && this.#segments?.isAtPath() !== true) continue
       await rm(join(this.path, name), { recursive: true, force: true }).catch(() => undefined)
     }
     await removeEmpty(this.#given, this.#created)
   }
 
   close(): void {
+    this.#segments?.close()
     this.#handle.close()
+  }
+
+  #isInPlace(): boolean {
+    return this.#handle.isAtPath() && this.#segments?.isAtPath() !== false
   }
 
   #failure(error: unknown): EngineError {
     const isOwn = error instanceof EngineError
     const cause = isOwn ? (error.cause ?? error) : error
     const isGone = errorCode(cause) === 'ENOENT' || (isOwn && error.reason === 'DATA_LOSS')
-    if (isGone || !this.#handle.isAtPath()) return isMoved(this.#given, error)
+    if (isGone || !this.#isInPlace()) return isMoved(this.#given, error)
     if (cause instanceof EngineError) return cause
     return systemError(cause, `the new store in ${this.#given} could not be written`)
   }
