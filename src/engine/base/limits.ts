@@ -396,6 +396,8 @@ export const limits = {
   expirySecondLookMs: 600_000,
   /** Sessions with times to live whose last use is remembered in memory. */
   lastUses: 100_000,
+  /** Milliseconds until a further use makes a session's last use the newest one again. The oldest are forgotten first. */
+  lastUsesMoveMs: 1000,
   /** Jumps of the wall clock that are remembered in memory. A clock that runs too fast jumps each time it is a second ahead. */
   clockSpans: 1000,
   /** Events between two snapshots of a session on a durable store, if its snapshots are small. */

@@ -39,14 +39,18 @@ export class ClockSpans {
     return { wallMs: fromMs + aheadMs, monotonicMs: fromMs }
   }
 
-  /** Notices a jump. Call this whenever a time of the wall clock is recorded or compared. */
-  note(environment: Environment): void {
+  /**
+   * Notices a jump, and returns the time by the monotonic clock. Call this whenever a time of the wall clock is recorded or
+   * compared.
+   */
+  note(environment: Environment): number {
     const fromMs = environment.monotonicMs()
     const aheadMs = environment.wallClockMs() - fromMs
     const now = this.#spans.at(-1)
-    if (now !== undefined && Math.abs(aheadMs - now.aheadMs) <= this.#noticedMs) return
+    if (now !== undefined && Math.abs(aheadMs - now.aheadMs) <= this.#noticedMs) return fromMs
     this.#spans.push({ aheadMs, fromMs })
     if (this.#spans.length > limits.clockSpans) this.#spans.shift()
+    return fromMs
   }
 
   /**

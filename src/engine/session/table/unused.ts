@@ -20,15 +20,14 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
   const ttlMs = ttlMsOf(core, record)
   if (ttlMs === undefined || core.table.inUse.has(record.id)) return false
   const { environment, opened, clockSpans } = core
-  clockSpans.note(environment)
-  const now = environment.wallClockMs()
-  const monotonicMs = environment.monotonicMs()
   const use = core.table.lastUses.get(record.id)
   if (use !== undefined) {
-    if (monotonicMs - use.monotonicMs < ttlMs) return false
+    if (environment.monotonicMs() - use.monotonicMs < ttlMs) return false
     // Another engine may have used it later.
     if (core.sharing === undefined || use.lastActivityAt === lastActivityAt) return true
   }
+  const monotonicMs = clockSpans.note(environment)
+  const now = environment.wallClockMs()
   /** The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now. */
   const beginNow = (): false => {
     core.table.lastUses.set(record.id, { lastActivityAt, monotonicMs })
@@ -49,8 +48,7 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
 export function noteUse(core: Core, record: SessionRecord, lastActivityAt: number): void {
   if (ttlMsOf(core, record) === undefined) return
   const { environment, clockSpans, table } = core
-  clockSpans.note(environment)
-  table.lastUses.set(record.id, { lastActivityAt, monotonicMs: environment.monotonicMs() })
+  table.lastUses.set(record.id, { lastActivityAt, monotonicMs: clockSpans.note(environment) })
 }
 
 /**
@@ -62,9 +60,8 @@ export function latestUse(core: Core, record: SessionRecord, times: readonly num
   const ttlMs = ttlMsOf(core, record)
   if (ttlMs === undefined) return latest
   const { environment, clockSpans } = core
-  clockSpans.note(environment)
+  const monotonicMs = clockSpans.note(environment)
   const now = environment.wallClockMs()
-  const monotonicMs = environment.monotonicMs()
   const use = core.table.lastUses.get(record.id)
   const sinceMs = (time: number): number => {
     const usedAt = use?.lastActivityAt === time ? use.monotonicMs : clockSpans.shownAt(time)
