@@ -3,7 +3,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { limits, openEngine, type Engine, type Session, type Storage, type Store } from '../../src/index.js'
+import {
+  limits,
+  openEngine,
+  type Engine,
+  type EngineOptions,
+  type Session,
+  type Storage,
+  type Store,
+} from '../../src/index.js'
 import { keys } from '../../src/engine/ports.js'
 import { fixedEnvironment } from '../../src/testing.js'
 import { lowerBound } from '../support/lower-bound.js'
@@ -42,16 +50,16 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
     await rm(directory, { recursive: true, force: true })
   })
 
-  async function open(): Promise<void> {
+  async function open(options: EngineOptions = {}): Promise<void> {
     const environment = { ...fixedEnvironment(), wallClockMs: () => wall, monotonicMs: () => monotonic }
-    engine = await openEngine({ storage, environment })
+    engine = await openEngine({ storage, environment, ...options })
   }
 
   /** Simulates another process, whose monotonic clock starts anew. */
-  async function reopen(): Promise<void> {
+  async function reopen(options: EngineOptions = {}): Promise<void> {
     await engine.close()
     monotonic = 1e6
-    await open()
+    await open(options)
   }
 
   function pass(ms: number): void {
@@ -78,6 +86,22 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       pass(59 * minute)
       expect((await engine.collect()).deletedSessions).toBe(0)
       expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
+    })
+
+    test('that was imported while the clock was slow', async () => {
+      await reopen({ sessionTtlSeconds: 3600 })
+      const session = await engine.sessions.create({ files: { '/a': 'kept' } })
+      const chunks: Uint8Array[] = []
+      for await (const chunk of session.exportBundle()) chunks.push(chunk)
+      pass(hour)
+      wall -= year
+      const { id } = await engine.sessions.importBundle(Buffer.concat(chunks))
+      wall += year
+      pass(hour - 1)
+      expect(await ids()).toEqual([id])
+      await engine.collect()
+      pass(1)
+      expect(await ids()).toEqual([])
     })
 
     test('before its time to live has passed since a use by a clock that was ahead', async () => {

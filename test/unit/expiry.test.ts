@@ -11,6 +11,7 @@ import {
   type Session,
   type Storage,
 } from '../../src/index.js'
+import { openRepository } from '../../src/engine/contract.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
 import { FailingStorage } from '../support/failing-storage.js'
 import { storages } from '../support/storages.js'
@@ -120,6 +121,7 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     beforeEach(async () => {
       await open({
         sessionTtlSeconds: 60,
+        maxFileBytes: 2 ** 22,
         hostPaths: { roots: [directory] },
         exec: { directory: join(directory, 'exec'), path: '/usr/bin:/bin' },
       })
@@ -163,6 +165,113 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
       await session.files.write({ path: '/a', content: content() })
       expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('bc')
       await expectFullTtl()
+    })
+
+    test('a write to a draft whose content arrives slowly', async () => {
+      async function* content(): AsyncIterable<Uint8Array> {
+        await passTtl()
+        yield Buffer.from('b')
+      }
+      const draft = await session.draft()
+      await draft.files.write({ path: '/a', content: content() })
+      await draft.commit()
+      await draft[Symbol.asyncDispose]()
+      expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('b')
+      await expectFullTtl()
+    })
+
+    test.each(['a merge', 'the resolution of conflicts'])('%s', async (work) => {
+      const other = await session.fork()
+      for (const [changed, content] of [
+        [session, 'b'],
+        [other, 'c'],
+      ] as const) {
+        for (let n = 0; n < 100; n++) changed.fs.writeFileSync(`/${n}`, content)
+        await changed.flush()
+      }
+      if (work !== 'a merge') await session.merge(other)
+      environment.advance(minute - 1)
+      await other.fs.promises.readFile('/a')
+      const done = work === 'a merge' ? session.merge(other) : session.conflicts.resolveAll({ use: 'theirs' })
+      const working = Promise.allSettled([done])
+      environment.advance(minute - 1)
+      expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
+      expect(await working).toMatchObject([{ status: 'fulfilled' }])
+      await other.delete()
+      await expectFullTtl()
+    })
+
+    test('a push', async () => {
+      const repository = await openRepository(engine, session.id)
+      const { commitId } = await repository.checkPush()
+      const { signal } = new AbortController()
+      await repository.push({ commitId: '1'.repeat(40), expected: commitId, read: passTtl, signal })
+      expect((await repository.head()).commitId).toBe('1'.repeat(40))
+      await expectFullTtl()
+    })
+
+    test.each<[name: string, work: (signal: AbortSignal) => Promise<unknown>]>([
+      ['an unknown command', () => session.exec({ command: 'no-such-command' })],
+      ['a command that is aborted', (signal) => session.exec({ command: 'sleep', args: ['60'], signal })],
+      ['a checkout to a directory that is not allowed', () => session.checkout('/proc/out')],
+      ['a commit without a source', () => session.commit({ message: 'one', branchName: 'one' })],
+      ['a write whose content fails', () => session.files.write({ path: '/a', content: failing() })],
+      ['a write whose content is too large', () => session.files.write({ path: '/a', content: large() })],
+      ['a write to a draft whose content fails', writeToDraft],
+      ['a merge with itself that is not possible', () => session.merge({ sessionId: 'unknown' })],
+      ['a push that fails', push],
+    ])('and not after it fails: %s', async (_name, work) => {
+      const signal = AbortSignal.timeout(500)
+      expect(await Promise.allSettled([work(signal)])).toMatchObject([{ status: 'rejected' }])
+      environment.advance(minute)
+      await engine.collect()
+      expect((await engine.sessions.list()).sessions).toEqual([])
+    })
+
+    async function* failing(): AsyncIterable<Uint8Array> {
+      yield Buffer.from('b')
+      await passTtl()
+      throw new Error('the source failed')
+    }
+
+    async function* large(): AsyncIterable<Uint8Array> {
+      for (;;) yield new Uint8Array(2 ** 20)
+    }
+
+    async function writeToDraft(): Promise<void> {
+      await using draft = await session.draft()
+      await draft.files.write({ path: '/a', content: failing() })
+    }
+
+    async function push(signal: AbortSignal): Promise<void> {
+      const repository = await openRepository(engine, session.id)
+      const { commitId } = await repository.checkPush()
+      const read = (): Promise<void> => Promise.reject(new Error('the client went away'))
+      await repository.push({ commitId: '1'.repeat(40), expected: commitId, read, signal })
+    }
+
+    test('and not when they are deleted meanwhile', async () => {
+      async function* content(): AsyncIterable<Uint8Array> {
+        await session.delete()
+        yield Buffer.from('b')
+      }
+      await expect(session.files.write({ path: '/a', content: content() })).rejects.toEqual(notFound)
+      expect((await engine.sessions.list()).sessions).toEqual([])
+    })
+
+    test('and not when the engine is closed meanwhile', async () => {
+      let release = (): void => undefined
+      const closed = new Promise<void>((resolve) => (release = resolve))
+      async function* content(): AsyncIterable<Uint8Array> {
+        yield Buffer.from('b')
+        await closed
+        yield Buffer.from('c')
+      }
+      const writing = session.files.write({ path: '/a', content: content() })
+      const outcome = Promise.allSettled([writing])
+      await engine.close()
+      release()
+      expect(await outcome).toMatchObject([{ status: 'rejected', reason: { reason: 'STORE_CLOSED' } }])
     })
 
     test('a checkout', async () => {
@@ -294,6 +403,20 @@ describe('sessions that are dropped from memory after a failed write', () => {
     environment.advance(1)
     expect(await ids()).toEqual([other.id])
     await expect(read()).rejects.toMatchObject({ cause: notFound })
+  })
+
+  test('are kept by the use of a draft', async () => {
+    const draft = await session.draft()
+    for (let i = 0; i < 4; i++) {
+      await failWrite()
+      environment.advance(minute - 1)
+      expect(await draft.fs.promises.readFile('/a', 'utf8')).toBe('a')
+      await engine.collect()
+    }
+    expect(await ids()).toContain(session.id)
+    await draft[Symbol.asyncDispose]()
+    environment.advance(minute)
+    expect(await ids()).toEqual([other.id])
   })
 
   test('keep the times of reads for as long as the disk is full', async () => {

@@ -11,7 +11,6 @@ import {
 } from '../services/checkouts/checkout-requests.js'
 import type { Checkouts } from '../services/checkouts/checkouts.js'
 import type { SessionAccess } from '../session/access/session-access.js'
-import { whileUsed } from '../session/table/activity.js'
 
 /** Writes a session to a directory of the host. */
 export async function checkOut(
@@ -23,11 +22,7 @@ export async function checkOut(
   const { layout, update } = parseCheckout(directory, options)
   const { directory: realPath, ...initial } = await access.look('checkout', (live) => {
     access.permit('getManifest')
-    return whileUsed(
-      access.core,
-      live.id,
-      checkouts.update(access.core, live, directory, { ...update, layout }),
-    )
+    return access.whileUsed(checkouts.update(access.core, live, directory, { ...update, layout }))
   })
   return new Checkout(access, checkouts, { directory: realPath, layout, initial })
 }
@@ -85,9 +80,8 @@ export class Checkout {
     const copy = { ...parseUpdate(options), layout: this.#layout }
     return this.#access.look('checkout', async (live) => {
       this.#access.permit('getManifest')
-      const { core } = this.#access
-      const updated = this.#checkouts.update(core, live, this.directory, copy)
-      const { written, removed } = await whileUsed(core, live.id, updated)
+      const updated = this.#checkouts.update(this.#access.core, live, this.directory, copy)
+      const { written, removed } = await this.#access.whileUsed(updated)
       return { written, removed }
     })
   }
@@ -112,8 +106,7 @@ export class Checkout {
     const copy = { ...parseSync(options), layout: this.#layout }
     return this.#access.run('syncCheckout', (live) => {
       this.#access.permit('applyBatch')
-      const { core } = this.#access
-      return whileUsed(core, live.id, this.#checkouts.sync(core, live, this.directory, copy))
+      return this.#access.whileUsed(this.#checkouts.sync(this.#access.core, live, this.directory, copy))
     })
   }
 }

@@ -75,7 +75,7 @@ export class SessionConflicts {
   }> {
     const resolution = parseResolve(request)
     return this.#access.run('resolveConflict', (live) =>
-      this.#service.resolve(this.#access.core, live, resolution),
+      this.#access.whileUsed(this.#service.resolve(this.#access.core, live, resolution)),
     )
   }
 
@@ -96,7 +96,7 @@ export class SessionConflicts {
   }> {
     const use = parseResolveAll(request)
     return this.#access.run('resolveConflicts', (live) =>
-      this.#service.resolveAll(this.#access.core, live, use),
+      this.#access.whileUsed(this.#service.resolveAll(this.#access.core, live, use)),
     )
   }
 

@@ -5,7 +5,6 @@ import { parseExec, type ExecRequest } from '../services/checkouts/exec-request.
 import type { ProcessResult } from '../services/checkouts/process-ports.js'
 import type { Processes } from '../services/checkouts/processes.js'
 import type { SessionAccess } from '../session/access/session-access.js'
-import { whileUsed } from '../session/table/activity.js'
 
 /** The result of `session.exec`. */
 export interface ExecResult extends ProcessResult {
@@ -45,11 +44,10 @@ export function execute(
     return processes.inTurn(access.sessionId, parsed.signal, async (signal) => {
       const directory = await written(access, { checkouts, processes }, signal)
       processes.setClean(directory, false)
-      const run = processes.run(directory, parsed, signal)
-      const result = await whileUsed(access.core, access.sessionId, run)
+      const result = await access.whileUsed(processes.run(directory, parsed, signal))
       try {
         const changes = await access.run('syncCheckout', (live) =>
-          checkouts.sync(access.core, live, directory, { layout, signal }),
+          access.whileUsed(checkouts.sync(access.core, live, directory, { layout, signal })),
         )
         processes.setClean(directory, true)
         return { ...result, changes }
@@ -73,7 +71,7 @@ async function written(
   const update = (directory: string): Promise<unknown> =>
     access.look('checkout', (live) => {
       const updated = checkouts.update(access.core, live, directory, { layout: processes.layout, signal })
-      return whileUsed(access.core, live.id, updated)
+      return access.whileUsed(updated)
     })
   for (const path of processes.directoriesOf(access.sessionId)) {
     const directory = await checkouts.claim(access.core, path)

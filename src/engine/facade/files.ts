@@ -42,7 +42,6 @@ import {
   type CreateSymlinkRequest,
   type LinkRequest,
 } from '../session/edits/links.js'
-import { whileUsed } from '../session/table/activity.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findFile, findSymlink } from '../session/reads/lookup.js'
 import {
@@ -147,7 +146,7 @@ export class SessionFiles {
       await lookInOrder(live, () => plan(live, noContent))
       using _ = core.pins.pin({ writesSince: 'now' })
       const checkLosses = lossCheck(core.store)
-      const staged = await whileUsed(core, live.id, storeStream(core, live, content))
+      const staged = await this.#access.whileUsed(storeStream(core, live, content))
       // The session may have left memory meanwhile.
       const current = await this.#access.live('writeFile')
       await mutate(core, current, () => {

@@ -24,20 +24,22 @@ export class SessionRepository {
 
   /** The commit of the newest state. */
   head(signal?: AbortSignal): Promise<RepositoryHead> {
-    return this.#access.look('fetchRepository', (live) => this.#service.head(this.#access.core, live, signal))
+    return this.#access.look('fetchRepository', (live) =>
+      this.#access.whileUsed(this.#service.head(this.#access.core, live, signal)),
+    )
   }
 
   /** The commit that was served last, or else that of the newest state. */
   served(signal?: AbortSignal): Promise<RepositoryHead> {
     return this.#access.look('fetchRepository', (live) =>
-      this.#service.served(this.#access.core, live, signal),
+      this.#access.whileUsed(this.#service.served(this.#access.core, live, signal)),
     )
   }
 
   /** The commits of the newest checkpoints, in order of creation. */
   checkpoints(signal?: AbortSignal): Promise<CheckpointCommit[]> {
     return this.#access.look('fetchRepository', (live) =>
-      this.#service.checkpoints(this.#access.core, live, signal),
+      this.#access.whileUsed(this.#service.checkpoints(this.#access.core, live, signal)),
     )
   }
 
@@ -47,7 +49,9 @@ export class SessionRepository {
    * @throws {EngineError} PERMISSION_DENIED
    */
   checkPush(signal?: AbortSignal): Promise<RepositoryHead> {
-    return this.#access.look('pushRepository', (live) => this.#service.head(this.#access.core, live, signal))
+    return this.#access.look('pushRepository', (live) =>
+      this.#access.whileUsed(this.#service.head(this.#access.core, live, signal)),
+    )
   }
 
   /**
@@ -56,6 +60,8 @@ export class SessionRepository {
    * @throws {EngineError} BRANCH_MOVED when the client has not seen the newest state.
    */
   push(push: RepositoryPush): Promise<void> {
-    return this.#access.run('pushRepository', (live) => this.#service.push(this.#access.core, live, push))
+    return this.#access.run('pushRepository', (live) =>
+      this.#access.whileUsed(this.#service.push(this.#access.core, live, push)),
+    )
   }
 }

@@ -54,9 +54,8 @@ import {
   type PathHistoryRequest,
 } from '../session/history/path-history.js'
 import { forkForDraft } from '../session/drafts.js'
-import { whileUsed } from '../session/table/activity.js'
 import { openUsed } from '../session/table/expiry.js'
-import type { SessionSlot } from '../session/table/live.js'
+import type { LiveSession, SessionSlot } from '../session/table/live.js'
 import {
   manifestShape,
   readManifest,
@@ -558,7 +557,7 @@ export class Session implements SessionApi {
           return this.#access.run('applyBatch', async (target) => {
             const changed = await access.known()
             if (changed.tail !== undefined) await changed.tail
-            return applyDraft(core, target, { base, draft: changed.tree.freeze() })
+            return this.#access.whileUsed(applyDraft(core, target, { base, draft: changed.tree.freeze() }))
           })
         },
         end: () => {
@@ -958,7 +957,7 @@ export class Session implements SessionApi {
     const { core } = this.#access
     const commit = parseCommit(core.principal, request)
     return this.#access.run('commit', (live) =>
-      whileUsed(core, live.id, this.#services.commits.commit(core, live, commit)),
+      this.#access.whileUsed(this.#services.commits.commit(core, live, commit)),
     )
   }
 
@@ -1003,7 +1002,7 @@ export class Session implements SessionApi {
       reference: this.#mergeReference(source),
       request: parseMerge(options),
     }))
-    return this.#access.run('mergeSession', async (live) => {
+    const mergeInto = async (live: LiveSession): Promise<MergeResult> => {
       const { reference, request } = parsed()
       const { sessionId, ...state } = reference
       if (refersToHistory(state)) this.#access.permitWhen('mergeSession', 'checkpoint')
@@ -1023,7 +1022,8 @@ export class Session implements SessionApi {
         isNewest && other.shared !== undefined ? await finalState(core.pins, other, other.shared) : undefined
       const { root, seq } = final ?? (await positionedState(core, other, state))
       return await this.#services.merges.merge(core, live, { sessionId, fingerprint, root, seq }, request)
-    })
+    }
+    return this.#access.run('mergeSession', (live) => this.#access.whileUsed(mergeInto(live)))
   }
 
   /**
@@ -1049,7 +1049,7 @@ export class Session implements SessionApi {
   async rebase(options: RebaseOptions = {}): Promise<MergeResult> {
     const request = parseRebase(options)
     return this.#access.run('rebaseSession', (live) =>
-      this.#services.merges.rebase(this.#access.core, live, request),
+      this.#access.whileUsed(this.#services.merges.rebase(this.#access.core, live, request)),
     )
   }
 

@@ -13,6 +13,7 @@ import { type SetBacks, SessionStatus, type SessionRecord } from '../../records/
 import type { Baseline } from '../../records/baseline.js'
 import type { EventBody, EventType } from '../../records/event.js'
 import { CheckpointIndex, LiveSession } from '../../session/table/live.js'
+import { noteUse } from '../../session/table/unused.js'
 import { openSession } from '../../session/history/replay.js'
 import { keys } from '../../storage/keys.js'
 import { lossCheck } from '../../storage/loss-check.js'
@@ -161,8 +162,11 @@ class BundleImport {
       await this.#commit({ put: put.slice(from, from + limits.recordsPerCommit) })
     this.#signal?.throwIfAborted()
     await this.#commit({ put: [[keys.session(core.tenantKey, this.sessionId), record]] })
-    const opened = core.journal.kept(() => openSession(core, this.sessionId))
-    if (opened !== undefined) return opened
+    const opened = await core.journal.kept(() => openSession(core, this.sessionId))
+    if (opened !== undefined) {
+      noteUse(core, record, opened.lastActivityAt)
+      return opened
+    }
     const state = { seq: manifest.texts.events.count, at, readAt: record.createdAt }
     const live = new LiveSession(core.tenantKey, record, baselineRoot, new Tree(root, core.loader), {
       ...state,
@@ -176,6 +180,7 @@ class BundleImport {
     }
     core.journal.imported(live, at)
     core.table.residency.enter(live)
+    noteUse(core, record, live.lastActivityAt)
     for (const [service, records] of facts) service.adopt(core, live, records)
     return live
   }

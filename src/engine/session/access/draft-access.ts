@@ -30,6 +30,10 @@ export class DraftAccess extends SessionAccess {
     return super.liveSync(action)
   }
 
+  override whileUsed<T>(work: Promise<T>): Promise<T> {
+    return this.#of.whileUsed(super.whileUsed(work))
+  }
+
   override permit(action: Action): void {
     this.#of.permit(action)
     if (this.#isClosed && capabilitiesOf(action).includes('files.write'))

@@ -10,6 +10,7 @@ import type { LiveSession, SessionSlot } from '../table/live.js'
 import type { Permissions } from './permissions.js'
 import { mutateSync, wouldBlock } from '../mutation-queue.js'
 import { isExpired } from '../table/unused.js'
+import { noteUseOf, whileUsed } from '../table/while-used.js'
 
 /**
  * The access of a handle to its session. It uses the session in memory, and loads it again if it was evicted
@@ -250,13 +251,14 @@ export class SessionAccess {
     return live
   }
 
-  /** Counts as use of the session, if it is in memory. */
+  /** Counts as use of the session. */
   stayUsed(): void {
-    const { core } = this
-    const live = core.table.atHand(core.tenantKey, this.sessionId)
-    if (live === undefined || isExpired(core, live)) return
-    core.table.residency.used(live)
-    touch(core, live)
+    noteUseOf(this.core, this.sessionId)
+  }
+
+  /** Waits for work that may take longer than the time to live of the session. See {@link whileUsed}. */
+  whileUsed<T>(work: Promise<T>): Promise<T> {
+    return whileUsed(this.core, this.sessionId, work)
   }
 
   /**

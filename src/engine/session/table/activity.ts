@@ -20,32 +20,6 @@ export function touch(core: Core, live: LiveSession): void {
   if (stored !== undefined) inBackground(core, stored)
 }
 
-/**
- * Waits for work on a session that may take longer than its time to live. The session is in use until the work ends, and
- * does not expire meanwhile. On a shared store, other engines do not know of the work. Call this in the same turn in which
- * the session was found in use.
- */
-export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<T>): Promise<T> {
-  const { inUse } = core.table
-  inUse.set(sessionId, (inUse.get(sessionId) ?? 0) + 1)
-  try {
-    return await work
-  } finally {
-    const others = (inUse.get(sessionId) ?? 1) - 1
-    if (others > 0) inUse.set(sessionId, others)
-    else inUse.delete(sessionId)
-    const live = core.table.atHand(core.tenantKey, sessionId)
-    if (live !== undefined) touch(core, live)
-    else {
-      const { environment, table } = core
-      table.lastUses.set(sessionId, {
-        lastActivityAt: environment.wallClockMs(),
-        monotonicMs: environment.monotonicMs(),
-      })
-    }
-  }
-}
-
 /** Stores the time of the session's last read, unless its newest event has that time. */
 export async function storeActivity(core: Core, live: LiveSession): Promise<void> {
   const at = live.lastActivityAt
