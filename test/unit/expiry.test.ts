@@ -214,11 +214,11 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
       ['an unknown command', () => session.exec({ command: 'no-such-command' })],
       ['a command that is aborted', (signal) => session.exec({ command: 'sleep', args: ['60'], signal })],
       ['a checkout to a directory that is not allowed', () => session.checkout('/proc/out')],
-      ['a commit without a source', () => session.commit({ message: 'one', branchName: 'one' })],
+      ['a commit that is aborted', abortedCommit],
       ['a write whose content fails', () => session.files.write({ path: '/a', content: failing() })],
       ['a write whose content is too large', () => session.files.write({ path: '/a', content: large() })],
       ['a write to a draft whose content fails', writeToDraft],
-      ['a merge with itself that is not possible', () => session.merge({ sessionId: 'unknown' })],
+      ['a merge of an unknown session', () => session.merge({ sessionId: 'unknown' })],
       ['a push that fails', push],
     ])('and not after it fails: %s', async (_name, work) => {
       const signal = AbortSignal.timeout(500)
@@ -241,6 +241,13 @@ describe.each(storages)('sessions with a time to live on %s', (_name, makeStorag
     async function writeToDraft(): Promise<void> {
       await using draft = await session.draft()
       await draft.files.write({ path: '/a', content: failing() })
+    }
+
+    function abortedCommit(): Promise<unknown> {
+      const abort = new AbortController()
+      const commit = session.commit({ message: 'one', signal: abort.signal })
+      abort.abort()
+      return commit
     }
 
     async function push(signal: AbortSignal): Promise<void> {

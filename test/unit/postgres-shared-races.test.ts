@@ -26,6 +26,7 @@ import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { isLong } from '../support/seed.js'
 import { SteppedStorage } from '../support/stepped-storage.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
@@ -708,6 +709,36 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     },
     60_000,
   )
+
+  test('an engine keeps a session on which another one works for longer than its time to live', async () => {
+    lowerBound(limits, 'sharedSweepMs', 20)
+    const own = clocks(0)
+    let aheadMs = 0
+    const schema = freshSchema()
+    const engineOf = async (): Promise<Engine> => {
+      const storage = shiftedClock(await storageOn(schema), () => aheadMs)
+      const engine = await openEngine({ storage, environment: own.environment })
+      open.push(engine)
+      return engine
+    }
+    const [a, b] = [await engineOf(), await engineOf()]
+    const session = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'a' } })
+    async function* content(): AsyncIterable<Uint8Array> {
+      for (let i = 0; i < 3; i++) {
+        own.shift(600_000)
+        aheadMs += 600_000
+        await sleep(25 * limits.sharedSweepMs)
+        expect((await b.collect()).deletedSessions).toBe(0)
+        yield Buffer.from('b')
+      }
+    }
+    await session.files.write({ path: '/a', content: content() })
+    expect(await read(session, '/a')).toBe('bbb')
+    own.shift(1_200_000)
+    aheadMs += 1_200_000
+    await sleep(25 * limits.sharedSweepMs)
+    expect((await b.collect()).deletedSessions).toBe(1)
+  })
 
   test('commits of both engines at the same moment build on each other', async () => {
     const { a, b, schema } = await both({ '/start': 'start' })

@@ -49,8 +49,11 @@ export class Sharing implements StoreSharing {
       if (core.fence.closed) return
       this.#sweeping ??= this.#clock
         .adjust()
-        .then(() => core.clockSpans.note(core.environment))
-        .then(sweep)
+        .then(() => {
+          core.clockSpans.note(core.environment)
+          for (const use of core.table.inUse.values()) use.note()
+          return sweep()
+        })
         .finally(() => {
           this.#sweeping = undefined
         })

@@ -6,6 +6,13 @@ import type { LiveSession } from './live.js'
 import { Residency } from './residency.js'
 import { LastUses } from './last-uses.js'
 
+/** The use of a session by operations that may take longer than its time to live. */
+export interface LongUse {
+  operations: number
+  /** Notes a use at the current time. */
+  readonly note: () => void
+}
+
 /** The sessions of all tenants that one engine has in memory, and pending work on them and their history. */
 export class SessionTable {
   readonly live = new Map<string, LiveSession>()
@@ -32,8 +39,8 @@ export class SessionTable {
   isClosed = false
   /** Also those of sessions that have left memory, since the stored times may lag. */
   readonly lastUses = new LastUses()
-  /** Sessions with operations that may take longer than their time to live, and the number of these. They do not expire. */
-  readonly inUse = new Map<string, number>()
+  /** Sessions with operations that may take longer than their time to live. They do not expire. */
+  readonly inUse = new Map<string, LongUse>()
 
   constructor(budgetBytes: number) {
     this.residency = new Residency(this.live, budgetBytes)

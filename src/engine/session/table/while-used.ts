@@ -6,19 +6,20 @@ import { isExpired } from './unused.js'
 
 /**
  * Waits for work on a session that may take longer than its time to live. The session is in use until the work ends, and
- * does not expire meanwhile. On a shared store, other engines do not know of the work. Call this in the same turn in which
+ * does not expire meanwhile. On a shared store, the engine stores the time of the use every minute, because other engines do
+ * not know of the work. Call this in the same turn in which
  * the session was found in use.
  */
 export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<T>): Promise<T> {
   const { inUse } = core.table
+  const use = inUse.get(sessionId) ?? { operations: 0, note: () => noteUseOf(core, sessionId) }
   const end = (): void => {
-    const others = (inUse.get(sessionId) ?? 1) - 1
-    if (others > 0) inUse.set(sessionId, others)
-    else inUse.delete(sessionId)
+    if (--use.operations === 0) inUse.delete(sessionId)
   }
-  inUse.set(sessionId, (inUse.get(sessionId) ?? 0) + 1)
+  use.operations++
+  inUse.set(sessionId, use)
   try {
-    noteUseOf(core, sessionId)
+    use.note()
     return await work
   } finally {
     noteUseOf(core, sessionId, end)
