@@ -1,14 +1,18 @@
 /** No session is deleted or hidden within its time to live, however the wall clock jumps and whenever sessions leave memory. */
 import { expect, test, vi } from 'vitest'
-import { memoryStorage, openEngine, type Store } from '../../src/index.js'
+import { limits, memoryStorage, openEngine, type Session, type Store } from '../../src/index.js'
 import { itemAt } from '../../src/engine/base/present.js'
 import { fixedEnvironment, randomWords } from '../../src/testing.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { runs, seed } from '../support/seed.js'
 
 const jumps = [2000, 60_000, 240_000, 290_000, 310_000, 3_600_000, 86_400_000, 31e9]
 
-/** Returns the steps up to the first one at which a session in use was gone; undefined if there is none. */
-async function firstLoss(run: number): Promise<readonly string[] | undefined> {
+/**
+ * Returns the steps up to the first one at which a session in use was gone; undefined if there is none. Other sessions with
+ * times to live are used too.
+ */
+async function firstLoss(run: number, otherCount: number): Promise<readonly string[] | undefined> {
   const next = randomWords(seed * 100_003 + run)
   const below = (count: number): number => next() % count
   const start = Date.UTC(2030, 0, 1)
@@ -22,6 +26,9 @@ async function firstLoss(run: number): Promise<readonly string[] | undefined> {
   const other = await engine.sessions.create()
   const ttlMs = itemAt([60_000, 600_000, 3_600_000], below(3))
   const session = await engine.sessions.create({ ttlSeconds: ttlMs / 1000, files: { '/a': 'a' } })
+  const others: Session[] = []
+  for (let n = 0; n < otherCount; n++)
+    others.push(await engine.sessions.create({ ttlSeconds: 1e7, files: { '/a': 'a' } }))
   let usedAt = 0
   const steps: string[] = []
 
@@ -53,6 +60,10 @@ async function firstLoss(run: number): Promise<readonly string[] | undefined> {
       const isInUse = monotonic - usedAt < ttlMs
       const { sessions } = await engine.sessions.list()
       if (isInUse && sessions.every(({ id }) => id !== session.id)) return [...steps, 'list']
+      if (otherCount > 0 && below(2) === 0) {
+        steps.push('use of others')
+        for (const one of others) await one.files.read({ path: '/a' })
+      }
       if (below(3) === 0) continue
       const isThere = await use().then(
         () => true,
@@ -69,5 +80,10 @@ async function firstLoss(run: number): Promise<readonly string[] | undefined> {
 }
 
 test('a session is kept while it is in use', async () => {
-  for (let run = 0; run < runs(1000); run++) expect([run, await firstLoss(run)]).toEqual([run, undefined])
+  for (let run = 0; run < runs(1000); run++) expect([run, await firstLoss(run, 0)]).toEqual([run, undefined])
+}, 120_000)
+
+test('a session is kept while it is in use, although its last use may be forgotten', async () => {
+  lowerBound(limits, 'lastUses', 2)
+  for (let run = 0; run < runs(500); run++) expect([run, await firstLoss(run, 3)]).toEqual([run, undefined])
 }, 120_000)

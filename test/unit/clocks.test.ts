@@ -931,6 +931,18 @@ describe('a session with a time to live', () => {
     }
   })
 
+  test('has more time without a remembered use, once uses were forgotten', () => {
+    const session = { record: recordOf(), lastActivityAt: start }
+    const world = worldOf()
+    Object.assign(world.core.table.lastUses, { hasForgotten: true })
+    const more = limits.activityStoredMs + 2 * limits.clockHoldMs
+    expect(isExpired(at(world, ttlMs + more - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, ttlMs + more).core, session)).toBe(true)
+    noteUse(world.core, session.record, start)
+    expect(isExpired(at(world, 2 * ttlMs + more - 1).core, session)).toBe(false)
+    expect(isExpired(at(world, 2 * ttlMs + more).core, session)).toBe(true)
+  })
+
   test('has no remembered use without a time to live', () => {
     const world = worldOf()
     const { ttlSeconds: _, ...without } = recordOf()
@@ -954,6 +966,8 @@ test('of too many last uses of sessions, the oldest are forgotten', () => {
   const use = (monotonicMs: number) => ({ lastActivityAt: 0, monotonicMs })
   for (let n = 0; n < limits.lastUses; n++) uses.set(`${n}`, use(n))
   uses.set('0', use(1_000_000))
+  expect(uses.hasForgotten).toBe(false)
   uses.set('new', use(1_000_001))
+  expect(uses.hasForgotten).toBe(true)
   expect([uses.get('0'), uses.get('1'), uses.get('2')]).toEqual([use(1_000_000), undefined, use(2)])
 })

@@ -16,6 +16,12 @@ interface Entry {
 /** The last uses of sessions with times to live since the engine was opened. The oldest are forgotten. */
 export class LastUses {
   readonly #bySession = new Map<string, Entry>()
+  #hasForgotten = false
+
+  /** Whether a session without a known last use may have been used since the engine was opened. */
+  get hasForgotten(): boolean {
+    return this.#hasForgotten
+  }
 
   get(sessionId: string): LastUse | undefined {
     return this.#bySession.get(sessionId)?.use
@@ -33,5 +39,6 @@ export class LastUses {
     if (this.#bySession.size <= limits.lastUses) return
     const [oldest] = this.#bySession.keys()
     if (oldest !== undefined) this.#bySession.delete(oldest)
+    this.#hasForgotten = true
   }
 }

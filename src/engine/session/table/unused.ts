@@ -17,7 +17,7 @@ export interface Expiring {
  * agree.
  */
 export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boolean {
-  const ttlMs = ttlMsOf(core, record)
+  let ttlMs = ttlMsOf(core, record)
   if (ttlMs === undefined || core.table.inUse.has(record.id)) return false
   const { environment, opened, clockSpans } = core
   const use = core.table.lastUses.get(record.id)
@@ -26,6 +26,8 @@ export function isExpired(core: Core, { record, lastActivityAt }: Expiring): boo
     // Another engine may have used it later.
     if (core.sharing === undefined || use.lastActivityAt === lastActivityAt) return true
   }
+  // This engine may have used it later than the time that is stored.
+  else if (core.sharing === undefined && core.table.lastUses.hasForgotten) ttlMs += reserveMs
   const monotonicMs = clockSpans.note(environment)
   const now = environment.wallClockMs()
   /** The clock was wrong at the last use, so the real time of that use is unknown. The time to live starts now. */
@@ -77,11 +79,15 @@ function isBeforeCreation({ createdAt }: SessionRecord, lastActivityAt: number):
   return createdAt - lastActivityAt > limits.clockHoldMs
 }
 
+/**
+ * An engine may not have stored its last read yet. The clock may have gone back and come back by up to as much as jumps are
+ * not noticed, while the session was used.
+ */
+const reserveMs = limits.activityStoredMs + 2 * limits.clockHoldMs
+
+/** On a shared store, with the reserve for uses by other engines. */
 function ttlMsOf(core: Core, record: SessionRecord): number | undefined {
   const seconds = record.ttlSeconds ?? core.sessionTtlSeconds
   if (seconds === undefined) return undefined
-  // Another engine may not have stored its last read yet. The clock of the server may have gone back and come back by up to
-  // as much as jumps are not noticed, while another engine used the session.
-  const othersMs = limits.activityStoredMs + 2 * limits.clockHoldMs
-  return seconds * 1000 + (core.sharing === undefined ? 0 : othersMs)
+  return seconds * 1000 + (core.sharing === undefined ? 0 : reserveMs)
 }
