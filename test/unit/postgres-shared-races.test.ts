@@ -740,6 +740,26 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     expect((await b.collect()).deletedSessions).toBe(1)
   })
 
+  test('a collection deletes an expired session that another engine changed since it was read', async () => {
+    lowerBound(limits, 'sharedSweepMs', 20)
+    const own = clocks(0)
+    let aheadMs = 0
+    const schema = freshSchema()
+    const engineOf = async (freshnessMillis: number): Promise<Engine> => {
+      const storage = shiftedClock(await storageOn(schema, { freshnessMillis }), () => aheadMs)
+      const engine = await openEngine({ storage, environment: own.environment })
+      open.push(engine)
+      return engine
+    }
+    const [a, b] = [await engineOf(60_000), await engineOf(1)]
+    const session = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'a' } })
+    await write(await b.sessions.open(session.id), '/a', 'b')
+    own.shift(1_200_000)
+    aheadMs += 1_200_000
+    await sleep(25 * limits.sharedSweepMs)
+    expect((await a.collect()).deletedSessions).toBe(1)
+  })
+
   test('commits of both engines at the same moment build on each other', async () => {
     const { a, b, schema } = await both({ '/start': 'start' })
     const made = await Promise.all(

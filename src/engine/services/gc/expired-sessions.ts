@@ -5,6 +5,7 @@ import { idLength } from '../../base/ids.js'
 import { inGroups } from '../../base/in-groups.js'
 import { limits } from '../../base/limits.js'
 import { lastActivities } from '../../session/table/activity.js'
+import { expireNow } from '../../session/table/expiry.js'
 import { isExpired } from '../../session/table/unused.js'
 import {
   keepLineage,
@@ -207,11 +208,13 @@ export async function deleteExpired(run: Run, references: StateReferences): Prom
     const [lastActivityAt] = await lastActivities(tenant, [record])
     if (!isExpired(core, { record, lastActivityAt: present(lastActivityAt, 'the activity of a session') }))
       return
-    const isDeleted = await core.expire(tenant, record.id).catch((error: unknown) => {
-      // Another caller has deleted it already.
-      if (error instanceof EngineError && error.reason === 'SESSION_NOT_FOUND') return true
-      throw error
-    })
+    const isDeleted = await expireNow(tenant, record.id).then(
+      () => false,
+      (error: unknown) => {
+        if (error instanceof EngineError && error.reason === 'SESSION_NOT_FOUND') return true
+        throw error
+      },
+    )
     if (isDeleted) references.addUnneeded(record.id)
   })
 }
