@@ -7,8 +7,7 @@ import { isExpired } from './unused.js'
 /**
  * Waits for work on a session that may take longer than its time to live. The session is in use until the work ends, and
  * does not expire meanwhile. On a shared store, the engine stores the time of the use every minute, because other engines do
- * not know of the work. Call this in the same turn in which
- * the session was found in use.
+ * not know of the work. Call this in the same turn in which the session was found in use.
  */
 export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<T>): Promise<T> {
   const { inUse } = core.table
