@@ -114,7 +114,7 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 
 /** Bounds of the work of a handler. They cannot be set. Sizes are in bytes, times in milliseconds. */
 export const handlerLimits = {
-  /** The part of `allBodyBytes` that one tenant may hold, of what the others do not hold. */
+  /** A tenant may hold this part of the bytes of `allBodyBytes` that the others do not hold. */
   tenantShare: 7 / 8,
   /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
   entryBytes: 1024,

@@ -20,7 +20,7 @@ export class ConcurrencyLimit {
     this.#message = message
   }
 
-  /** The limit for one tenant, which gets at most a share of what the others do not hold. */
+  /** The limit for one tenant, which gets at most a share of the amount that the others do not hold. */
   of(tenant: string): Budget {
     const change = (amount: number): void => {
       const used = (this.#tenants.get(tenant) ?? 0) + amount

@@ -67,7 +67,7 @@ async function readSession(core: Core, sessionId: string): Promise<LiveSession> 
     ...state,
     readAt,
   })
-  // The stored time may stay behind. Then the next eviction or close stores this one.
+  // The stored time may be older. Then the next eviction or close stores this one.
   const usedAt = core.table.lastUses.get(sessionId)?.lastActivityAt ?? 0
   live.lastActivityAt = latestUse(core, record, [state.at, readAt, usedAt])
   live.branchTips = tips
