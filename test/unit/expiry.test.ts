@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  limits,
   memoryStorage,
   openEngine,
   PosixLockKind,
@@ -10,10 +11,13 @@ import {
   type EngineOptions,
   type Session,
   type Storage,
+  type Store,
 } from '../../src/index.js'
 import { openRepository } from '../../src/engine/contract.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { wrapped } from '../../src/engine/storage/wrapped-store.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { lowerBound } from '../support/lower-bound.js'
 import { storages } from '../support/storages.js'
 
 const notFound: unknown = expect.objectContaining({ name: 'EngineError', reason: 'SESSION_NOT_FOUND' })
@@ -378,9 +382,23 @@ describe('sessions that are dropped from memory after a failed write', () => {
   let engine: Engine
   let session: Session
   let other: Session
+  let isUnreadable: boolean
 
   beforeEach(async () => {
-    storage = new FailingStorage(memoryStorage({ durable: true }), { recovers: true })
+    isUnreadable = false
+    const memory = memoryStorage({ durable: true })
+    const open = async (): Promise<Store> => {
+      const store = await memory.open()
+      const readable = (key: string): string => {
+        if (isUnreadable) throw new Error('the disk cannot be read')
+        return key
+      }
+      return wrapped(store, {
+        get: async (key) => store.get(readable(key)),
+        getSync: (key) => store.getSync?.(readable(key)),
+      })
+    }
+    storage = new FailingStorage({ open }, { recovers: true })
     engine = await openEngine({ storage, environment })
     session = await engine.sessions.create({ ttlSeconds, files: { '/a': 'a' } })
     other = await engine.sessions.create()
@@ -424,6 +442,37 @@ describe('sessions that are dropped from memory after a failed write', () => {
     await draft[Symbol.asyncDispose]()
     environment.advance(minute)
     expect(await ids()).toEqual([other.id])
+  })
+
+  test('are kept by long work after which they cannot be read', async () => {
+    async function* content(): AsyncIterable<Uint8Array> {
+      yield Buffer.from('b')
+      await failWrite()
+      environment.advance(2 * minute)
+      isUnreadable = true
+    }
+    await expect(session.files.write({ path: '/a', content: content() })).rejects.toMatchObject({
+      reason: 'STORE_FAILED',
+    })
+    isUnreadable = false
+    environment.advance(minute - 1)
+    expect(await engine.collect()).toMatchObject({ deletedSessions: 0 })
+    expect(await read()).toBe('a')
+    environment.advance(minute)
+    expect(await ids()).toEqual([other.id])
+  })
+
+  test('are kept by long work during which their last use was forgotten', async () => {
+    lowerBound(limits, 'lastUses', 2)
+    async function* content(): AsyncIterable<Uint8Array> {
+      yield Buffer.from('b')
+      await failWrite()
+      for (let n = 0; n < 3; n++) await engine.sessions.create({ ttlSeconds })
+      environment.advance(20 * minute)
+    }
+    await session.files.write({ path: '/a', content: content() })
+    environment.advance(minute - 1)
+    expect(await read()).toBe('b')
   })
 
   test('keep the times of reads for as long as the disk is full', async () => {

@@ -33,13 +33,28 @@ export function noteUseOf(core: Core, sessionId: string, noted: () => void = ign
   const { table } = core
   const live = table.atHand(core.tenantKey, sessionId)
   if (live !== undefined) noteUseIn(core, live)
-  // Only sessions with a time to live have a last use.
-  else if (!table.isClosed && table.lastUses.get(sessionId) !== undefined) {
-    const used = openUsed(core, sessionId).then((opened) => noteUseIn(core, opened), ignore)
+  else if (!table.isClosed && mayExpire(core, sessionId)) {
+    const used = openUsed(core, sessionId).then(
+      (opened) => noteUseIn(core, opened),
+      () => noteUnread(core, sessionId),
+    )
     beforeClose(core, used.finally(noted))
     return
   }
   noted()
+}
+
+/** Only sessions with a time to live have a last use. That of long work may have been forgotten meanwhile. */
+function mayExpire({ table }: Core, sessionId: string): boolean {
+  const { inUse, lastUses } = table
+  return lastUses.get(sessionId) !== undefined || (lastUses.hasForgotten && inUse.has(sessionId))
+}
+
+/** Notes the use of a session by long work if the session could not be read. */
+function noteUnread({ clockSpans, environment, table }: Core, sessionId: string): void {
+  if (!table.inUse.has(sessionId)) return
+  const monotonicMs = clockSpans.note(environment)
+  table.lastUses.set(sessionId, { lastActivityAt: environment.wallClockMs(), monotonicMs })
 }
 
 function noteUseIn(core: Core, live: LiveSession): void {
