@@ -24,6 +24,7 @@ import {
 } from '../../src/index.js'
 import { keyPrefixes } from '../../src/engine/storage/keys.js'
 import type { StoreCommit } from '../../src/engine/ports.js'
+import { FailingStorage } from '../support/failing-storage.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { freshSchema, hasPostgres, sharedPostgres } from '../support/postgres.js'
 import { lowerBound } from '../support/lower-bound.js'
@@ -738,6 +739,38 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     aheadMs += 1_200_000
     await sleep(25 * limits.sharedSweepMs)
     expect((await b.collect()).deletedSessions).toBe(1)
+  })
+
+  test('an engine keeps a session during long work in which a write failed', async () => {
+    lowerBound(limits, 'sharedSweepMs', 20)
+    const own = clocks(0)
+    let aheadMs = 0
+    const schema = freshSchema()
+    const failing = new FailingStorage(await storageOn(schema), { recovers: true })
+    const engineOf = async (on: Storage): Promise<Engine> => {
+      const storage = shiftedClock(on, () => aheadMs)
+      const engine = await openEngine({ storage, environment: own.environment })
+      open.push(engine)
+      return engine
+    }
+    const [a, b] = [await engineOf(failing), await engineOf(await storageOn(schema))]
+    const session = await a.sessions.create({ ttlSeconds: 60, files: { '/a': 'a' } })
+    const other = await a.sessions.create()
+    async function* content(): AsyncIterable<Uint8Array> {
+      failing.after = { commits: 0, failure: 'fail' }
+      await expect(other.files.write({ path: '/a', content: 'a' })).rejects.toMatchObject({
+        reason: 'STORE_FAILED',
+      })
+      for (let i = 0; i < 3; i++) {
+        own.shift(600_000)
+        aheadMs += 600_000
+        await sleep(25 * limits.sharedSweepMs)
+      }
+      expect(await read(await b.sessions.open(session.id), '/a')).toBe('a')
+      yield Buffer.from('b')
+    }
+    await session.files.write({ path: '/a', content: content() })
+    expect(await read(session, '/a')).toBe('b')
   })
 
   test('a collection deletes an expired session that another engine changed since it was read', async () => {

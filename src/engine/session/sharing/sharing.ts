@@ -46,7 +46,11 @@ export class Sharing implements StoreSharing {
    */
   start(core: Core, sweep: () => Promise<void>): void {
     this.#sweeper = setInterval(() => {
-      if (core.fence.closed) return
+      if (core.fence.closed) {
+        // Otherwise other engines do not learn of long work while this engine gets no requests.
+        if (core.table.inUse.size > 0) inBackground(core, core.fence.recover())
+        return
+      }
       this.#sweeping ??= this.#clock
         .adjust()
         .then(() => {
