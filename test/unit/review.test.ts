@@ -359,6 +359,16 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
     expect((await session.approvals.list()).approvals).toHaveLength(count + 2)
   })
 
+  test('the texts of approvals and annotations count as JSON', async () => {
+    lowerBound(limits, 'approvalBytes', 100)
+    lowerBound(limits, 'annotationBytes', 100)
+    const text = '\u0001'.repeat(20)
+    await expect(session.approvals.request({ details: { summary: text } })).rejects.toEqual(refused('QUOTA'))
+    const expectedContentHash = await session.files.contentHash('/a')
+    const annotation = { filePath: '/a', expectedContentHash, comment: text }
+    await expect(session.annotations.add(annotation)).rejects.toEqual(refused('QUOTA'))
+  })
+
   test.each([5, null, [], { selfApproval: 'no' }])('the option approvals rejects %j', async (approvals) => {
     await expect(openEngine({ approvals: approvals as never })).rejects.toEqual(refused('INVALID_ARGUMENT'))
   })

@@ -217,11 +217,11 @@ export const limits = {
   fileLockSeconds: 86_400,
   /** Annotations of a session. */
   annotations: 10_000,
-  /** The comments of all annotations of a session together. */
+  /** The comments of all annotations of a session together, as JSON. */
   annotationBytes: 16 * 2 ** 20,
   /** Approvals of a session, pending and decided. */
   approvals: 10_000,
-  /** The texts and paths of all approvals of a session together. */
+  /** The texts and paths of all approvals of a session together, as JSON. */
   approvalBytes: 64 * 2 ** 20,
   /** Master keys that an engine is opened with in addition to the current one. */
   previousKeys: 1_000,

@@ -1,10 +1,10 @@
-import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { parseExpectedHash } from '../base/hash.js'
 import { isId } from '../base/ids.js'
 import { given, parseText, shown, kindOf } from '../base/input.js'
 import { Shape } from '../base/shape.js'
+import { jsonBytes } from '../base/json-bytes.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import { whenLoaded } from '../base/fault.js'
@@ -61,7 +61,7 @@ export class Annotations {
       const index = this.#indexes.get(core, live)
       checkGuard(core, filePath, findFile(live, filePath), expectedContentHash)
       checkQuota('annotations', index.byId.size + 1, limits.annotations)
-      checkQuota('bytes of comments', index.bytes + Buffer.byteLength(comment), limits.annotationBytes)
+      checkQuota('bytes of comments', index.bytes + jsonBytes(comment), limits.annotationBytes)
       const annotation: Annotation = {
         id: core.ids.newId(index.newest),
         sessionId: live.id,
@@ -165,7 +165,7 @@ export interface AnnotationStatusRequest {
 
 function put(index: AnnotationIndex, annotation: Annotation): void {
   if (!index.byId.has(annotation.id)) {
-    index.bytes += Buffer.byteLength(annotation.comment)
+    index.bytes += jsonBytes(annotation.comment)
     index.newest = annotation.id
   }
   index.byId.set(annotation.id, annotation)

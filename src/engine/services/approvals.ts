@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { formatTime } from '../base/environment.js'
 import { EngineError, invalid } from '../base/errors.js'
 import { whenLoaded } from '../base/fault.js'
@@ -6,6 +5,7 @@ import { parseTime } from '../base/time.js'
 import { isId } from '../base/ids.js'
 import { given, parseFlag, parseText, shown, readList, kindOf } from '../base/input.js'
 import { Shape } from '../base/shape.js'
+import { jsonBytes } from '../base/json-bytes.js'
 import { limits } from '../base/limits.js'
 import { parsePath } from '../base/path.js'
 import type { Core } from '../session/core.js'
@@ -87,8 +87,8 @@ function bytesOf({
   changedFiles,
   feedback,
 }: Pick<Approval, 'reason' | 'summary' | 'changedFiles' | 'feedback'>): number {
-  let bytes = Buffer.byteLength(reason) + Buffer.byteLength(summary) + Buffer.byteLength(feedback)
-  for (const path of changedFiles) bytes += Buffer.byteLength(path)
+  let bytes = jsonBytes(reason) + jsonBytes(summary) + jsonBytes(feedback)
+  for (const path of changedFiles) bytes += jsonBytes(path)
   return bytes
 }
 
@@ -194,7 +194,7 @@ export class Approvals {
       }
       // A decision without feedback is always possible.
       if (feedback !== '')
-        checkQuota('bytes of approvals', index.bytes + Buffer.byteLength(feedback), limits.approvalBytes)
+        checkQuota('bytes of approvals', index.bytes + jsonBytes(feedback), limits.approvalBytes)
       put(index, decided)
       return this.#store(core, live, decided, {
         type: granted ? eventTypes.grantApproval : eventTypes.denyApproval,
