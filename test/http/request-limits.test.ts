@@ -1,5 +1,7 @@
 /** The limits on requests: allowed hosts, body sizes and concurrency. */
+import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { staticTokens } from '../../src/adapters/http/index.js'
 import { caller, openServer, token } from '../support/http-server.js'
@@ -83,6 +85,53 @@ test('bodies of one tenant that never arrive leave space for those of another on
   )
   for (const socket of sockets) socket.destroy()
   expect(answers.map(({ status }) => status)).toEqual([429, 404])
+})
+
+test('requests of one tenant that wait after their clients have left leave some for another tenant', async () => {
+  const callers = { [token]: caller, stranger: { tenant: 'other', principal: 'eve' } }
+  const limits = { allResponseBytes: 2 ** 20, concurrentRequests: 20 }
+  await using there = await openServer({ handler: { authenticate: staticTokens(callers), limits } })
+  const { id } = await there.session({ '/large': new Uint8Array(12 * 2 ** 20) })
+  const body = '{"path":"/large"}'
+  const path = `/v1/sessions/${id}:readFile`
+  const read = there.head('POST', path, 'content-type: application/json', `content-length: ${body.length}`)
+  const unread = await there.open()
+  unread.on('error', () => undefined).write(read + body)
+  await new Promise((resolve) => unread.once('readable', resolve))
+  let refused = false
+  for (let count = 0; count < 100 && !refused; count++) {
+    const socket = await there.open()
+    socket.on('error', () => undefined).write(read + body)
+    const first = once(socket, 'data').then(([data]) => String(data))
+    refused = (await Promise.race([first, pause(20, '')])).includes('too many requests at once')
+    socket.destroy()
+    first.catch(() => undefined)
+  }
+  expect(refused).toBe(true)
+  const headers = { authorization: 'Bearer stranger' }
+  expect((await there.call('GET', '/v1/sessions', undefined, headers)).status).toBe(200)
+  unread.destroy()
+})
+
+test('a large list of one tenant leaves space for the responses to another one', async () => {
+  const callers = { [token]: caller, stranger: { tenant: 'other', principal: 'eve' } }
+  const limits = { allResponseBytes: 8 * 2 ** 20 }
+  await using there = await openServer({ handler: { authenticate: staticTokens(callers), limits } })
+  const session = await there.session()
+  const summary = '\u0001'.repeat(65_536)
+  for (let count = 0; count < 30; count++) await session.approvals.request({ details: { summary } })
+  const sockets = await Promise.all(Array.from({ length: 5 }, () => there.open()))
+  for (const socket of sockets)
+    socket
+      .on('error', () => undefined)
+      .pause()
+      .write(there.head('GET', `/v1/sessions/${session.id}/approvals`))
+  await pause(1000)
+  const body = { path: '/none', length: 1000 }
+  const answer = there.call('POST', '/v1/sessions/none:readFile', body, { authorization: 'Bearer stranger' })
+  expect(await Promise.race([answer.then(({ status }) => status), pause(5000, 'no answer')])).toBe(404)
+  for (const socket of sockets) socket.destroy()
+  await answer
 })
 
 test('accepts a body of exactly the limit and rejects one more byte', async () => {

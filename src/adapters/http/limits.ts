@@ -23,7 +23,7 @@ export interface HttpLimits {
   readonly allResponseBytes: number
   /**
    * Concurrent requests, from the headers to the last byte of the response; 10,000 by default. Streams and
-   * waiting requests count.
+   * waiting requests count. A tenant gets at most seven eighths of the requests that the other tenants do not hold.
    */
   readonly concurrentRequests: number
   /**
@@ -114,10 +114,14 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 
 /** Bounds of the work of a handler. They cannot be set. Sizes are in bytes, times in milliseconds. */
 export const handlerLimits = {
-  /** A tenant may hold this part of the bytes of `allBodyBytes` that the others do not hold. */
+  /** A tenant may hold this part of `allBodyBytes` and `concurrentRequests`, of the amount that the others do not hold. */
   tenantShare: 7 / 8,
   /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
   entryBytes: 1024,
+  /** The strings of a response that need no bytes of `allResponseBytes` before they are encoded. */
+  unreservedBytes: 64 * 1024,
+  /** The most bytes in UTF-8 that JSON takes for a UTF-16 unit of a string. */
+  unitBytes: 6,
   /** The usual memory of an operation on the whole texts of large files. It is reserved like a response. */
   textWorkBytes: 32 * 2 ** 20,
   /** The first buffer for a body. It doubles as the body arrives. */

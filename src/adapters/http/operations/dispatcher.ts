@@ -19,9 +19,10 @@ import { Decoder } from './decode.js'
 import { clientGone, type HttpResponse, type HttpRequest } from '../server/http-messages.js'
 import type { Json, ResponseEncoder } from './encode.js'
 import { HttpError } from '../http-error.js'
-import type { HttpLimits } from '../limits.js'
+import { handlerLimits, type HttpLimits } from '../limits.js'
 import { startLockWait, waitsForLock } from './lock-wait.js'
 import { MessageStream } from './message-stream.js'
+import { mayExceed, stringBytes } from './response-size.js'
 import { contentIo, operationIo, type OperationIo } from './operation-io.js'
 import type { Match } from './routes.js'
 import { markedScope } from '../server/event-marks.js'
@@ -79,9 +80,12 @@ export class Dispatcher {
       const response = waitsForLock(name, request)
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
+      await this.#enter(httpRequest, response, slot)
       const json = encoded(io.response, response)
       const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
-      slot.holdResponse(httpResponse.length)
+      // A larger response would keep out other tenants until it was sent.
+      const most = Math.max(slot.reserved, this.#limits.allResponseBytes / 2)
+      slot.holdResponse(Math.min(httpResponse.length, most))
       return httpResponse
     } catch (error) {
       slot.release()
@@ -159,6 +163,16 @@ export class Dispatcher {
     } finally {
       answered?.abort()
     }
+  }
+
+  /** Waits for a larger share of the memory for responses if the response needs more than was expected. */
+  async #enter(httpRequest: HttpRequest, response: object, slot: Slot): Promise<void> {
+    const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
+    if (!mayExceed(response, known)) return
+    const bytes = await runInSlices(stringBytes(response), performance)
+    if (bytes <= known) return
+    await slot.reserve(Math.min(bytes, this.#limits.allResponseBytes / 2))
+    if (httpRequest.isGone()) throw clientGone()
   }
 
   async #waitForLock(

@@ -31,7 +31,7 @@ export class ConcurrencyLimit {
       take: (amount) => {
         const used = this.#tenants.get(tenant) ?? 0
         const free = this.#limit - (this.#used - used)
-        if (used + amount > free * handlerLimits.tenantShare) throw this.#full()
+        if (used + amount > Math.ceil(free * handlerLimits.tenantShare)) throw this.#full()
         this.take(amount)
         change(amount)
       },

@@ -42,6 +42,7 @@ export class Slot {
   readonly room: TenantRoom
   /** The budget for bodies, for the use of this tenant. */
   readonly bodies: Budget
+  readonly #requests: Budget
   /** The share that `#responseBytes` belong to. */
   #reserved: TenantRoom
   /** The number of holders. The operation and the response each hold the slot. */
@@ -55,7 +56,8 @@ export class Slot {
     this.#tenant = tenant
     this.room = this.#reserved = this.#roomOf('responses')
     this.bodies = shared.bodies.of(tenant)
-    shared.requests.take(1)
+    this.#requests = shared.requests.of(tenant)
+    this.#requests.take(1)
   }
 
   /** Takes ownership of the bytes that the reader of the body took from the budget. */
@@ -111,6 +113,11 @@ export class Slot {
     return this.#shared.waits.wait(entered, () => this.release())
   }
 
+  /** The bytes that are reserved for the response. */
+  get reserved(): number {
+    return this.#responseBytes
+  }
+
   holdResponse(bytes: number): void {
     this.#reserved.resize(this.#responseBytes, bytes)
     this.#responseBytes = bytes
@@ -123,7 +130,7 @@ export class Slot {
   /** Each holder calls this once. The last call frees the share. */
   release(): void {
     if (--this.#holders > 0) return
-    this.#shared.requests.give(1)
+    this.#requests.give(1)
     this.dropBody()
     this.#reserved.leave(this.#responseBytes)
   }
