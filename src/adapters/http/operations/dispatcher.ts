@@ -80,8 +80,8 @@ export class Dispatcher {
       const response = waitsForLock(name, request)
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
-      await this.#enter(httpRequest, response, slot)
-      const json = encoded(io.response, response)
+      const isLarge = await this.#enter(httpRequest, response, slot)
+      const json = encoded(io.response, response, isLarge)
       const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
       // A larger response would keep out other tenants until it was sent.
       const most = Math.max(slot.reserved, this.#limits.allResponseBytes / 2)
@@ -165,14 +165,18 @@ export class Dispatcher {
     }
   }
 
-  /** Waits for a larger share of the memory for responses if the response needs more than was expected. */
-  async #enter(httpRequest: HttpRequest, response: object, slot: Slot): Promise<void> {
+  /**
+   * Waits for a larger share of the memory for responses if the response needs more than was expected. Returns whether it
+   * does.
+   */
+  async #enter(httpRequest: HttpRequest, response: object, slot: Slot): Promise<boolean> {
     const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
-    if (!mayExceed(response, known)) return
+    if (!mayExceed(response, known)) return false
     const bytes = await runInSlices(stringBytes(response), performance)
-    if (bytes <= known) return
+    if (bytes <= known) return false
     await slot.reserve(Math.min(bytes, this.#limits.allResponseBytes / 2))
     if (httpRequest.isGone()) throw clientGone()
+    return true
   }
 
   async #waitForLock(
@@ -234,8 +238,8 @@ function afterJob(scope: EngineScope, started: Promise<ImportJob>, dropBody: () 
   started.then((job) => scope.sources.waitForJob(job)).then(dropBody, dropBody)
 }
 
-function encoded(encoder: ResponseEncoder, response: object): Json | Promise<Json> {
-  return encoder.isLong(response)
+function encoded(encoder: ResponseEncoder, response: object, isLarge: boolean): Json | Promise<Json> {
+  return isLarge || encoder.isLong(response)
     ? runInSlices(encoder.inSteps(response), performance)
     : encoder.encode(response)
 }
