@@ -62,7 +62,7 @@ describe('the slot of a request', () => {
 
 test('bodies of one tenant that never arrive leave space for those of another one', async () => {
   const callers = { [token]: caller, stranger: { tenant: 'other', principal: 'eve' } }
-  const limits = { allBodyBytes: 2 ** 20 }
+  const limits = { allBodyBytes: 2 ** 20, bodyBytes: 100_000 }
   await using there = await openServer({ handler: { authenticate: staticTokens(callers), limits } })
   const head = there.head(
     'POST',
@@ -141,6 +141,13 @@ test('accepts a body of exactly the limit and rejects one more byte', async () =
   expect((await there.call('POST', '/v1/sessions', body)).status).toBe(200)
   const larger = { initialTags: { name: 'value+' } }
   expect((await there.call('POST', '/v1/sessions', larger)).status).toBe(413)
+})
+
+test('accepts a body as large as all bodies may be together', async () => {
+  const limits = { bodyBytes: 2 ** 20, allBodyBytes: 2 ** 20 }
+  await using there = await openServer({ handler: { limits } })
+  const body = { path: '/none', padding: 'x'.repeat(1_000_000) }
+  expect((await there.call('POST', '/v1/sessions/none:readFile', body)).status).toBe(404)
 })
 
 test('rejects a request for another host, even if only its target names it', async () => {

@@ -12,12 +12,15 @@ export interface Budget {
 export class ConcurrencyLimit {
   readonly #limit: number
   readonly #message: string
+  /** An amount that one tenant may always use, if the others leave it. */
+  readonly #least: number
   #used = 0
   readonly #tenants = new Map<string, number>()
 
-  constructor(limit: number, message: string) {
+  constructor(limit: number, message: string, least = 0) {
     this.#limit = limit
     this.#message = message
+    this.#least = least
   }
 
   /** The limit for one tenant, which gets at most a share of the amount that the others do not hold. */
@@ -31,7 +34,8 @@ export class ConcurrencyLimit {
       take: (amount) => {
         const used = this.#tenants.get(tenant) ?? 0
         const free = this.#limit - (this.#used - used)
-        if (used + amount > Math.ceil(free * handlerLimits.tenantShare)) throw this.#full()
+        const share = Math.max(Math.ceil(free * handlerLimits.tenantShare), this.#least)
+        if (used + amount > share) throw this.#full()
         this.take(amount)
         change(amount)
       },

@@ -23,7 +23,7 @@ export interface Shared {
 export function createShared(limits: HttpLimits): Shared {
   return {
     requests: new ConcurrencyLimit(limits.concurrentRequests, 'too many requests at once'),
-    bodies: new ConcurrencyLimit(limits.allBodyBytes, 'too many large requests at once'),
+    bodies: new ConcurrencyLimit(limits.allBodyBytes, 'too many large requests at once', limits.bodyBytes),
     responses: new Room(limits.allResponseBytes),
     waits: new Deadlines(limits.requestMs, () => {
       const limit = String(limits.allResponseBytes)
