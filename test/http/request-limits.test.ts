@@ -134,6 +134,34 @@ test('a large list of one tenant leaves space for the responses to another one',
   await answer
 })
 
+test('a change with a large response does not wait for unread ones', async () => {
+  const limits = { allResponseBytes: 64 * 2 ** 20, requestMs: 2000 }
+  await using there = await openServer({ handler: { limits } })
+  const session = await there.session({ '/large': new Uint8Array(12 * 2 ** 20) })
+  const { id } = session
+  const directory = `/${'d'.repeat(200)}`.repeat(6)
+  const writes = Array.from({ length: 1000 }, (_, index) => ({
+    write: { path: `${directory}/${index}`, content: '' },
+  }))
+  await session.files.batch(writes)
+  // Together they leave 1,100,000 bytes of the half of the budget that the tenant may use.
+  const lengths = [12 * 2 ** 20, 12 * 2 ** 20 - 825_000]
+  const sockets: Socket[] = []
+  for (const length of lengths) {
+    const body = JSON.stringify({ path: '/large', length })
+    const headers = ['content-type: application/json', `content-length: ${body.length}`]
+    const socket = await there.open()
+    sockets.push(socket)
+    socket
+      .on('error', () => undefined)
+      .write(there.head('POST', `/v1/sessions/${id}:readFile`, ...headers) + body)
+    await new Promise((resolve) => socket.once('readable', resolve))
+  }
+  const undone = await there.call('POST', `/v1/sessions/${id}:undo`, { listChanges: true })
+  expect([undone.status, JSON.stringify(undone.body).length > 1_200_000]).toEqual([200, true])
+  for (const socket of sockets) socket.destroy()
+})
+
 test('accepts a body of exactly the limit and rejects one more byte', async () => {
   const body = { initialTags: { name: 'value' } }
   const bodyBytes = JSON.stringify(body).length

@@ -3,9 +3,11 @@ import {
   callOperation,
   isStreamOperation,
   openStream,
+  operations,
   type CallableOperation,
   type ContentParameters,
   type ContentRouteName,
+  type Operation,
   type OperationRequest,
   type StreamOperation,
 } from '../../../engine/contract.js'
@@ -80,7 +82,7 @@ export class Dispatcher {
       const response = waitsForLock(name, request)
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
-      const isLarge = await this.#enter(httpRequest, response, slot)
+      const isLarge = await this.#enter(httpRequest, name, response, slot)
       const json = encoded(io.response, response, isLarge)
       const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
       // A larger response would keep out other tenants until it was sent.
@@ -167,9 +169,16 @@ export class Dispatcher {
 
   /**
    * Waits for a larger share of the memory for responses if the response needs more than was expected. Returns whether it
-   * does.
+   * does. A change does not wait: it has taken effect, and its response is not much larger than its request.
    */
-  async #enter(httpRequest: HttpRequest, response: object, slot: Slot): Promise<boolean> {
+  async #enter(
+    httpRequest: HttpRequest,
+    name: CallableOperation,
+    response: object,
+    slot: Slot,
+  ): Promise<boolean> {
+    const { event }: Operation = operations[name]
+    if (event !== undefined) return false
     const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
     if (!mayExceed(response, known)) return false
     const bytes = await runInSlices(stringBytes(response), performance)
