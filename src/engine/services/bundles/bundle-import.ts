@@ -162,8 +162,9 @@ class BundleImport {
       await this.#commit({ put: put.slice(from, from + limits.recordsPerCommit) })
     this.#signal?.throwIfAborted()
     await this.#commit({ put: [[keys.session(core.tenantKey, this.sessionId), record]] })
-    const opened = await core.journal.kept(() => openSession(core, this.sessionId))
-    if (opened !== undefined) {
+    const opening = core.journal.kept(() => openSession(core, this.sessionId))
+    if (opening !== undefined) {
+      const opened = await opening
       noteUse(core, record, opened.lastActivityAt)
       return opened
     }

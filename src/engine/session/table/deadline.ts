@@ -7,8 +7,8 @@ import type { Core } from '../core.js'
  *
  * A record may be read again while the engine is open, because its session was evicted. The wall clock may have jumped
  * meanwhile, and neither ends the time to live nor begins it anew. Only if the clock was set back, and showed the time of
- * the record twice, the later time counts. The clock of a shared store decides alone, because it
- * may have jumped while only other engines wrote.
+ * the record twice, the later time counts. The clock of a shared store decides alone, because it may have jumped while only
+ * other engines wrote.
  */
 export function deadlineOf(core: Core, expiresAt: number, ttlMs: number): number {
   const { environment, fineClockSpans, opened, sharing } = core
