@@ -22,6 +22,20 @@ test('a waiting response enters once all of its bytes fit, and later ones follow
   expect(entered).toEqual(['b', 'c'])
 })
 
+test('a response that becomes larger keeps out no other tenant', () => {
+  const room = new Room(100)
+  const [a, b] = [room.of('a'), room.of('b')]
+  expect(a.enter(30)).toBeUndefined()
+  expect(a.resize(30, 90)).toBe(50)
+  expect(a.resize(50, 200)).toBe(50)
+  expect(b.enter(50)).toBeUndefined()
+  expect(b.resize(50, 60)).toBe(50)
+  a.leave(50)
+  expect(b.resize(50, 40)).toBe(40)
+  b.leave(40)
+  expect(a.enter(100)).toBeUndefined()
+})
+
 describe(`the room for responses (FORKSPACE_SEED=${seed})`, () => {
   interface Waiting {
     readonly id: number

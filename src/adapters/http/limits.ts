@@ -122,6 +122,11 @@ export const handlerLimits = {
   unreservedBytes: 64 * 1024,
   /** The most bytes in UTF-8 that JSON takes for a UTF-16 unit of a string. */
   unitBytes: 6,
+  /**
+   * The part of `allResponseBytes` that a response reserves at most after its size is known. The uploads of the same tenant
+   * may hold another half, and other tenants need the rest.
+   */
+  mostReserved: 1 / 4,
   /** The usual memory of an operation on the whole texts of large files. It is reserved like a response. */
   textWorkBytes: 32 * 2 ** 20,
   /** The first buffer for a body. It doubles as the body arrives. */

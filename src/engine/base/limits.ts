@@ -428,6 +428,8 @@ export const limits = {
   undoCount: 10_000,
   /** Paths that a preview of an undo, redo or restore lists. */
   previewChanges: 10_000,
+  /** The paths that a preview, a merge or a page of changes lists, as JSON. */
+  listedPathBytes: 8 * 2 ** 20,
   /** Paths of one partial restore. */
   restorePaths: 1000,
   /** Checkpoints of one session that git clients can fetch, the newest ones. */

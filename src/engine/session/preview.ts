@@ -2,7 +2,7 @@ import { limits } from '../base/limits.js'
 import type { TreeChange } from '../tree/diff.js'
 import type { Dir } from '../tree/node.js'
 import { reading, type Core } from './core.js'
-import { describeChange, treeChanges, type Change } from './tree-changes.js'
+import { ChangeList, describeChange, treeChanges, type Change } from './tree-changes.js'
 
 /** The changed paths of a call, if it lists them. */
 export interface Preview {
@@ -11,7 +11,7 @@ export interface Preview {
    * Otherwise empty.
    */
   readonly changes: Change[]
-  /** false: there are more than 10,000 paths, and only the first ones are listed. */
+  /** false: there are more than 10,000 paths, or 8 MiB of them, and only the first ones are listed. */
   readonly isComplete: boolean
 }
 
@@ -27,10 +27,9 @@ export function previewOf(core: Core, before: Dir, after: Dir): Promise<Preview>
 
 /** Describes changes, up to a bound. */
 export async function collectPreview(found: AsyncIterable<TreeChange>): Promise<Preview> {
-  const changes: Change[] = []
-  for await (const change of found) {
-    if (changes.length === limits.previewChanges) return { changes, isComplete: false }
-    changes.push(describeChange(change))
-  }
+  const list = new ChangeList(limits.previewChanges)
+  const { changes } = list
+  for await (const change of found)
+    if (!list.add(describeChange(change))) return { changes, isComplete: false }
   return { changes, isComplete: true }
 }

@@ -1,4 +1,6 @@
 import { TimeSlice } from '../base/cooperative.js'
+import { jsonBytes } from '../base/json-bytes.js'
+import { limits } from '../base/limits.js'
 import { present } from '../base/present.js'
 import { TreeDiff, type TreeChange } from '../tree/diff.js'
 import { kindOf, type Dir, type NodeKind } from '../tree/node.js'
@@ -31,4 +33,30 @@ export async function* treeChanges(core: Core, before: Dir, after: Dir): AsyncGe
 export function describeChange({ path, before, after }: TreeChange): Change {
   const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'modified'
   return { path, change, kind: kindOf(present(after ?? before, 'the changed node')) }
+}
+
+/** A list of changes with a bound of their number, and one of the bytes of their paths. */
+export class ChangeList {
+  readonly changes: Change[] = []
+  readonly #most: number
+  #bytes = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** Adds a change. Returns false, and adds nothing, if the list is full. */
+  add(change: Change): boolean {
+    this.#bytes += jsonBytes(change.path)
+    if (this.changes.length === this.#most || this.#bytes > limits.listedPathBytes) return false
+    this.changes.push(change)
+    return true
+  }
+}
+
+/** The changes that a merge lists. */
+export function mergedChanges(changes: readonly TreeChange[]): Change[] {
+  const list = new ChangeList(limits.mergeListedPaths)
+  for (const change of changes) if (!list.add(describeChange(change))) break
+  return list.changes
 }

@@ -49,6 +49,12 @@ export function expectedBytes(name: CallableOperation, request: object, maxConte
   }
   if (name === 'batchGetCache' || name === 'readCommitFile') return base64Bytes(maxContentBytes)
   if (textWork.has(name)) return handlerLimits.textWorkBytes
+  // Its entries are whole paths, and all searches of a tenant run at the same time.
+  if (name === 'globPaths') return limits.listedPathBytes
+  if (previewing.has(name)) {
+    const { dryRun = false, listChanges = false } = request as Partial<Record<string, boolean>>
+    return dryRun || listChanges ? limits.listedPathBytes : 0
+  }
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
   const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault
@@ -66,6 +72,9 @@ const textWork: ReadonlySet<CallableOperation> = new Set([
   'readConflict',
   'rebaseSession',
 ])
+
+/** Operations that list the changed paths on request. */
+const previewing: ReadonlySet<CallableOperation> = new Set(['redo', 'restoreState', 'undo'])
 
 function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4

@@ -79,15 +79,13 @@ export class Dispatcher {
       const request = read instanceof Promise ? await read : read
       if (isStreamOperation(name))
         return await this.#openStream(httpRequest, scope, name, request as never, { io, slot })
-      const response = waitsForLock(name, request)
+      const { response, isLarge } = waitsForLock(name, request)
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
-      const isLarge = await this.#enter(httpRequest, name, response, slot)
+      slot.dropBody()
       const json = encoded(io.response, response, isLarge)
       const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
-      // A larger response would keep out other tenants until it was sent.
-      const most = Math.max(slot.reserved, this.#limits.allResponseBytes / 2)
-      slot.holdResponse(Math.min(httpResponse.length, most))
+      slot.holdResponse(httpResponse.length)
       return httpResponse
     } catch (error) {
       slot.release()
@@ -131,7 +129,37 @@ export class Dispatcher {
     })
   }
 
+  /**
+   * Executes an operation after it has reserved the expected size of its response. A read whose response is larger gives
+   * the response up, waits for a larger share, and is executed again. Kept, the waiting responses would fill the memory.
+   */
   async #call(
+    httpRequest: HttpRequest,
+    scope: EngineScope,
+    name: CallableOperation,
+    request: object,
+    slot: Slot,
+  ): Promise<Answer> {
+    const expected = expectedBytes(name, request, this.#limits.responseContentBytes)
+    const room = expected === 0 ? undefined : slot.reserve(expected)
+    if (room !== undefined) {
+      await room
+      if (httpRequest.isGone()) throw clientGone()
+    }
+    const response = await this.#run(httpRequest, scope, name, request, slot)
+    const bytes = isRead(name, request) ? await unreservedBytes(response, slot) : 0
+    if (bytes === 0) return { response, isLarge: false }
+    const larger = slot.reserve(Math.min(bytes, this.#limits.allResponseBytes * handlerLimits.mostReserved))
+    if (larger === undefined) return { response, isLarge: true }
+    const again = larger.then(() => {
+      if (httpRequest.isGone()) throw clientGone()
+      return this.#run(httpRequest, scope, name, request, slot)
+    })
+    // Not awaited here, because that would keep the first response in memory.
+    return again.then((second) => ({ response: second, isLarge: true }))
+  }
+
+  async #run(
     httpRequest: HttpRequest,
     scope: EngineScope,
     name: CallableOperation,
@@ -139,12 +167,6 @@ export class Dispatcher {
     slot: Slot,
   ): Promise<object> {
     const { responseContentBytes } = this.#limits
-    const expected = expectedBytes(name, request, responseContentBytes)
-    const room = expected === 0 ? undefined : slot.reserve(expected)
-    if (room !== undefined) {
-      await room
-      if (httpRequest.isGone()) throw clientGone()
-    }
     const limited = withinContentLimit(name, request, responseContentBytes)
     slot.hold()
     const answered = searches.has(name) ? new AbortController() : undefined
@@ -157,7 +179,6 @@ export class Dispatcher {
     try {
       const response = await this.#deadlines.wait<object>(work, () => {
         if (name === 'startImport') afterJob(scope, work as Promise<ImportJob>, slot.takeBody())
-        else slot.dropBody()
         slot.release()
       })
       checkContent(name, response, responseContentBytes)
@@ -167,36 +188,16 @@ export class Dispatcher {
     }
   }
 
-  /**
-   * Waits for a larger share of the memory for responses if the response needs more than was expected. Returns whether it
-   * does. A change does not wait: it has taken effect, and its response is not much larger than its request.
-   */
-  async #enter(
-    httpRequest: HttpRequest,
-    name: CallableOperation,
-    response: object,
-    slot: Slot,
-  ): Promise<boolean> {
-    const { event }: Operation = operations[name]
-    if (event !== undefined) return false
-    const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
-    if (!mayExceed(response, known)) return false
-    const bytes = await runInSlices(stringBytes(response), performance)
-    if (bytes <= known) return false
-    await slot.reserve(Math.min(bytes, this.#limits.allResponseBytes / 2))
-    if (httpRequest.isGone()) throw clientGone()
-    return true
-  }
-
   async #waitForLock(
     httpRequest: HttpRequest,
     scope: EngineScope,
     name: CallableOperation,
     request: object,
-  ): Promise<object> {
+  ): Promise<Answer> {
     const wait = startLockWait(httpRequest.signal(), this.#limits.lockWaitMs)
     try {
-      return await callOperation(scope, name, request as never, { signal: wait.signal })
+      const response = await callOperation(scope, name, request as never, { signal: wait.signal })
+      return { response, isLarge: false }
     } finally {
       wait.release()
     }
@@ -235,6 +236,30 @@ export class Dispatcher {
       throw error
     }
   }
+}
+
+interface Answer {
+  readonly response: object
+  /** Whether the response needs more bytes than were expected. */
+  readonly isLarge: boolean
+}
+
+/**
+ * Whether the request only reads, so that it can be executed again. Any other response does not wait for memory, because
+ * the request has taken effect. What it needs beyond its request was reserved before.
+ */
+function isRead(name: CallableOperation, request: object): boolean {
+  const { method, capabilities }: Operation = operations[name]
+  if (method === 'GET' || ('dryRun' in request && request.dryRun === true)) return true
+  return capabilities.every((one) => one === 'files.read')
+}
+
+/** The bytes of a response if it needs more than were reserved, and otherwise 0. */
+async function unreservedBytes(response: object, slot: Slot): Promise<number> {
+  const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
+  if (!mayExceed(response, known)) return 0
+  const bytes = await runInSlices(stringBytes(response), performance)
+  return bytes > known ? bytes : 0
 }
 
 /** Adds the parameters of the path, which the router has decoded. */

@@ -21,7 +21,7 @@ export class Room {
   of(tenant: string): TenantRoom {
     return {
       enter: (bytes) => this.#enter(tenant, bytes),
-      resize: (before, after) => this.#change(tenant, after - before),
+      resize: (before, after) => this.#resize(tenant, before, after),
       leave: (bytes) => this.#change(tenant, -bytes),
     }
   }
@@ -37,6 +37,15 @@ export class Room {
       tenant.waiting.push({ name, ticket: this.#tickets++, bytes, enter })
       this.#waiting.add(tenant)
     })
+  }
+
+  /** An amount that was not awaited takes only what the tenant's share leaves, so that it keeps out no other tenant. */
+  #resize(name: string, before: number, after: number): number {
+    const used = this.#tenants.get(name)?.used ?? 0
+    const left = Math.floor((this.#limit - (this.#used - used)) / 2) - used
+    const held = Math.min(after, before + Math.max(0, left))
+    this.#change(name, held - before)
+    return held
   }
 
   #change(name: string, bytes: number): void {
@@ -105,8 +114,11 @@ export interface TenantRoom {
    * tenant's share fits if the tenant holds nothing.
    */
   enter(bytes: number): Promise<void> | undefined
-  /** Changes the bytes that a response holds, without waiting. */
-  resize(before: number, after: number): void
+  /**
+   * Changes the bytes that a response holds, without waiting. A larger amount grows at most to the tenant's share. Returns
+   * the bytes that the response holds now.
+   */
+  resize(before: number, after: number): number
   leave(bytes: number): void
 }
 

@@ -119,8 +119,7 @@ export class Slot {
   }
 
   holdResponse(bytes: number): void {
-    this.#reserved.resize(this.#responseBytes, bytes)
-    this.#responseBytes = bytes
+    this.#responseBytes = this.#reserved.resize(this.#responseBytes, bytes)
   }
 
   hold(): void {

@@ -33,7 +33,7 @@ const preview = {
       'With `listChanges`, the changed paths; with `dryRun`, the paths that would change. Empty otherwise.',
     ),
   isComplete: flag.describe(
-    `false: there are more than ${limits.previewChanges} paths, and only the first ones are listed.`,
+    `false: there are more than ${limits.previewChanges} paths, or ${limits.listedPathBytes / 2 ** 20} MiB of them, and only the first ones are listed.`,
   ),
 }
 

@@ -5,7 +5,7 @@ import { eventTypes } from '../../records/event.js'
 import type { Core } from '../../session/core.js'
 import { eventIdOf } from '../../session/history/event-ids.js'
 import { mutate, record, unchanged } from '../../session/mutation-queue.js'
-import { describeChange, type Change } from '../../session/tree-changes.js'
+import { mergedChanges, type Change } from '../../session/tree-changes.js'
 import type { LiveSession } from '../../session/table/live.js'
 import type { Dir } from '../../tree/node.js'
 import { FileMerger } from './merge-files.js'
@@ -88,7 +88,7 @@ function commitDraft(
   return mutate<DraftResult | typeof moved>(core, live, () => {
     if (live.version !== version) return Promise.resolve(moved)
     const result = {
-      changes: changes.slice(0, limits.mergeListedPaths).map(describeChange),
+      changes: mergedChanges(changes),
       changeCount: changes.length,
     }
     if (redo.length === 0) return unchanged(core, live).then(() => ({ ...result, eventId: '' }))

@@ -12,7 +12,7 @@ import { eventIdOf, parseEventId } from '../../session/history/event-ids.js'
 import type { LineageStep } from '../../session/history/lineage-step.js'
 import { eventTime, mutate, record, type NewEvent } from '../../session/mutation-queue.js'
 import { prepareEffects } from '../../session/prepared-effects.js'
-import { describeChange, treeChanges, type Change } from '../../session/tree-changes.js'
+import { mergedChanges, treeChanges, type Change } from '../../session/tree-changes.js'
 import { checkNoConflicts, withConflicts } from '../../session/status.js'
 import type { LiveSession } from '../../session/table/live.js'
 import { keys } from '../../storage/keys.js'
@@ -348,7 +348,7 @@ export class Merges {
   ): Promise<MergeResult> {
     const result = {
       merged: true,
-      changes: effects.changes.slice(0, limits.mergeListedPaths).map(describeChange),
+      changes: mergedChanges(effects.changes),
       changeCount: effects.changes.length,
       conflicts: [] as MergeConflict[],
     }

@@ -11,7 +11,7 @@ import {
 import { parseAtCall, Shape } from '../../base/shape.js'
 import type { Dir } from '../../tree/node.js'
 import type { Core } from '../core.js'
-import { describeChange, treeChanges, type Change } from '../tree-changes.js'
+import { ChangeList, describeChange, treeChanges, type Change } from '../tree-changes.js'
 import {
   changedFiles,
   describeFile,
@@ -212,13 +212,12 @@ export async function listChanges(diff: Diff, name: string, request: PageRequest
   try {
     const pageSize = parsePageSize(request.pageSize)
     const start = Number(parsePageToken(name, request.pageToken) ?? 0)
-    const changes: Change[] = []
+    const list = new ChangeList(pageSize)
+    const { changes } = list
     let index = 0
     for await (const change of diff) {
-      if (index++ < start) continue
-      if (changes.length === pageSize)
-        return { changes, nextPageToken: encodePageToken(name, String(start + pageSize)) }
-      changes.push(change)
+      if (index++ < start || list.add(change)) continue
+      return { changes, nextPageToken: encodePageToken(name, String(start + changes.length)) }
     }
     return { changes, nextPageToken: '' }
   } finally {
