@@ -213,6 +213,24 @@ test('a read with a large response waits without it, and reads again', async () 
   expect(approvals).toHaveLength(101)
 })
 
+test('a large list of locks waits for the share of its tenant', async () => {
+  const limits = { allResponseBytes: 32 * 2 ** 20, requestMs: 2000 }
+  await using there = await openServer({ handler: { limits } })
+  const session = await there.session({ '/large': new Uint8Array(12 * 2 ** 20) })
+  const directory = `/${'d'.repeat(250)}`.repeat(14)
+  for (let index = 0; index < 600; index++)
+    await session.fileLocks.lock({ path: `${directory}/${index}`, timeoutSeconds: 600 })
+  const body = '{"path":"/large","length":11200000}'
+  const headers = ['content-type: application/json', `content-length: ${body.length}`]
+  const unread = await there.open()
+  unread
+    .on('error', () => undefined)
+    .write(there.head('POST', `/v1/sessions/${session.id}:readFile`, ...headers) + body)
+  await new Promise((resolve) => unread.once('readable', resolve))
+  expect((await there.call('POST', `/v1/sessions/${session.id}/files/list-locks`, {})).status).toBe(429)
+  unread.destroy()
+})
+
 test('a page of long paths ends early', async () => {
   await using there = await openServer()
   const session = await there.session()
