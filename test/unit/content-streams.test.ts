@@ -242,4 +242,30 @@ describe.each(['memory', 'level'])('on %s:', (kind) => {
       reason: 'SESSION_NOT_FOUND',
     })
   })
+
+  test.each([
+    ['its session is deleted', () => session.delete(), 'SESSION_NOT_FOUND'],
+    ['the engine is closed', () => engine.close(), 'STORE_CLOSED'],
+  ])('a write that waits for its content ends when %s', async (_when, end, reason) => {
+    const content = new Readable({ read: () => undefined })
+    content.push(Buffer.from('a'))
+    const failed = session.files.write({ path: '/file', content }).catch((error: unknown) => error)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    await end()
+    expect(await failed).toMatchObject({ reason })
+    expect(content.destroyed).toBe(true)
+  })
+
+  test('a write with a wrong piece does not wait for the end of its content', async () => {
+    const never = new Promise<never>(() => undefined)
+    const content = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => Promise.resolve({ value: 'text' as unknown as Uint8Array, done: false as const }),
+        return: () => never,
+      }),
+    }
+    await expect(session.files.write({ path: '/file', content })).rejects.toMatchObject({
+      reason: 'INVALID_ARGUMENT',
+    })
+  })
 })

@@ -1,4 +1,4 @@
-import { invalid, messageOf } from '../base/errors.js'
+import { engineClosed, invalid, messageOf } from '../base/errors.js'
 import { parseStringMap, parseText } from '../base/input.js'
 import { Shape } from '../base/shape.js'
 import { limits } from '../base/limits.js'
@@ -564,6 +564,7 @@ export class Engine extends EngineScope {
         endFollowers(live)
       }
       core.table.live.clear()
+      for (const sessionId of core.table.inUse.keys()) core.table.endLongUse(sessionId, engineClosed())
       await core.store.close()
     }
   }

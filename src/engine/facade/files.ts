@@ -146,7 +146,7 @@ export class SessionFiles {
       await lookInOrder(live, () => plan(live, noContent))
       using _ = core.pins.pin({ writesSince: 'now' })
       const checkLosses = lossCheck(core.store)
-      const staged = await this.#access.whileUsed(storeStream(core, live, content))
+      const staged = await this.#access.whileUsed((ended) => storeStream(core, live, content, ended))
       // The session may have left memory meanwhile.
       const current = await this.#access.live('writeFile')
       await mutate(core, current, () => {

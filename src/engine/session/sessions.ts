@@ -26,7 +26,7 @@ import { lastActivities } from './table/activity.js'
 import { branchTipsOf, noTips, tipsForFork } from './branch-tips.js'
 import { chainStart } from './history/chain.js'
 import { findCheckpoint, pin } from './checkpoints.js'
-import { type Core } from './core.js'
+import { sessionNotFound, type Core } from './core.js'
 import { eventTypes } from '../records/event.js'
 import { CheckpointIndex, LiveSession, type ForkOrigin } from './table/live.js'
 import type { Action } from '../operations/index.js'
@@ -511,6 +511,7 @@ export async function deleteSession(
   } finally {
     core.table.deleting.delete(sessionId)
   }
+  core.table.endLongUse(sessionId, sessionNotFound(sessionId))
   if (core.store.forget === undefined) return true
   // Let followers read to the end of the session first.
   if (followers !== undefined) await nextTurn()

@@ -2,6 +2,7 @@ import { EngineError } from '../../base/errors.js'
 import { capabilitiesOf, type Action } from '../../operations/index.js'
 import type { Capability, Condition } from '../../operations/operation.js'
 import type { LiveSession } from '../table/live.js'
+import type { LongWork } from '../table/while-used.js'
 import { SessionAccess } from './session-access.js'
 
 /** The access of a draft to its private fork, with the permissions of the handle that created it. */
@@ -30,7 +31,7 @@ export class DraftAccess extends SessionAccess {
     return super.liveSync(action)
   }
 
-  override whileUsed<T>(work: Promise<T>): Promise<T> {
+  override whileUsed<T>(work: LongWork<T>): Promise<T> {
     return this.#of.whileUsed(super.whileUsed(work))
   }
 

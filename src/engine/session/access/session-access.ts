@@ -10,7 +10,7 @@ import type { LiveSession, SessionSlot } from '../table/live.js'
 import type { Permissions } from './permissions.js'
 import { mutateSync, wouldBlock } from '../mutation-queue.js'
 import { isExpired } from '../table/unused.js'
-import { noteUseOf, whileUsed } from '../table/while-used.js'
+import { noteUseOf, whileUsed, type LongWork } from '../table/while-used.js'
 
 /**
  * The access of a handle to its session. It uses the session in memory, and loads it again if it was evicted
@@ -257,7 +257,7 @@ export class SessionAccess {
   }
 
   /** Waits for work that may take longer than the time to live of the session. See {@link whileUsed}. */
-  whileUsed<T>(work: Promise<T>): Promise<T> {
+  whileUsed<T>(work: LongWork<T>): Promise<T> {
     return whileUsed(this.core, this.sessionId, work)
   }
 

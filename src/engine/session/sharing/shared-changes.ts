@@ -101,6 +101,7 @@ async function catchUpNow(core: Core, live: LiveSession, shared: SharedSession):
     if (isGone(live, shared)) return
     if (newer === undefined) {
       core.table.discard(live, 'deleted')
+      core.table.endLongUse(live.id, sessionNotFound(live.id))
       rejectAll(shared, sessionNotFound(live.id))
       return
     }

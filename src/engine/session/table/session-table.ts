@@ -11,6 +11,8 @@ export interface LongUse {
   operations: number
   /** Notes a use at the current time. */
   readonly note: () => void
+  /** Aborts once the session is deleted or the engine is closed. */
+  readonly ended: AbortController
 }
 
 /** The sessions of all tenants that one engine has in memory, and pending work on them and their history. */
@@ -81,6 +83,11 @@ export class SessionTable {
       log('error', 'a write failed: all sessions are reloaded', { sessions: this.live.size })
     for (const live of this.live.values()) this.discard(live, 'failed')
     for (const live of this.residency.takeEvicted()) live.discarded = 'failed'
+  }
+
+  /** Ends the work that waits for the caller, such as for the next piece of a content. */
+  endLongUse(sessionId: string, reason: EngineError): void {
+    this.inUse.get(sessionId)?.ended.abort(reason)
   }
 
   /** Removes a session from memory. The next caller reads it again from the store. */

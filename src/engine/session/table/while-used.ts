@@ -2,16 +2,24 @@ import { beforeClose, type Core } from '../core.js'
 import { touch } from './activity.js'
 import { openUsed } from './expiry.js'
 import type { LiveSession } from './live.js'
+import type { LongUse } from './session-table.js'
 import { isExpired } from './unused.js'
+
+export type LongWork<T> = Promise<T> | ((ended: AbortSignal) => Promise<T>)
 
 /**
  * Waits for work on a session that may take longer than its time to live. The session is in use until the work ends, and
  * does not expire meanwhile. On a shared store, the engine stores the time of the use every minute, because other engines do
- * not know of the work. Call this in the same turn in which the session was found in use.
+ * not know of the work. Call this in the same turn in which the session was found in use. Work that is a function gets a
+ * signal, which aborts once the session is deleted or the engine is closed.
  */
-export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<T>): Promise<T> {
+export async function whileUsed<T>(core: Core, sessionId: string, work: LongWork<T>): Promise<T> {
   const { inUse } = core.table
-  const use = inUse.get(sessionId) ?? { operations: 0, note: () => noteUseOf(core, sessionId) }
+  const use: LongUse = inUse.get(sessionId) ?? {
+    operations: 0,
+    note: () => noteUseOf(core, sessionId),
+    ended: new AbortController(),
+  }
   const end = (): void => {
     if (--use.operations === 0) inUse.delete(sessionId)
   }
@@ -19,7 +27,7 @@ export async function whileUsed<T>(core: Core, sessionId: string, work: Promise<
   inUse.set(sessionId, use)
   try {
     use.note()
-    return await work
+    return await (typeof work === 'function' ? work(use.ended.signal) : work)
   } finally {
     noteUseOf(core, sessionId, end)
   }
