@@ -31,6 +31,34 @@ test.each([
     'PERMISSION_DENIED',
     /\(EACCES\)\. Give this process access/,
   ],
+  [
+    systemError(
+      Object.assign(systemFailure('EACCES'), { path: '/secret/store/segments/00000001.seg' }),
+      'it failed',
+    ),
+    'PERMISSION_DENIED',
+    /\(EACCES\)\. Give this process access to the directory and to segments\/00000001\.seg$/,
+  ],
+  [
+    systemError(new Error('IO error: /secret/store/index/LOCK: Permission denied'), 'it failed'),
+    'PERMISSION_DENIED',
+    /access to the directory and to index\/LOCK$/,
+  ],
+  [
+    systemError(Object.assign(systemFailure('EACCES'), { path: '/secret/store' }), 'it failed'),
+    'PERMISSION_DENIED',
+    /access to the directory$/,
+  ],
+  [
+    systemError(new Error('IO error: /secret/store/index/LOCK: Read-only file system'), 'it failed'),
+    'PERMISSION_DENIED',
+    /: its file system is read-only\. Make it writable, or open a copy/,
+  ],
+  [
+    systemError(systemFailure('EROFS'), 'it failed'),
+    'PERMISSION_DENIED',
+    /\(EROFS\): its file system is read-only/,
+  ],
   [systemError(systemFailure('ENOSPC'), 'it failed'), 'STORE_FULL', /\(ENOSPC\)\. Free space/],
   [
     damagedSegment('00000001.seg', 70),

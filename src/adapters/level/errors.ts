@@ -134,12 +134,30 @@ export function unreadableError(cause: unknown): EngineError {
 
 export function systemError(cause: unknown, message: string): EngineError {
   const reason = systemReason(cause)
-  return new EngineError(reason, `${message}${codeOf(cause)}${advice[reason] ?? ''}`, {}, { cause })
+  const text = `${message}${codeOf(cause)}${adviceFor(reason, cause)}`
+  return new EngineError(reason, text, {}, { cause })
 }
 
-const advice: Partial<Record<ErrorReason, string>> = {
-  STORE_FULL: '. Free space and try again',
-  PERMISSION_DENIED: '. Give this process access to the directory',
+function adviceFor(reason: ErrorReason, cause: unknown): string {
+  if (reason === 'STORE_FULL') return '. Free space and try again'
+  if (reason !== 'PERMISSION_DENIED') return ''
+  if (isReadOnly(cause))
+    return ': its file system is read-only. Make it writable, or open a copy of the directory'
+  const file = deniedFile(cause)
+  return `. Give this process access to the directory${file === undefined ? '' : ` and to ${file}`}`
+}
+
+function isReadOnly(cause: unknown): boolean {
+  return errorCode(cause) === 'EROFS' || messageOf(cause).includes('Read-only file system')
+}
+
+/** The file of a store, relative to its directory, that this process may not use. */
+function deniedFile(cause: unknown): string | undefined {
+  // "IO error: /data/index/LOCK: Permission denied"
+  const inLevel = /^IO error: (.*): Permission denied/.exec(messageOf(cause))?.[1]
+  const path: unknown = inLevel ?? (cause instanceof Error ? Reflect.get(cause, 'path') : undefined)
+  if (typeof path !== 'string') return undefined
+  return /[/\\]((?:index|segments)[/\\][^/\\]+|forkspace\.json)$/.exec(path)?.[1]
 }
 
 /**
@@ -163,10 +181,8 @@ function isMoved(cause: unknown): cause is EngineError {
 function systemReason(cause: unknown): ErrorReason {
   if (isFull(cause)) return 'STORE_FULL'
   const code = errorCode(cause)
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return 'PERMISSION_DENIED'
-  return /Permission denied|Read-only file system/.test(messageOf(cause))
-    ? 'PERMISSION_DENIED'
-    : 'STORE_FAILED'
+  if (code === 'EACCES' || code === 'EPERM' || isReadOnly(cause)) return 'PERMISSION_DENIED'
+  return messageOf(cause).includes('Permission denied') ? 'PERMISSION_DENIED' : 'STORE_FAILED'
 }
 
 /**
