@@ -101,12 +101,12 @@ export async function hostileArguments({ n, seed, onProgress }: AttackOptions): 
   const outcomes = { failed: 0, succeeded: 0, waited: 0 }
   try {
     let values = hostileValues()
-    let world = await openWorld(engine, root, random)
+    let world = await openWorld(engine, root, random, 0)
     let before = await stateOf(world)
     for (let call = 0; call < n; call++) {
       if (call % callsPerSession === callsPerSession - 1) {
         await closeWorld(world)
-        world = await openWorld(engine, root, random)
+        world = await openWorld(engine, root, random, call)
         before = await stateOf(world)
       }
       const target = pick(random, world.targets)
@@ -176,8 +176,9 @@ interface World {
 
 const tenants = ['tenant', 'other tenant'] as const
 
-async function openWorld(engine: Engine, root: string, random: Random): Promise<World> {
-  const tenant = pick(random, tenants)
+/** A new tenant, because lists of sessions take longer with each deleted one. */
+async function openWorld(engine: Engine, root: string, random: Random, call: number): Promise<World> {
+  const tenant = `${pick(random, tenants)} ${call}`
   const scope = engine.as({ tenant, principal: 'agent' })
   const session = await scope.sessions.create({ files: { '/a': 'content', '/d/b': 'other' } })
   await session.fileLocks.lock({ path: '/a', timeoutSeconds: 60 })
