@@ -705,3 +705,13 @@ test.each(mistakes)('%s', async (_what, call, says) => {
   const { reason, message } = failure as EngineError
   expect(`${reason} ${message}`).toBe(says)
 })
+
+test('a proxy in place of another session is refused with an error of the engine', async () => {
+  const { proxy: revoked, revoke } = Proxy.revocable(session, {})
+  revoke()
+  for (const other of [revoked, new Proxy(session, {})]) {
+    const refused: unknown = expect.objectContaining({ name: 'EngineError', reason: 'INVALID_ARGUMENT' })
+    await expect(session.merge(other)).rejects.toEqual(refused)
+    await expect(session.diff(other).paths()).rejects.toEqual(refused)
+  }
+})

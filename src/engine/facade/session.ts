@@ -1008,7 +1008,7 @@ export class Session implements SessionApi {
       if (refersToHistory(state)) this.#access.permitWhen('mergeSession', 'checkpoint')
       if (sessionId !== this.#access.sessionId) {
         this.#permissions.check('mergeSession', { sessionId })
-        if (source instanceof Session) source.#permissions.mustHave('files.read', 'mergeSession')
+        if (Session.#is(source)) source.#permissions.mustHave('files.read', 'mergeSession')
         else this.#access.permitWhen('mergeSession', 'otherSession')
       }
       const other = sessionId === this.#access.sessionId ? live : await openUsed(core, sessionId)
@@ -1053,8 +1053,13 @@ export class Session implements SessionApi {
     )
   }
 
+  /** Also false for proxies, whose traps may throw. */
+  static #is(value: unknown): value is Session {
+    return typeof value === 'object' && value !== null && #access in value
+  }
+
   #mergeReference(source: Session | StateReference): StateReference {
-    if (source instanceof Session) return { sessionId: source.#access.sessionId }
+    if (Session.#is(source)) return { sessionId: source.#access.sessionId }
     const reference = stateShape.readPart(source, 'source')
     if (typeof reference.sessionId !== 'string')
       throw invalid('source', 'must be a session, or an object with the sessionId of one')
@@ -1070,14 +1075,14 @@ export class Session implements SessionApi {
     if (reference.sessionId === this.#access.sessionId) return reference
     this.#permissions.check('diff', { sessionId: reference.sessionId })
     // A handle is a right of its own, and no more than that.
-    if (against instanceof Session) against.#permissions.mustHave('files.read', 'diff')
+    if (Session.#is(against)) against.#permissions.mustHave('files.read', 'diff')
     else this.#access.permitWhen('diff', 'otherSession')
     return reference
   }
 
   #reference(target: DiffTarget): StateReference {
     if (target === 'base') return { sessionId: this.#access.sessionId, base: true }
-    if (target instanceof Session) return { sessionId: target.#access.sessionId }
+    if (Session.#is(target)) return { sessionId: target.#access.sessionId }
     const reference = stateShape.readPart(target as StateReference, 'against')
     if (Object.keys(reference).length === 0)
       throw invalid(
