@@ -88,6 +88,19 @@ describe.each(storages)('a wall clock that jumps, on %s', (_name, makeStorage, l
       expect(await session.fs.promises.readFile('/a', 'utf8')).toBe('kept')
     })
 
+    test('while a bundle of it is read', async () => {
+      const content = Uint8Array.from({ length: 2 ** 22 }, (_, index) => index >> 14)
+      const session = await engine.sessions.create({ ttlSeconds: 3600, files: { '/a': content } })
+      let pieces = 0
+      for await (const _ of session.exportBundle()) {
+        pieces++
+        pass(59 * minute)
+        expect((await engine.collect()).deletedSessions).toBe(0)
+      }
+      expect(pieces).toBeGreaterThan(2)
+      expect(await ids()).toEqual([session.id])
+    })
+
     test('that was imported while the clock was slow', async () => {
       await reopen({ sessionTtlSeconds: 3600 })
       const session = await engine.sessions.create({ files: { '/a': 'kept' } })

@@ -919,9 +919,15 @@ export class Session implements SessionApi {
     })
     // The reader of the bundle gets the error.
     opened.catch(() => undefined)
-    return (async function* () {
-      yield* await opened
-    })()
+    return this.#reading(opened)
+  }
+
+  /** Counts each read piece as use, so that the session does not expire before the last one. */
+  async *#reading(pieces: Promise<AsyncIterable<Uint8Array>>): AsyncGenerator<Uint8Array, void> {
+    for await (const piece of await pieces) {
+      this.#access.stayUsed()
+      yield piece
+    }
   }
 
   /**
