@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks'
 import { createHash, randomFillSync } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -739,6 +740,17 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     aheadMs += 1_200_000
     await sleep(25 * limits.sharedSweepMs)
     expect((await b.collect()).deletedSessions).toBe(1)
+  })
+
+  test('a write that waits for its content ends when another engine deletes its session', async () => {
+    const { a, b } = await both({ '/a': 'a' })
+    const content = new Readable({ read: () => undefined })
+    content.push(Buffer.from('b'))
+    const failed = a.files.write({ path: '/a', content }).catch((error: unknown) => error)
+    await sleep(20)
+    await b.delete()
+    expect(await failed).toMatchObject({ reason: 'SESSION_NOT_FOUND' })
+    expect(content.destroyed).toBe(true)
   })
 
   test('an engine keeps a session during long work in which a write failed', async () => {

@@ -41,8 +41,8 @@ export class Sharing implements StoreSharing {
   }
 
   /**
-   * Looks at the heads in regular intervals, for followers of events and subscribers to messages. `sweep` looks for work of
-   * engines that have ended.
+   * Looks at the heads in regular intervals, for followers of events, subscribers to messages and long work. `sweep` looks
+   * for work of engines that have ended.
    */
   start(core: Core, sweep: () => Promise<void>): void {
     this.#sweeper = setInterval(() => {
@@ -157,7 +157,8 @@ export class Sharing implements StoreSharing {
     for (const live of core.table.live.values()) {
       const { shared, followers } = live
       if (shared === undefined || shared.catchingUp !== undefined) continue
-      if (!shared.isUsed && (followers === undefined || followers.size === 0)) continue
+      const isFollowed = (followers !== undefined && followers.size > 0) || core.table.inUse.has(live.id)
+      if (!shared.isUsed && !isFollowed) continue
       shared.isUsed = false
       looked.push([live, shared])
     }
