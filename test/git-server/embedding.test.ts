@@ -11,6 +11,7 @@ import { GitRepository, hasGit } from '../support/git-repository.js'
 import { GitWorld, gitCaller, gitToken, runGit } from '../support/git-world.js'
 import { randomBytes } from '../support/random-bytes.js'
 import { temporaryDirectory } from '../support/temporary-directory.js'
+import { unhandledDuring } from '../support/unhandled.js'
 
 describe('a handler of git repositories', () => {
   const authenticate = staticTokens({ [gitToken]: gitCaller })
@@ -40,6 +41,19 @@ describe('a handler of git repositories', () => {
     expect(await ask(start())).toBe(404)
     expect(await ask('/api/v1/sessions')).toBe(200)
     expect(await ask('/api/healthz')).toBe(200)
+  })
+
+  test('has a log that may reject', async () => {
+    const down = (): unknown => Promise.reject(new Error('the log is down'))
+    const unhandled = await unhandledDuring(async () => {
+      const handler = gitHandler(engine, {
+        authenticate: () => Promise.reject(new Error('no answer')),
+        log: down,
+      })
+      const response = await handler.fetch(new Request(`http://localhost${start()}`, { headers }))
+      expect(response.status).toBe(500)
+    })
+    expect(unhandled).toEqual([])
   })
 
   test('is absent from a server of the API without it', async () => {

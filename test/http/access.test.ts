@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createHttpHandler, staticTokens, type HttpHandlerOptions } from '../../src/adapters/http/index.js'
 import { memoryStorage, openEngine, type LogEntry, type Storage } from '../../src/index.js'
 import { caller, openServer, refusalIn, token } from '../support/http-server.js'
+import { unhandledDuring } from '../support/unhandled.js'
 
 describe('a host', () => {
   const get = (host: string | undefined): string =>
@@ -272,9 +273,15 @@ describe('a hook', () => {
     ])
   })
 
-  test('for the log may throw', async () => {
-    await using server = await openServer({ handler: { authenticate: () => fail(), log: () => fail() } })
-    expect((await server.call('GET', '/v1/sessions')).status).toBe(500)
+  test.each<[string, () => unknown]>([
+    ['throw', () => fail()],
+    ['reject', async () => fail()],
+  ])('for the log may %s', async (_how, log) => {
+    const unhandled = await unhandledDuring(async () => {
+      await using server = await openServer({ handler: { authenticate: () => fail(), log } })
+      expect((await server.call('GET', '/v1/sessions')).status).toBe(500)
+    })
+    expect(unhandled).toEqual([])
   })
 
   test('for permissions decides, and its errors are not revealed', async () => {

@@ -5,6 +5,7 @@ import { inspectorLimits } from '../../src/adapters/inspector/limits.js'
 import { readOperations, writeOperations } from '../../src/adapters/inspector/operations.js'
 import { operations } from '../../src/engine/contract.js'
 import { letGo } from '../support/garbage.js'
+import { unhandledDuring } from '../support/unhandled.js'
 import { memoryStorage, openEngine, type CheckReport, type Engine, type Session } from '../../src/index.js'
 
 const token = 'page-token'
@@ -336,6 +337,17 @@ describe('a check of the store', () => {
   })
 })
 
+test.each<[string, () => unknown]>([
+  ['throw', () => fail()],
+  ['reject', async () => fail()],
+])('the log of an inspector may %s', async (_how, log) => {
+  const unhandled = await unhandledDuring(async () => {
+    const handle = inspector(engine, { authenticate: () => fail(), log })
+    expect(await call(handle, '/v1/sessions')).toMatchObject({ status: 500 })
+  })
+  expect(unhandled).toEqual([])
+})
+
 test('a server that refuses the token of the inspector is no reason to ask for that of the page', async () => {
   const handle = inspector({ baseUrl: server.url, token: 'another' }, { authenticate })
   for (const path of ['/inspector.json', '/v1/sessions'])
@@ -421,3 +433,7 @@ test('the inspector of an engine adds the principals of events, page by page', a
   })
   expect(await call(handle, `/v1/sessions/${changed.id}/events?pageSize=x`)).toMatchObject({ status: 400 })
 })
+
+function fail(): never {
+  throw new Error('the log is down')
+}

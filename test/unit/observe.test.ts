@@ -2,6 +2,7 @@ import { tracingChannel } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { memoryStorage, openEngine, type Engine, type LogEntry, type Session } from '../../src/index.js'
 import { FailingStorage } from '../support/failing-storage.js'
+import { unhandledDuring } from '../support/unhandled.js'
 
 interface Trace {
   readonly action: string
@@ -126,6 +127,18 @@ describe('authorize', () => {
     }
     await expect(session.files.delete({ path: '/a' })).rejects.toThrow('mine')
   })
+
+  test('that returns a promise denies, whatever its outcome', async () => {
+    const unhandled = await unhandledDuring(async () => {
+      for (const outcome of [() => Promise.reject(new Error('mine')), () => Promise.resolve(true)]) {
+        answer = outcome
+        await expect(session.files.delete({ path: '/a' })).rejects.toMatchObject({
+          reason: 'PERMISSION_DENIED',
+        })
+      }
+    })
+    expect(unhandled).toEqual([])
+  })
 })
 
 describe('diagnostics', () => {
@@ -187,20 +200,25 @@ describe('the log', () => {
     await engine.close()
   })
 
-  test('that throws changes nothing', async () => {
+  test.each<[string, () => unknown]>([
+    ['throws', () => fail()],
+    ['rejects', async () => fail()],
+  ])('that %s changes nothing', async (_how, log) => {
     const storage = new FailingStorage(memoryStorage({ durable: true }))
-    const engine = await openEngine({
-      storage,
-      log: () => {
-        throw new Error('mine')
-      },
+    const unhandled = await unhandledDuring(async () => {
+      const engine = await openEngine({ storage, log })
+      const session = await engine.sessions.create()
+      storage.next = 'fail'
+      await expect(session.files.write({ path: '/a', content: '' })).rejects.toMatchObject({
+        reason: 'STORE_FAILED',
+      })
+      storage.next = 'commit'
+      await engine.close()
     })
-    const session = await engine.sessions.create()
-    storage.next = 'fail'
-    await expect(session.files.write({ path: '/a', content: '' })).rejects.toMatchObject({
-      reason: 'STORE_FAILED',
-    })
-    storage.next = 'commit'
-    await engine.close()
+    expect(unhandled).toEqual([])
   })
 })
+
+function fail(): never {
+  throw new Error('mine')
+}

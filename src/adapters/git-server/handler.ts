@@ -1,5 +1,5 @@
 import { openRepository, type SessionRepository } from '../../engine/contract.js'
-import { EngineError, TimeSlice } from '../../engine/ports.js'
+import { attempt, EngineError, TimeSlice } from '../../engine/ports.js'
 import type { Engine, EngineScope } from '../../engine/index.js'
 import { EntryCaches, gitLimits } from '../git/parts.js'
 import {
@@ -88,11 +88,7 @@ export class GitRequests implements PathHandler {
   }
 
   report(error: unknown): void {
-    try {
-      this.#options.log({ level: 'error', message: 'a git request failed', details: {}, error })
-    } catch {
-      // An error of the log cannot be reported anywhere else.
-    }
+    attempt(() => this.#options.log({ level: 'error', message: 'a git request failed', details: {}, error }))
   }
 
   async #route(httpRequest: HttpRequest): Promise<HttpResponse> {

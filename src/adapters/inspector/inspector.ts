@@ -1,5 +1,5 @@
 import { EngineError, given, invalid, type Capability, type Engine } from '../../engine/index.js'
-import { version } from '../../engine/ports.js'
+import { attempt, version } from '../../engine/ports.js'
 import { createHttpHandler } from '../http/index.js'
 import { callerOf, errorResponse, hostGuard, HttpError, isDefect, Routes } from '../http/parts.js'
 import { readOperations, unusedCapabilities, writeCapabilities, writeOperations } from './operations.js'
@@ -74,7 +74,9 @@ export function inspector(
     : onServer(parseServer(engine), rest)
   const onError = (error: unknown): void => {
     if (isDefect(error))
-      rest.log({ level: 'error', message: 'a request of the inspector failed', details: {}, error })
+      attempt(() =>
+        rest.log({ level: 'error', message: 'a request of the inspector failed', details: {}, error }),
+      )
   }
   const storeCheck = check ? new StoreCheck({ check: checkOf(engine), onError }) : undefined
   const routes = new Routes()

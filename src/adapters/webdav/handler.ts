@@ -1,4 +1,4 @@
-import { EngineError } from '../../engine/ports.js'
+import { attempt, EngineError } from '../../engine/ports.js'
 import {
   callerOfBasic,
   checkSingle,
@@ -110,11 +110,9 @@ export class WebdavRequests {
   /** Logs a defect. A response that ends early, because the session was deleted, is none. */
   report(error: unknown): void {
     if (!isDefect(error)) return
-    try {
-      this.#options.log({ level: 'error', message: 'a WebDAV request failed', details: {}, error })
-    } catch {
-      // An error of the log cannot be reported anywhere else.
-    }
+    attempt(() =>
+      this.#options.log({ level: 'error', message: 'a WebDAV request failed', details: {}, error }),
+    )
   }
 
   async #answer(httpRequest: HttpRequest): Promise<HttpResponse> {

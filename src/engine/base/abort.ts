@@ -1,3 +1,4 @@
+import { attempt } from './attempt.js'
 import { invalid } from './errors.js'
 import { limits } from './limits.js'
 import { nextTurn } from './cooperative.js'
@@ -185,11 +186,6 @@ function isResult<T>(item: unknown): item is IteratorResult<T> {
 }
 
 const done: IteratorReturnResult<undefined> = { done: true, value: undefined }
-
-/** Ignores the errors of a third party that is being left. */
-function attempt(step: () => unknown): void {
-  new Promise((resolve) => resolve(step())).catch(() => undefined)
-}
 
 /** Waits for some time. Rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,3 +1,5 @@
+import { attempt } from './attempt.js'
+
 /** An event for the program that embeds the engine. Callers of operations are not informed of it. */
 export interface LogEntry {
   /** `error`: something failed. `warn`: something needs attention. `info`: everything works. */
@@ -17,10 +19,6 @@ export type Log = (level: LogEntry['level'], message: string, details?: LogEntry
 export function logTo(hook: ((entry: LogEntry) => void) | undefined): Log {
   if (hook === undefined) return () => undefined
   return (level, message, details = {}) => {
-    try {
-      hook({ level, message, details })
-    } catch {
-      // There is no further place to report to.
-    }
+    attempt(() => hook({ level, message, details }))
   }
 }

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { Engine } from '../../../engine/index.js'
+import { attempt } from '../../../engine/ports.js'
 import {
   allowHeader,
   errorResponse,
@@ -105,11 +106,7 @@ export class Handler {
 
   /** Logs an error. */
   report(error: unknown): void {
-    try {
-      this.#options.log({ level: 'error', message: 'a request failed', details: {}, error })
-    } catch {
-      // An error of the log cannot be reported anywhere else.
-    }
+    attempt(() => this.#options.log({ level: 'error', message: 'a request failed', details: {}, error }))
   }
 }
 

@@ -1,3 +1,4 @@
+import { attempt } from '../../base/attempt.js'
 import { EngineError, invalid } from '../../base/errors.js'
 import { given, readList, shown } from '../../base/input.js'
 import { nearest } from '../../base/nearest.js'
@@ -115,9 +116,11 @@ export class Permissions {
 
   #asked(action: Action, resource: Resource): boolean {
     if (this.#authorize === undefined) return true
-    // A promise does not grant permission.
     const answer: unknown = this.#authorize(this.#caller, action, resource)
-    return answer === true
+    if (answer === true) return true
+    // A promise does not grant permission.
+    if (answer !== false) attempt(() => answer)
+    return false
   }
 
   /**
