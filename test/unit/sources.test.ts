@@ -23,6 +23,7 @@ import {
   SourceStatus,
   type Engine,
   type ImportJob,
+  type LogEntry,
   type Session,
   type Sources,
   type Storage,
@@ -35,6 +36,7 @@ import { FailingStorage } from '../support/failing-storage.js'
 import { GitRepository, hasGit } from '../support/git-repository.js'
 import { tarEntry, tarOf } from '../support/raw-archives.js'
 import { storages } from '../support/storages.js'
+import { unhandledDuring } from '../support/unhandled.js'
 
 let root: string
 let made = 0
@@ -250,6 +252,23 @@ describe.each(storages)('sources on %s', (_name, make, lasting) => {
       engine.sources.promoteSession(sourceId, request),
     ])
     expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  })
+
+  test.each<[string, () => unknown]>([
+    ['throws', () => fail()],
+    ['rejects', async () => fail()],
+  ])('a listener of jobs that %s is logged, and fails no job', async (_how, listener) => {
+    const logged: string[] = []
+    const unhandled = await unhandledDuring(async () => {
+      const log = ({ message }: LogEntry): number => logged.push(message)
+      await using engine = await openEngine({ storage: make(newDirectory()), log })
+      const sourceId = await uploaded(engine)
+      engine.sources.onJob(listener)
+      const job = await engine.sources.startImport(sourceId, { uploadedSnapshot: { files: { '/a': '1' } } })
+      await engine.sources.waitForJob(job)
+    })
+    expect(unhandled).toEqual([])
+    expect(new Set(logged)).toEqual(new Set(['a job listener threw an error', 'a job succeeded']))
   })
 
   test('a job can be polled, observed and aborted', async () => {
@@ -879,3 +898,7 @@ test('an import is given the newest commits of its remote, newest first, also by
   expect(given.slice(0, 3)).toEqual([[], [commits[0]], [commits[1], commits[0]]])
   expect(given.at(-1)).toEqual(commits.slice(1, -1).toReversed())
 })
+
+function fail(): never {
+  throw new Error('mine')
+}

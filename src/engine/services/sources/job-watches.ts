@@ -1,3 +1,4 @@
+import { attempt } from '../../base/attempt.js'
 import { createEmitter } from '../../base/emitter.js'
 import { messageOf } from '../../base/errors.js'
 import type { ImportJob } from '../../records/import-job.js'
@@ -89,13 +90,9 @@ export class JobWatches {
 
   /** Calls a listener with the job after each change of any job of the tenant. */
   on({ tenantKey, log }: Core, listener: (job: ImportJob) => void): () => void {
-    const listen = (job: ImportJob): void => {
-      try {
-        listener(job)
-      } catch (error) {
-        log('warn', 'a job listener threw an error', { error: messageOf(error) })
-      }
-    }
+    const failed = (error: unknown): void =>
+      log('warn', 'a job listener threw an error', { error: messageOf(error) })
+    const listen = (job: ImportJob): void => attempt(() => listener(job), failed)
     this.#watched.on(tenantKey, listen)
     return () => this.#watched.off(tenantKey, listen)
   }
