@@ -213,6 +213,43 @@ test('a read with a large response waits without it, and reads again', async () 
   expect(approvals).toHaveLength(101)
 })
 
+test('a list that grows while it waits for its share waits again', async () => {
+  const limits = { allResponseBytes: 32 * 2 ** 20 }
+  await using there = await openServer({ handler: { limits } })
+  const session = await there.session({ '/large': new Uint8Array(12 * 2 ** 20) })
+  const grow = async (count: number): Promise<void> => {
+    const summary = 'a'.repeat(65_536)
+    for (let index = 0; index < count; index++) await session.approvals.request({ details: { summary } })
+  }
+  const path = `/v1/sessions/${session.id}`
+  let begun = 0
+  const send = async (head: string): Promise<Socket> => {
+    const socket = await there.open()
+    socket.on('error', () => undefined).once('readable', () => begun++)
+    socket.write(head)
+    return socket
+  }
+  await grow(80)
+  const body = '{"path":"/large","length":10400000}'
+  const headers = ['content-type: application/json', `content-length: ${body.length}`]
+  const read = await send(there.head('POST', `${path}:readFile`, ...headers) + body)
+  const download = await send(there.head('GET', `${path}/content?path=/large`))
+  await vi.waitFor(() => expect(begun).toBe(2))
+  const lists: Socket[] = []
+  for (let count = 0; count < 3; count++) lists.push(await send(there.head('GET', `${path}/approvals`)))
+  await pause(500)
+  // Leaves enough for the usual size of the lists.
+  download.destroy()
+  await pause(500)
+  expect(begun).toBe(2)
+  await grow(160)
+  read.destroy()
+  await vi.waitFor(() => expect(begun).toBe(4), 10_000)
+  await pause(1000)
+  expect(begun).toBe(4)
+  for (const list of lists) list.destroy()
+})
+
 test('a large list of locks waits for the share of its tenant', async () => {
   const limits = { allResponseBytes: 32 * 2 ** 20, requestMs: 2000 }
   await using there = await openServer({ handler: { limits } })
@@ -230,6 +267,23 @@ test('a large list of locks waits for the share of its tenant', async () => {
   expect((await there.call('POST', `/v1/sessions/${session.id}/files/list-locks`, {})).status).toBe(429)
   unread.destroy()
 })
+
+test.each(['events', 'approvals', 'annotations'])(
+  'a list of %s reserves the memory of a large page before it is read',
+  async (name) => {
+    const limits = { allResponseBytes: 32 * 2 ** 20, requestMs: 2000 }
+    await using there = await openServer({ handler: { limits } })
+    const session = await there.session({ '/large': new Uint8Array(12 * 2 ** 20) })
+    const path = `/v1/sessions/${session.id}`
+    const body = '{"path":"/large","length":10000000}'
+    const headers = ['content-type: application/json', `content-length: ${body.length}`]
+    const unread = await there.open()
+    unread.on('error', () => undefined).write(there.head('POST', `${path}:readFile`, ...headers) + body)
+    await new Promise((resolve) => unread.once('readable', resolve))
+    expect((await there.call('GET', `${path}/${name}`)).status).toBe(429)
+    unread.destroy()
+  },
+)
 
 test('a page of long paths ends early', async () => {
   await using there = await openServer()

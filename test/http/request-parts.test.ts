@@ -209,14 +209,16 @@ describe('the limit of contents in a response', () => {
     ['batchGetCache', { keys: ['a'] }, 40],
     ['grepFiles', {}, handlerLimits.textWorkBytes],
     ['editFile', {}, handlerLimits.textWorkBytes],
-    ['listSessions', {}, handlerLimits.entryBytes * limits.pageSizeDefault],
-    ['listSessions', { pageSize: 0 }, handlerLimits.entryBytes * limits.pageSizeDefault],
-    ['listSessions', { pageSize: 1 }, handlerLimits.entryBytes],
+    ['listDirectory', {}, handlerLimits.entryBytes * limits.pageSizeDefault],
+    ['listDirectory', { pageSize: 0 }, handlerLimits.entryBytes * limits.pageSizeDefault],
+    ['listDirectory', { pageSize: 1 }, handlerLimits.entryBytes],
+    ['listDirectory', { pageSize: limits.pageSizeMax + 1 }, handlerLimits.entryBytes * limits.pageSizeMax],
+    ['listSessions', {}, limits.pageBytes],
     ['listSessions', { pageSize: limits.pageSizeMax + 1 }, handlerLimits.entryBytes * limits.pageSizeMax],
     ['createSession', {}, 0],
     ['writeFile', {}, 0],
   ] as const)('reserves space before %s %j runs', (name, request, bytes) => {
-    expect(expectedBytes(name, request, 30)).toBe(bytes)
+    expect(expectedBytes(name, request, { ...defaultHttpLimits, responseContentBytes: 30 })).toBe(bytes)
   })
 })
 

@@ -275,6 +275,22 @@ describe.each(pairs)('a bundle from %s to %s', (from, to, [, makeSource], [, mak
     expect(await view.fs.promises.readdir('/')).toEqual(['a'])
   })
 
+  test.each(['approvalBytes', 'annotationBytes'] as const)('keeps to the limit %s', async (name) => {
+    const session = await source.sessions.create({ files: { '/a': 'a' } })
+    const details = { summary: 'a'.repeat(60) }
+    for (let count = 0; count < 2; count++) {
+      const { approvalId } = await session.approvals.request({ details })
+      await session.approvals.deny({ approvalId })
+    }
+    const expectedContentHash = await session.files.contentHash('/a')
+    for (let count = 0; count < 2; count++)
+      await session.annotations.add({ filePath: '/a', expectedContentHash, comment: details.summary })
+    const bundle = await bytesOf(session.exportBundle())
+    lowerBound(limits, name, 100)
+    await using small = await openEngine()
+    await expect(small.sessions.importBundle(bundle)).rejects.toEqual(refused('INVALID_BUNDLE'))
+  })
+
   test('contains annotations and decided approvals', async () => {
     const original = await source.sessions.create({ files: { '/a': 'a' } })
     const { contentHash } = (await original.manifest()).nodes[0]!

@@ -307,7 +307,8 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
 
   test('approvals and annotations have exact limits, also after a reload', async () => {
     lowerBound(limits, 'approvals', 3)
-    lowerBound(limits, 'approvalBytes', 30)
+    // Two requests with two paths each.
+    lowerBound(limits, 'approvalBytes', 30 + 4 * limits.approvalPathBytes)
     lowerBound(limits, 'annotations', 3)
     lowerBound(limits, 'annotationBytes', 10)
     const ten = { reason: 'A', details: { summary: 'éé', changedFiles: ['/a', '/é'] } }
@@ -344,12 +345,15 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
     const directory = `/${`${'d'.repeat(250)}/`.repeat(15)}`
     const changedFiles = Array.from({ length: 4000 }, (_, i) => `${directory}${i}`)
     const details = { changedFiles, summary: 's'.repeat(limits.messageBytes) }
-    const length = changedFiles.join('').length + details.summary.length
+    const length =
+      changedFiles.join('').length + changedFiles.length * limits.approvalPathBytes + details.summary.length
     const count = Math.floor(limits.approvalBytes / length)
     const { approvalId } = await session.approvals.request({ details })
     for (let i = 1; i < count; i++) await session.approvals.request({ details })
     await expect(session.approvals.request({ details })).rejects.toEqual(refused('QUOTA'))
-    const paths = Math.floor((limits.approvalBytes - count * length) / (directory.length + 4))
+    const paths = Math.floor(
+      (limits.approvalBytes - count * length) / (directory.length + 4 + limits.approvalPathBytes),
+    )
     await session.approvals.request({ details: { changedFiles: changedFiles.slice(-paths) } })
     const feedback = 'f'.repeat(limits.messageBytes)
     await expect(session.approvals.deny({ approvalId, feedback })).rejects.toEqual(refused('QUOTA'))
@@ -357,6 +361,13 @@ describe.each(fewStorages)('review on %s', (_name, makeStorage, lasting) => {
     // A decision does not count the texts again.
     await session.approvals.request({ reason: 'SMALL' })
     expect((await session.approvals.list()).approvals).toHaveLength(count + 2)
+  })
+
+  test('short paths of approvals count with their memory', async () => {
+    lowerBound(limits, 'approvalBytes', 2 ** 20)
+    const request = { details: { changedFiles: Array<string>(10_000).fill('/') } }
+    for (let count = 0; count < 3; count++) await session.approvals.request(request)
+    await expect(session.approvals.request(request)).rejects.toEqual(refused('QUOTA'))
   })
 
   test('the texts of approvals and annotations count as JSON', async () => {

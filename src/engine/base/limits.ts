@@ -223,6 +223,8 @@ export const limits = {
   approvals: 10_000,
   /** The texts and paths of all approvals of a session together, as JSON. */
   approvalBytes: 64 * 2 ** 20,
+  /** The memory of a path in an approval besides its text. It counts as text, because short paths take more than their text. */
+  approvalPathBytes: 32,
   /** Master keys that an engine is opened with in addition to the current one. */
   previousKeys: 1_000,
   /** Directories of the option `hostPaths.roots`. */

@@ -86,6 +86,8 @@ export class Annotations {
     action: 'listAnnotations',
     importAction: 'addAnnotation',
     maxCount: limits.annotations,
+    maxBytes: limits.annotationBytes,
+    bytesOf: (record) => jsonBytes((record as Annotation).comment),
     isImported: true,
     list: async (core, live) => {
       const { annotations } = await this.list(core, live, '')

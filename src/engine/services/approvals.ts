@@ -88,7 +88,7 @@ function bytesOf({
   feedback,
 }: Pick<Approval, 'reason' | 'summary' | 'changedFiles' | 'feedback'>): number {
   let bytes = jsonBytes(reason) + jsonBytes(summary) + jsonBytes(feedback)
-  for (const path of changedFiles) bytes += jsonBytes(path)
+  for (const path of changedFiles) bytes += jsonBytes(path) + limits.approvalPathBytes
   return bytes
 }
 
@@ -115,6 +115,8 @@ export class Approvals {
       action: 'listApprovals',
       importAction: 'grantApproval',
       maxCount: limits.approvals,
+      maxBytes: limits.approvalBytes,
+      bytesOf: (record) => bytesOf(record as Approval),
       // Otherwise a principal could grant its own request in a bundle, in the name of another one.
       isImported: selfApproval,
       list: async (core, live) => {

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { schemas, type CallableOperation } from '../../../engine/contract.js'
 import { limits } from '../../../engine/ports.js'
 import { HttpError } from '../http-error.js'
-import { handlerLimits } from '../limits.js'
+import { handlerLimits, type HttpLimits } from '../limits.js'
 
 /**
  * Limits a read of a file to one byte more than a response may contain. If the result contains the extra
@@ -42,7 +42,11 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
  * size. For a list, it is the usual size. For work on texts, it is the memory of the work. For all other requests, which
  * are small, it is 0.
  */
-export function expectedBytes(name: CallableOperation, request: object, maxContentBytes: number): number {
+export function expectedBytes(
+  name: CallableOperation,
+  request: object,
+  { responseContentBytes: maxContentBytes, allResponseBytes }: HttpLimits,
+): number {
   if (name === 'readFile') {
     const { length = Infinity } = request as { readonly length?: number }
     return base64Bytes(Math.min(length, maxContentBytes))
@@ -58,8 +62,20 @@ export function expectedBytes(name: CallableOperation, request: object, maxConte
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
   const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault
-  return handlerLimits.entryBytes * entries
+  const usual = handlerLimits.entryBytes * entries
+  if (!recordLists.has(name)) return usual
+  return Math.max(usual, Math.min(limits.pageBytes, allResponseBytes * handlerLimits.mostReserved))
 }
+
+/** Lists of records with large texts. All that a tenant requests at the same time are read before their size is known. */
+const recordLists: ReadonlySet<CallableOperation> = new Set([
+  'listAnnotations',
+  'listApprovals',
+  'listCommits',
+  'listEvents',
+  'listPathHistory',
+  'listSessions',
+])
 
 /** Operations that hold the texts of large files, and the lines of these texts, while they run. */
 const textWork: ReadonlySet<CallableOperation> = new Set([

@@ -140,23 +140,35 @@ export class Dispatcher {
     request: object,
     slot: Slot,
   ): Promise<Answer> {
-    const expected = expectedBytes(name, request, this.#limits.responseContentBytes)
+    const expected = expectedBytes(name, request, this.#limits)
     const room = expected === 0 ? undefined : slot.reserve(expected)
     if (room !== undefined) {
       await room
       if (httpRequest.isGone()) throw clientGone()
     }
+    return this.#answer(httpRequest, scope, name, request, slot)
+  }
+
+  async #answer(
+    httpRequest: HttpRequest,
+    scope: EngineScope,
+    name: CallableOperation,
+    request: object,
+    slot: Slot,
+  ): Promise<Answer> {
     const response = await this.#run(httpRequest, scope, name, request, slot)
     const bytes = isRead(name, request) ? await unreservedBytes(response, slot) : 0
     if (bytes === 0) return { response, isLarge: false }
-    const larger = slot.reserve(Math.min(bytes, this.#limits.allResponseBytes * handlerLimits.mostReserved))
+    const most = this.#limits.allResponseBytes * handlerLimits.mostReserved
+    const larger = slot.reserved >= most ? undefined : slot.reserve(Math.min(bytes, most))
     if (larger === undefined) return { response, isLarge: true }
     const again = larger.then(() => {
       if (httpRequest.isGone()) throw clientGone()
-      return this.#run(httpRequest, scope, name, request, slot)
+      // The response may have grown meanwhile.
+      return this.#answer(httpRequest, scope, name, request, slot)
     })
     // Not awaited here, because that would keep the first response in memory.
-    return again.then((second) => ({ response: second, isLarge: true }))
+    return again.then((second) => ({ response: second.response, isLarge: true }))
   }
 
   async #run(

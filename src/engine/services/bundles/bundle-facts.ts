@@ -25,6 +25,9 @@ export interface BundleFacts {
   /** The permission that a caller needs to read the records. */
   readonly action: Action
   readonly maxCount: number
+  /** The most bytes of all records together, as {@link bytesOf} counts them. */
+  readonly maxBytes: number
+  bytesOf(record: object): number
   /** The permission that a caller needs to import the records, the same as to make them. */
   readonly importAction: Action
   /** Whether an import takes the records over. A bundle can name any principal as their author. */

@@ -247,12 +247,15 @@ class BundleImport {
   ): Promise<readonly BundleFact[]> {
     const facts: BundleFact[] = []
     let last = ''
+    let bytes = 0
     for await (const value of this.#lines(texts, name)) {
       if (service === undefined) continue
       if (facts.length === service.maxCount) throw damaged('it has too many records')
       const fact = service.revive(value, this.sessionId)
       if (fact.id <= last) throw damaged('records are not in order')
       last = fact.id
+      bytes += service.bytesOf(fact.record)
+      if (bytes > service.maxBytes) throw damaged('its records are too large')
       facts.push(fact)
     }
     return facts
