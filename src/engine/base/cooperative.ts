@@ -12,6 +12,23 @@ export type Steps<T, Wait extends Promise<void> | undefined = Promise<void> | un
 /** The engine passes its environment. An adapter passes `performance`. */
 export type Clock = { monotonicMs(): number } | { now(): number }
 
+/** The end of the first slice that began in this turn of the event loop, for each clock. */
+const ends = new Map<Clock, number>()
+
+/**
+ * All work that begins in one turn shares one slice. Otherwise, many requests that arrive together would stop the event
+ * loop for a slice each.
+ */
+function endInThisTurn(clock: Clock, now: number): number {
+  let end = ends.get(clock)
+  if (end === undefined) {
+    end = now + limits.sliceMs
+    if (ends.size === 0) inNextTurn(() => ends.clear())
+    ends.set(clock, end)
+  }
+  return end
+}
+
 /** Measures a slice. After each step, the work calls `next` if the slice is `over`. */
 export class TimeSlice {
   readonly #now: () => number
@@ -21,7 +38,7 @@ export class TimeSlice {
   constructor(clock: Clock, signal?: AbortSignal) {
     this.#now = 'monotonicMs' in clock ? () => clock.monotonicMs() : () => clock.now()
     this.#signal = signal
-    this.#end = this.#now() + limits.sliceMs
+    this.#end = endInThisTurn(clock, this.#now())
   }
 
   /** Whether the event loop should have a turn. Cheap. */
