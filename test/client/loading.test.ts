@@ -52,7 +52,7 @@ test('loads no engine, no Node builtins, and no package but zod', async () => {
   const local = loaded.flatMap((url) => /\/compiled\/src\/((?:engine|adapters)\/.*)$/.exec(url)?.[1] ?? [])
   expect(local).toContain('adapters/client/index.js')
   const own =
-    /^(adapters\/client\/|engine\/client-contract\.js|engine\/operations\/|engine\/base\/(errors|abort|fault|limits|nearest|present|shape|cooperative)\.js|engine\/services\/secrets\/secret\.js|engine\/fs\/)/
+    /^(adapters\/client\/|engine\/client-contract\.js|engine\/operations\/|engine\/base\/(errors|abort|attempt|fault|limits|nearest|present|shape|cooperative)\.js|engine\/services\/secrets\/secret\.js|engine\/fs\/)/
   expect(local.filter((name) => !own.test(name))).toEqual([])
   expect(loaded.filter((url) => url.startsWith('node:'))).toEqual([])
   const packages = loaded.flatMap((url) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1] ?? [])

@@ -268,7 +268,7 @@ test('a large list of locks waits for the share of its tenant', async () => {
   unread.destroy()
 })
 
-test.each(['events', 'approvals', 'annotations'])(
+test.each(['events', 'approvals', 'annotations', 'manifest', 'cache/keys'])(
   'a list of %s reserves the memory of a large page before it is read',
   async (name) => {
     const limits = { allResponseBytes: 32 * 2 ** 20, requestMs: 2000 }

@@ -116,8 +116,8 @@ export const lingering = { bytes: 8 * 2 ** 20, ms: 1000 } as const
 export const handlerLimits = {
   /** A tenant may hold this part of `allBodyBytes` and `concurrentRequests`, of the amount that the others do not hold. */
   tenantShare: 7 / 8,
-  /** The usual size of an entry of a list. A response with a list reserves it for each entry. */
-  entryBytes: 1024,
+  /** The size of an entry with a long path. A response with a list reserves it for each entry. */
+  entryBytes: 4096,
   /** The strings of a response that need no bytes of `allResponseBytes` before they are encoded. */
   unreservedBytes: 64 * 1024,
   /** The most bytes in UTF-8 that JSON takes for a UTF-16 unit of a string. */

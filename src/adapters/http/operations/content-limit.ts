@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { schemas, type CallableOperation } from '../../../engine/contract.js'
+import { operations, schemas, type CallableOperation, type Operation } from '../../../engine/contract.js'
 import { limits } from '../../../engine/ports.js'
 import { HttpError } from '../http-error.js'
 import { handlerLimits, type HttpLimits } from '../limits.js'
@@ -39,8 +39,8 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
 
 /**
  * Returns the bytes to reserve for a request. For a response with contents, this is the largest possible
- * size. For a list, it is the usual size. For work on texts, it is the memory of the work. For all other requests, which
- * are small, it is 0.
+ * size. For work on texts, it is the memory of the work. For a list, it is the size of a large page: all lists that a tenant
+ * requests at the same time are read before their sizes are known. For all other requests, which are small, it is 0.
  */
 export function expectedBytes(
   name: CallableOperation,
@@ -53,8 +53,6 @@ export function expectedBytes(
   }
   if (name === 'batchGetCache' || name === 'readCommitFile') return base64Bytes(maxContentBytes)
   if (textWork.has(name)) return handlerLimits.textWorkBytes
-  // Its entries are whole paths, and all searches of a tenant run at the same time.
-  if (name === 'globPaths') return limits.listedPathBytes
   if (previewing.has(name)) {
     const { dryRun = false, listChanges = false } = request as Partial<Record<string, boolean>>
     return dryRun || listChanges ? limits.listedPathBytes : 0
@@ -62,20 +60,9 @@ export function expectedBytes(
   if (!listing.has(name)) return 0
   const { pageSize = 0 } = request as { readonly pageSize?: number }
   const entries = pageSize > 0 ? Math.min(pageSize, limits.pageSizeMax) : limits.pageSizeDefault
-  const usual = handlerLimits.entryBytes * entries
-  if (!recordLists.has(name)) return usual
-  return Math.max(usual, Math.min(limits.pageBytes, allResponseBytes * handlerLimits.mostReserved))
+  const page = Math.max(limits.pageBytes, handlerLimits.entryBytes * entries)
+  return Math.min(page, allResponseBytes * handlerLimits.mostReserved)
 }
-
-/** Lists of records with large texts. All that a tenant requests at the same time are read before their size is known. */
-const recordLists: ReadonlySet<CallableOperation> = new Set([
-  'listAnnotations',
-  'listApprovals',
-  'listCommits',
-  'listEvents',
-  'listPathHistory',
-  'listSessions',
-])
 
 /** Operations that hold the texts of large files, and the lines of these texts, while they run. */
 const textWork: ReadonlySet<CallableOperation> = new Set([
@@ -96,12 +83,11 @@ function base64Bytes(bytes: number): number {
   return Math.ceil(bytes / 3) * 4
 }
 
+/** Reads with a list in their response. That of a change is at most as long as the list in its request. */
 const listing: ReadonlySet<string> = new Set(
-  Object.entries(schemas).flatMap(([name, { response }]) =>
-    Object.values((response as unknown as z.ZodObject).shape ?? {}).some(
-      (field) => field instanceof z.ZodArray,
-    )
-      ? [name]
-      : [],
-  ),
+  Object.entries(schemas).flatMap(([name, { response }]) => {
+    const { event }: Operation = operations[name as CallableOperation]
+    const fields = Object.values((response as unknown as z.ZodObject).shape ?? {})
+    return event === undefined && fields.some((field) => field instanceof z.ZodArray) ? [name] : []
+  }),
 )
