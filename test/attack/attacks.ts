@@ -7,6 +7,7 @@ import { hostileTools } from './hostile-tools.js'
 import { heldSockets } from './held-sockets.js'
 import { moveStores } from './moved-stores.js'
 import { narrowedHandles } from './narrowed-handles.js'
+import { noisyTenant } from './noisy-tenant.js'
 import { slowReaders } from './slow-readers.js'
 import { localRepositories } from './local-repositories.js'
 import { stallingSources } from './stalling-sources.js'
@@ -89,6 +90,12 @@ export const attacks: Readonly<Record<string, Attack>> = {
     n: 5000,
     shortN: 60,
     run: narrowedHandles,
+  },
+  'noisy-tenant': {
+    text: 'many unread responses of each operation, while another tenant uses the server',
+    n: 300,
+    shortN: 20,
+    run: noisyTenant,
   },
   'slow-readers': {
     text: 'clients of the server that request large responses and read them slowly or never',

@@ -1,10 +1,14 @@
 /** The target server of the HTTP attacks, in its own process; reports the resources that it holds. */
 import { subscribe } from 'node:diagnostics_channel'
-import { readdirSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { openEngine } from '../../src/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
-import { token, type Figures, type Started, type TargetOptions } from './http-target.js'
+import { levelStorage } from '../../src/adapters/level/index.js'
+import { fillSession } from './full-session.js'
+import { otherToken, token, type Figures, type Started, type TargetOptions } from './http-target.js'
 
 /** The remote ports of open connections. */
 const open = new Set<number>()
@@ -15,25 +19,44 @@ subscribe('net.server.socket', (message) => {
   socket.once('close', () => open.delete(port))
 })
 
-async function start({ limits = {}, server = {}, files = {} }: TargetOptions): Promise<Started> {
-  const engine = await openEngine()
+async function start({
+  limits = {},
+  server = {},
+  files = {},
+  isFull = false,
+}: TargetOptions): Promise<Started> {
+  const storage = isFull ? levelStorage(join(directory(), 'data'), { durability: 'relaxed' }) : undefined
+  const engine = await openEngine(storage && { storage })
   const caller = { tenant: 'local', principal: 'local' }
+  const other = { tenant: 'other', principal: 'other' }
   const session = await engine.as(caller).sessions.create()
   const writes = Object.entries(files).map(([path, size]) => ({
     write: { path, content: new Uint8Array(size).fill(0x78) },
   }))
   await session.files.batch(writes)
-  const handler = createHttpHandler(engine, { authenticate: staticTokens({ [token]: caller }), limits })
+  if (isFull) await fillSession(session)
+  const { id: otherSessionId } = await engine.as(other).sessions.create({ files: { '/a': 'a' } })
+  const authenticate = staticTokens({ [token]: caller, [otherToken]: other })
+  const handler = createHttpHandler(engine, { authenticate, limits })
   const { port } = await serve(handler, server)
-  return { port, sessionId: session.id }
+  return { port, sessionId: session.id, otherSessionId }
+}
+
+/** A directory that exists as long as this process. */
+function directory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'full-session-'))
+  process.once('exit', () => rmSync(path, { recursive: true, force: true }))
+  return path
 }
 
 function figures(): Figures {
   globalThis.gc?.()
+  const { rss, heapUsed, external } = process.memoryUsage()
   return {
     ports: [...open],
     descriptors: process.platform === 'linux' ? readdirSync('/proc/self/fd').length : open.size,
-    rssBytes: process.memoryUsage.rss(),
+    rssBytes: rss,
+    liveBytes: heapUsed + external,
   }
 }
 

@@ -7,17 +7,23 @@ import type { HttpLimits, ServeOptions } from '../../src/adapters/http/index.js'
 import { compiledAttacks } from './compiled-attacks.js'
 
 export const token = 'the-token'
+/** The token of another tenant. */
+export const otherToken = 'other-token'
 
 export interface TargetOptions {
   readonly limits?: Partial<HttpLimits>
   readonly server?: ServeOptions
   /** The sizes of files in the session, by path. */
   readonly files?: Readonly<Record<string, number>>
+  /** Whether the session has large contents, long names and large records. The store is then one on disk. */
+  readonly isFull?: boolean
 }
 
 export interface Started {
   readonly port: number
   readonly sessionId: string
+  /** A session of the other tenant. */
+  readonly otherSessionId: string
 }
 
 export interface Figures {
@@ -25,6 +31,8 @@ export interface Figures {
   readonly ports: readonly number[]
   readonly descriptors: number
   readonly rssBytes: number
+  /** The heap and the buffers in use. */
+  readonly liveBytes: number
 }
 
 /** A server in its own process. */
@@ -65,8 +73,8 @@ export class HttpTarget implements AsyncDisposable {
   }
 
   /** The response status of a plain request; 0 if there is no response. */
-  async status(path = `/v1/sessions/${this.started.sessionId}`): Promise<number> {
-    const headers = { authorization: `Bearer ${token}`, connection: 'close' }
+  async status(path = `/v1/sessions/${this.started.sessionId}`, by = token): Promise<number> {
+    const headers = { authorization: `Bearer ${by}`, connection: 'close' }
     try {
       const response = await fetch(`http://127.0.0.1:${this.started.port}${path}`, { headers })
       await response.arrayBuffer()
@@ -74,6 +82,15 @@ export class HttpTarget implements AsyncDisposable {
     } catch {
       return 0
     }
+  }
+
+  /** The response status of a request in bytes. */
+  async answer(request: string): Promise<number> {
+    const socket = await this.open()
+    socket.write(request)
+    const [start] = (await once(socket, 'data')) as [Buffer]
+    socket.destroy()
+    return Number(start.toString('latin1').slice(9, 12))
   }
 
   figures(): Promise<Figures> {

@@ -182,11 +182,13 @@ describe('the limit of contents in a response', () => {
     expect(withinContentLimit('readFile', { path: '/a', length: 10 }, 10)).toEqual({ path: '/a', length: 10 })
     expect(withinContentLimit('readFile', { path: '/a', length: 11 }, 10)).toEqual({ path: '/a', length: 11 })
     expect(withinContentLimit('readFile', { path: '/a', length: 99 }, 10)).toEqual({ path: '/a', length: 11 })
+    expect(withinContentLimit('readFileAt', { path: '/a' }, 10)).toEqual({ path: '/a', length: 11 })
     expect(withinContentLimit('statPath', { path: '/a' }, 10)).toEqual({ path: '/a' })
   })
 
   test.each([
     ['readFile', (bytes: number) => ({ content: Buffer.alloc(bytes) }), 'length'],
+    ['readFileAt', (bytes: number) => ({ content: Buffer.alloc(bytes) }), 'length'],
     ['readCommitFile', (bytes: number) => ({ content: Buffer.alloc(bytes) }), 'path'],
     [
       'batchGetCache',
@@ -205,7 +207,10 @@ describe('the limit of contents in a response', () => {
     ['readFile', { path: '/a', length: 4 }, 8],
     ['readFile', { path: '/a', length: 31 }, 40],
     ['readFile', { path: '/a' }, 40],
+    ['readFileAt', { path: '/a' }, 40],
     ['readCommitFile', {}, 40],
+    ['getCacheEntry', {}, Math.ceil(limits.cacheValueBytes / 3) * 4],
+    ['compareAndSetCacheEntry', {}, Math.ceil(limits.cacheValueBytes / 3) * 4],
     ['batchGetCache', { keys: ['a'] }, 40],
     ['grepFiles', {}, handlerLimits.textWorkBytes],
     ['editFile', {}, handlerLimits.textWorkBytes],

@@ -9,7 +9,7 @@ import { handlerLimits, type HttpLimits } from '../limits.js'
  * byte, the content is too large. The rest of it is never read.
  */
 export function withinContentLimit(name: CallableOperation, request: object, maxBytes: number): object {
-  if (name !== 'readFile') return request
+  if (!fileReads.has(name)) return request
   const { length = Infinity } = request as { readonly length?: number }
   return length <= maxBytes ? request : { ...request, length: maxBytes + 1 }
 }
@@ -20,7 +20,7 @@ export function withinContentLimit(name: CallableOperation, request: object, max
  */
 export function checkContent(name: CallableOperation, response: object, maxBytes: number): void {
   let bytes = 0
-  if (name === 'readFile' || name === 'readCommitFile')
+  if (fileReads.has(name) || name === 'readCommitFile')
     bytes = (response as { readonly content: Uint8Array }).content.byteLength
   else if (name === 'batchGetCache') {
     for (const { value } of (response as { readonly entries: readonly { readonly value: Uint8Array }[] })
@@ -28,7 +28,7 @@ export function checkContent(name: CallableOperation, response: object, maxBytes
       bytes += value.byteLength
   }
   if (bytes <= maxBytes) return
-  const field = name === 'readFile' ? 'length' : name === 'readCommitFile' ? 'path' : 'keys'
+  const field = fileReads.has(name) ? 'length' : name === 'readCommitFile' ? 'path' : 'keys'
   const limit = String(maxBytes)
   throw new HttpError(
     'TOO_LARGE',
@@ -47,11 +47,12 @@ export function expectedBytes(
   request: object,
   { responseContentBytes: maxContentBytes, allResponseBytes }: HttpLimits,
 ): number {
-  if (name === 'readFile') {
+  if (fileReads.has(name)) {
     const { length = Infinity } = request as { readonly length?: number }
     return base64Bytes(Math.min(length, maxContentBytes))
   }
   if (name === 'batchGetCache' || name === 'readCommitFile') return base64Bytes(maxContentBytes)
+  if (cacheReads.has(name)) return base64Bytes(limits.cacheValueBytes)
   if (textWork.has(name)) return handlerLimits.textWorkBytes
   if (previewing.has(name)) {
     const { dryRun = false, listChanges = false } = request as Partial<Record<string, boolean>>
@@ -63,6 +64,12 @@ export function expectedBytes(
   const page = Math.max(limits.pageBytes, handlerLimits.entryBytes * entries)
   return Math.min(page, allResponseBytes * handlerLimits.mostReserved)
 }
+
+/** Reads of a range of a file. */
+const fileReads: ReadonlySet<CallableOperation> = new Set(['readFile', 'readFileAt'])
+
+/** Operations that return one value of the cache. */
+const cacheReads: ReadonlySet<CallableOperation> = new Set(['compareAndSetCacheEntry', 'getCacheEntry'])
 
 /** Operations that hold the texts of large files, and the lines of these texts, while they run. */
 const textWork: ReadonlySet<CallableOperation> = new Set([
