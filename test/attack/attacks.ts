@@ -94,7 +94,7 @@ export const attacks: Readonly<Record<string, Attack>> = {
   'noisy-tenant': {
     text: 'many unread responses of each operation, while another tenant uses the server',
     n: 300,
-    shortN: 20,
+    shortN: 10,
     run: noisyTenant,
   },
   'slow-readers': {

@@ -6,6 +6,8 @@ import { head, HttpTarget, otherToken } from './http-target.js'
 
 /** The live memory that the requests of one tenant may take, with the default limits. */
 const allowedBytes = 700 * 2 ** 20
+/** After so many requests, the driver looks at the memory and at the other tenant. */
+const requestsPerLook = 20
 /** An answer to another tenant takes at most this long. */
 const patienceMs = 5000
 
@@ -70,7 +72,7 @@ export async function noisyTenant({ n, onProgress }: AttackOptions): Promise<Att
     if (status !== 200) failures.push(`${name}: status ${status}`)
     const sending = Promise.all(Array.from({ length: n }, async () => (await target.open()).write(request)))
     let [most, worst] = [0, 0]
-    for (let look = 0; look < 5; look++) {
+    for (let look = 0; look < n / requestsPerLook; look++) {
       const began = performance.now()
       const other = await target.status(`/v1/sessions/${target.started.otherSessionId}/manifest`, otherToken)
       worst = Math.max(worst, performance.now() - began)

@@ -471,7 +471,10 @@ describe('the body size', () => {
       })
     await session.files.patchSegments({ mutations: [{ path: '/huge', segments: [], logicalSize: 2 ** 22 }] })
     expect(refusalIn(await read({ path: '/huge', offset: '5' }))).toMatchObject({ reason: 'TOO_LARGE' })
-    const earlier = await server.call('POST', `/v1/sessions/${session.id}:readFileAt`, { path: '/huge', at: {} })
+    const earlier = await server.call('POST', `/v1/sessions/${session.id}:readFileAt`, {
+      path: '/huge',
+      at: {},
+    })
     expect(refusalIn(earlier)).toMatchObject({ reason: 'TOO_LARGE', field: 'length' })
     await session.cache.put({ key: 'k', value: 'x'.repeat(600) })
     const keys = (...keys: string[]): ReturnType<typeof server.call> =>
