@@ -94,7 +94,7 @@ export const attacks: Readonly<Record<string, Attack>> = {
   'noisy-tenant': {
     text: 'many unread responses of each operation, while another tenant uses the server',
     n: 300,
-    shortN: 10,
+    shortN: 5,
     run: noisyTenant,
   },
   'slow-readers': {

@@ -14,7 +14,7 @@ export async function fillSession(session: Session): Promise<void> {
   })
   const files = Array.from({ length: 3000 }, (_, index) => write(`${directory}/${index}`, `${index}`))
   await session.files.batch(files)
-  const lines = Array.from({ length: 50_000 }, (_, index) => `${'x'.repeat(60)}${index}\n`).join('')
+  const lines = Array.from({ length: 10_000 }, (_, index) => `${'x'.repeat(60)}${index}\n`).join('')
   await session.files.batch([write(content.file, new Uint8Array(12 * 2 ** 20)), write(content.text, lines)])
   await session.files.setXattr({ path: content.text, name: 'user.large', value: new Uint8Array(2 ** 16) })
   for (let index = 0; index < 500; index++)
@@ -26,7 +26,7 @@ export async function fillSession(session: Session): Promise<void> {
     path: content.text,
     includeContentHash: true,
   })
-  for (let index = 0; index < 200; index++) {
+  for (let index = 0; index < 100; index++) {
     await session.approvals.request({ details: { summary: 's'.repeat(60_000) } })
     await session.annotations.add({
       filePath: content.text,
