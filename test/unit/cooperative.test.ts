@@ -1,4 +1,6 @@
 /** Long work that leaves the event loop free. */
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { runInSlices, type Steps } from '../../src/engine/base/cooperative.js'
@@ -19,4 +21,29 @@ test('works that begin together share one slice of a turn', async () => {
   expect(now).toBeLessThan(limits.sliceMs * 30)
   await Promise.all(works)
   expect(now).toBe((100 * 10 * limits.sliceMs) / 4)
+})
+
+test('a server accepts several connections between two slices', async () => {
+  let slices = 0
+  function* work(): Steps<void, undefined> {
+    while (accepted < 64) {
+      const end = performance.now() + limits.sliceMs
+      while (performance.now() < end);
+      slices++
+      yield
+    }
+  }
+  let accepted = 0
+  const server = createServer((socket) => {
+    accepted++
+    socket.destroy()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const clients = Array.from({ length: 64 }, () => connect(port, '127.0.0.1').on('error', () => undefined))
+  await runInSlices(work(), performance)
+  // Node accepts one connection in each turn of the event loop.
+  expect(slices).toBeLessThan(32)
+  for (const client of clients) client.destroy()
+  server.close()
 })

@@ -12,7 +12,7 @@ export type Steps<T, Wait extends Promise<void> | undefined = Promise<void> | un
 /** The engine passes its environment. An adapter passes `performance`. */
 export type Clock = { monotonicMs(): number } | { now(): number }
 
-/** The end of the first slice that began in this turn of the event loop, for each clock. */
+/** The end of the first slice that began in this turn of the event loop, or since waiting work had a slice, for each clock. */
 const ends = new Map<Clock, number>()
 
 /**
@@ -23,7 +23,8 @@ function endInThisTurn(clock: Clock, now: number): number {
   let end = ends.get(clock)
   if (end === undefined) {
     end = now + limits.sliceMs
-    if (ends.size === 0) inNextTurn(() => ends.clear())
+    // If work waits, `runNext` clears it. Otherwise, new work would get a slice in each turn before the waiting work gets one.
+    if (ends.size === 0 && waiting.length === 0) inNextTurn(() => ends.clear())
     ends.set(clock, end)
   }
   return end
@@ -161,10 +162,13 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
 export const { setImmediate: inNextTurn } = globalThis
 
 const waiting: (() => void)[] = []
+/** The turns of the event loop since waiting work had a slice. */
+let turns = 0
 
 /**
- * Lets timers and sockets run, and then the work that has waited longest. Only one slice runs in each turn of the event
- * loop. If the slices of all work ran in the same turn, a small request would wait for all of them, several times.
+ * Lets timers and sockets run, and then the work that has waited longest. Only one slice runs in several turns of the event
+ * loop. If the slices of all work ran in the same turn, a small request would wait for all of them, several times. Node
+ * accepts one connection in each turn, so that a slice in each would delay new connections.
  */
 function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
@@ -173,6 +177,13 @@ function ownTurn(): Promise<void> {
 }
 
 function runNext(): void {
+  turns++
+  if (turns < limits.turnsPerSlice) {
+    inNextTurn(runNext)
+    return
+  }
+  turns = 0
+  ends.clear()
   const resolve = waiting.shift()
   if (waiting.length > 0) inNextTurn(runNext)
   resolve?.()

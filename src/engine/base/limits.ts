@@ -340,6 +340,8 @@ export const limits = {
   namesPerPage: 1024,
   /** Work on a frozen tree yields to the event loop after this many milliseconds. */
   sliceMs: 8,
+  /** Turns of the event loop from one slice of waiting work to the next. */
+  turnsPerSlice: 8,
   /** A file from this size on is hashed in a step of its own. */
   ownStepBytes: 16 * 1024,
   /** Keys of a listing between two looks at the clock. */
