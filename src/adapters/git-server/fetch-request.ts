@@ -1,4 +1,4 @@
-import { invalid, type EngineError } from '../../engine/ports.js'
+import { invalid, TimeSlice, type EngineError } from '../../engine/ports.js'
 import { isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
@@ -90,7 +90,10 @@ export async function readRequestV2(
   }
   const lines: string[] = []
   const fetch = new FetchArguments()
+  // Many long requests that arrive together would stop the event loop.
+  const slice = new TimeSlice(performance)
   for (;;) {
+    if (slice.over) await slice.next()
     const line = await reader.read()
     if (line === undefined || line === 'end' || line === 'delimiter')
       throw malformed('the request is cut off')
@@ -116,7 +119,9 @@ export async function readRequestV0(
   const request = new FetchArguments()
   request.sideBand = false
   let flushes = 0
+  const slice = new TimeSlice(performance)
   for (let isFirst = true; ;) {
+    if (slice.over) await slice.next()
     const line = await reader.read()
     if (line === undefined) break
     if (line === 'flush') {

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../engine/ports.js'
 import { gitLimits, isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
@@ -26,7 +27,9 @@ export async function readPushRequest(
   const commands: Command[] = []
   let asked: readonly string[] = []
   let bytes = 0
+  const slice = new TimeSlice(performance)
   for (;;) {
+    if (slice.over) await slice.next()
     const line = await reader.read()
     if (line === undefined) {
       if (bytes === 0) return undefined
