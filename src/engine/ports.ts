@@ -38,7 +38,15 @@ export { gitlinkAttribute } from './base/gitlink.js'
 export { isBranchName, isRefName, servedBranch } from './base/ref-names.js'
 export { isUnsafeName, isUnsafeSymlinkName, unsafePart } from './base/unsafe-names.js'
 export { version } from './base/version.js'
-export { nextTurn, runAtOnce, runInSlices, TimeSlice, type Steps } from './base/cooperative.js'
+export {
+  inGroup,
+  nextTurn,
+  runAtOnce,
+  runInSlices,
+  TimeSlice,
+  type Clock,
+  type Steps,
+} from './base/cooperative.js'
 export type {
   CommitDescription,
   CommitReader,

@@ -851,7 +851,7 @@ describe('a push', () => {
       yield Buffer.from('more')
       yield Buffer.from('the end')
     }
-    const request = await readPushRequest(body(), 'sha1')
+    const request = await readPushRequest(body(), 'sha1', performance)
     const pack = request?.pack ?? []
     const read: string[] = []
     for await (const piece of pack) {

@@ -1279,9 +1279,16 @@ describe('a narrowed scope', () => {
       secrets: await secrets.list(),
       health: await health.history(),
       sessions: (await engine.sessions.list({ pageSize: 10_000 })).sessions.map(({ id }) => id),
-      // Excludes jobs, since earlier ones end meanwhile.
       sources: sources.map(({ sourceId, latestRevisionId }) => [sourceId, latestRevisionId]),
     }
+  }
+
+  /** Waits for the jobs that requests have started, which change their sources. */
+  async function jobsEnded(): Promise<void> {
+    const { sources } = await engine.sources.list({ pageSize: 10_000 })
+    for (const { sourceId } of sources)
+      for (const job of (await engine.sources.listJobs({ sourceId })).jobs)
+        await engine.sources.waitForJob(job).catch(() => undefined)
   }
 
   const withheld = names.flatMap((name) =>
@@ -1291,6 +1298,7 @@ describe('a narrowed scope', () => {
   test.each(withheld)('rejects %s without %s and changes nothing', async (name, capability) => {
     const session = await template.fork()
     const request = await requests[name]({ engine, session, sessionId: session.id })
+    await jobsEnded()
     const before = await picture(session)
     const narrow = engine.narrow({ without: [capability] })
     await expect(callOperation(narrow, name, request as never)).rejects.toMatchObject({

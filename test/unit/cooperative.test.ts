@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { runInSlices, type Steps } from '../../src/engine/base/cooperative.js'
+import { inGroup, runInSlices, type Steps } from '../../src/engine/base/cooperative.js'
 import { limits } from '../../src/engine/base/limits.js'
 
 test('works that begin together share one slice of a turn', async () => {
@@ -21,6 +21,24 @@ test('works that begin together share one slice of a turn', async () => {
   expect(now).toBeLessThan(limits.sliceMs * 30)
   await Promise.all(works)
   expect(now).toBe((100 * 10 * limits.sliceMs) / 4)
+})
+
+test('work of one group does not wait for all the work of another', async () => {
+  let now = 0
+  const origin = { now: () => now }
+  function* work(): Steps<void, undefined> {
+    for (let step = 0; step < 5; step++) {
+      now += limits.sliceMs
+      yield
+    }
+  }
+  const run = (name: string): Promise<void> =>
+    runInSlices(work(), inGroup({ now: () => now }, { name, origin }))
+  let ended = 0
+  const many = Array.from({ length: 100 }, () => run('many').then(() => ended++))
+  await run('one')
+  expect(ended).toBe(0)
+  await Promise.all(many)
 })
 
 test('a server accepts several connections between two slices', async () => {

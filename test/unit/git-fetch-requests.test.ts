@@ -16,7 +16,7 @@ test.each([
 ] as const)('long requests of version %s leave the event loop free', async (_, read, text) => {
   let left = 50
   const reads = Array.from({ length: left }, async () => {
-    await read(bodyOf(text), 'sha1')
+    await read(bodyOf(text), 'sha1', performance)
     left--
   })
   await nextTurn()

@@ -4,7 +4,7 @@ import { levelLimits } from '../../src/adapters/level/limits.js'
 import type { Appended, CommitLog } from '../../src/adapters/level/log/commit-log.js'
 import type { FrameBuilder } from '../../src/adapters/level/log/frame.js'
 import { GroupCommit } from '../../src/adapters/level/log/group-commit.js'
-import type { StoreCommit } from '../../src/engine/ports.js'
+import { limits, type StoreCommit } from '../../src/engine/ports.js'
 import { lowerBound } from '../support/lower-bound.js'
 
 interface Write {
@@ -30,8 +30,9 @@ function queue(onWritten: () => Promise<void> | undefined = () => undefined): {
 
 const put = (value = ''): StoreCommit => ({ put: [['k', value]] })
 const event = (seq: number): StoreCommit => ({ events: [{ sessionId: 's', seq, body: [] }] })
+/** Enough turns of the event loop for a slice of the queue. */
 const turns = async (): Promise<void> => {
-  for (let i = 0; i < 3; i++) await new Promise(setImmediate)
+  for (let i = 0; i < 3 * limits.turnsPerSlice; i++) await new Promise(setImmediate)
 }
 
 /** The outcome of a commit so far. */

@@ -1,4 +1,4 @@
-import { invalid, TimeSlice, type EngineError } from '../../engine/ports.js'
+import { invalid, TimeSlice, type Clock, type EngineError } from '../../engine/ports.js'
 import { isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
@@ -74,6 +74,7 @@ class FetchArguments {
 export async function readRequestV2(
   body: AsyncIterable<Uint8Array>,
   format: ObjectFormat,
+  clock: Clock,
 ): Promise<RequestV2> {
   const reader = new PacketReader(body, malformed)
   const first = await reader.read()
@@ -91,7 +92,7 @@ export async function readRequestV2(
   const lines: string[] = []
   const fetch = new FetchArguments()
   // Many long requests that arrive together would stop the event loop.
-  const slice = new TimeSlice(performance)
+  const slice = new TimeSlice(clock)
   for (;;) {
     if (slice.over) await slice.next()
     const line = await reader.read()
@@ -114,12 +115,13 @@ const ignored: ReadonlySet<string> = new Set(['thin-pack', 'no-progress', 'inclu
 export async function readRequestV0(
   body: AsyncIterable<Uint8Array>,
   format: ObjectFormat,
+  clock: Clock,
 ): Promise<FetchRequest | undefined> {
   const reader = new PacketReader(body, malformed)
   const request = new FetchArguments()
   request.sideBand = false
   let flushes = 0
-  const slice = new TimeSlice(performance)
+  const slice = new TimeSlice(clock)
   for (let isFirst = true; ;) {
     if (slice.over) await slice.next()
     const line = await reader.read()

@@ -1,5 +1,5 @@
 import { openRepository, type SessionRepository } from '../../engine/contract.js'
-import { attempt, EngineError, TimeSlice } from '../../engine/ports.js'
+import { attempt, EngineError, TimeSlice, type Clock } from '../../engine/ports.js'
 import type { Engine, EngineScope } from '../../engine/index.js'
 import { EntryCaches, gitLimits } from '../git/parts.js'
 import {
@@ -124,16 +124,16 @@ export class GitRequests implements PathHandler {
     return this.#upload(call)
   }
 
-  async #startFetch({ httpRequest, repository }: Call): Promise<HttpResponse> {
+  async #startFetch({ httpRequest, repository, slot }: Call): Promise<HttpResponse> {
     const head = await repository.head(httpRequest.signal())
     const type = 'git-upload-pack-advertisement'
     if (isVersion2(httpRequest)) return gitResponse(type, capabilitiesV2(formatOfHead(head)))
-    return gitResponse(type, refsV0('git-upload-pack', head, await isCut(repository, head.base)))
+    return gitResponse(type, refsV0('git-upload-pack', head, await isCut(repository, head.base, slot.clock)))
   }
 
-  async #startPush({ httpRequest, repository }: Call): Promise<HttpResponse> {
+  async #startPush({ httpRequest, repository, slot }: Call): Promise<HttpResponse> {
     const head = await repository.checkPush(httpRequest.signal())
-    const isShallow = await isCut(repository, head.base)
+    const isShallow = await isCut(repository, head.base, slot.clock)
     return gitResponse('git-receive-pack-advertisement', refsV0('git-receive-pack', head, isShallow))
   }
 
@@ -147,11 +147,11 @@ export class GitRequests implements PathHandler {
     const body = counted(bodyOf(httpRequest, 'git-upload-pack', upload, maxBytes), slot)
     try {
       if (!isVersion2(httpRequest)) {
-        const request = await readingAll(body, () => readRequestV0(body, format))
+        const request = await readingAll(body, () => readRequestV0(body, format, slot.clock))
         await enter(call)
         return request === undefined ? result(new Uint8Array(0)) : await this.#stream(call, request, answerV0)
       }
-      const request = await readingAll(body, () => readRequestV2(body, format))
+      const request = await readingAll(body, () => readRequestV2(body, format, slot.clock))
       await enter(call)
       if (request.command === 'none') return result(new Uint8Array(0))
       if (request.command === 'ls-refs') return result(await listRefs(repository, request, signal))
@@ -170,7 +170,10 @@ export class GitRequests implements PathHandler {
   ): Promise<HttpResponse> {
     const signal = httpRequest.signal()
     const cache = this.#caches.of(tenant)
-    const pieces = answer(await prepareFetch(repository, request, { signal, cache }), request)
+    const pieces = answer(
+      await prepareFetch(repository, request, { signal, cache, clock: slot.clock }),
+      request,
+    )
     const stream = new PieceStream(this.#reported(pieces), (bytes) => scope.usage.sent(bytes))
     return gitStream('git-upload-pack-result', stream, () => slot.release())
   }
@@ -191,7 +194,7 @@ export class GitRequests implements PathHandler {
     const maxBytes = gitLimits.packBytes + gitServerLimits.commandBytes
     const body = bodyOf(httpRequest, 'git-receive-pack', upload, maxBytes)
     return readingAll(body, async () => {
-      const request = await readPushRequest(body, formatOfHead(head))
+      const request = await readPushRequest(body, formatOfHead(head), slot.clock)
       if (request === undefined) return gitResponse('git-receive-pack-result', new Uint8Array(0))
       const { report, error } = await receive(repository, request, signal)
       if (error !== undefined && isDefect(error)) this.report(error)
@@ -234,9 +237,8 @@ function result(body: Uint8Array): HttpResponse {
 }
 
 /** Whether the engine lacks the parents of the imported commit. */
-async function isCut(repository: SessionRepository, base: string | null): Promise<boolean> {
+async function isCut(repository: SessionRepository, base: string | null, clock: Clock): Promise<boolean> {
   return (
-    base !== null &&
-    (await new CommitGraph(repository.objects, base, new TimeSlice(performance)).get(base)).isCut
+    base !== null && (await new CommitGraph(repository.objects, base, new TimeSlice(clock)).get(base)).isCut
   )
 }

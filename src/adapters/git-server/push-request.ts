@@ -1,4 +1,4 @@
-import { TimeSlice } from '../../engine/ports.js'
+import { TimeSlice, type Clock } from '../../engine/ports.js'
 import { gitLimits, isObjectId, PacketReader, packetText, type ObjectFormat } from '../git/parts.js'
 import { gitServerLimits } from './limits.js'
 import { malformed } from './request.js'
@@ -22,12 +22,13 @@ export interface PushRequest {
 export async function readPushRequest(
   body: AsyncIterable<Uint8Array>,
   format: ObjectFormat,
+  clock: Clock,
 ): Promise<PushRequest | undefined> {
   const reader = new PacketReader(body, malformed)
   const commands: Command[] = []
   let asked: readonly string[] = []
   let bytes = 0
-  const slice = new TimeSlice(performance)
+  const slice = new TimeSlice(clock)
   for (;;) {
     if (slice.over) await slice.next()
     const line = await reader.read()

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { EngineError, TimeSlice, type RepositoryHead } from '../../engine/ports.js'
+import { EngineError, TimeSlice, type Clock, type RepositoryHead } from '../../engine/ports.js'
 import type { SessionRepository } from '../../engine/contract.js'
 import {
   bandPackets,
@@ -62,10 +62,14 @@ interface PlannedFetch {
 export async function prepareFetch(
   repository: SessionRepository,
   request: FetchRequest,
-  { signal, cache }: { readonly signal: AbortSignal; readonly cache: EntryCache },
+  {
+    signal,
+    cache,
+    clock,
+  }: { readonly signal: AbortSignal; readonly cache: EntryCache; readonly clock: Clock },
 ): Promise<PlannedFetch> {
   const head = await repository.served(signal)
-  const slice = new TimeSlice(performance, signal)
+  const slice = new TimeSlice(clock, signal)
   const graph = new CommitGraph(repository.objects, head.base, slice)
   const offered = head.commitId === null ? new Set<string>() : await graph.closure([head.commitId])
   let missing = [...request.wants].filter((id) => !offered.has(id))

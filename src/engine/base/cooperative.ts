@@ -9,8 +9,25 @@ export type Steps<T, Wait extends Promise<void> | undefined = Promise<void> | un
   void
 >
 
-/** The engine passes its environment. An adapter passes `performance`. */
+/** The engine passes the environment of a tenant. An adapter passes `performance`, or a clock of {@link inGroup}. */
 export type Clock = { monotonicMs(): number } | { now(): number }
+
+interface Group {
+  readonly name: string
+  /** The clock that all groups share. */
+  readonly origin: Clock
+}
+
+const groups = new WeakMap<Clock, Group>()
+
+/**
+ * Makes work with this clock wait in a group of its own, such as that of a tenant. Groups take turns, so that the work of one
+ * does not wait for all the work of another.
+ */
+export function inGroup<C extends Clock>(clock: C, group: Group): C {
+  groups.set(clock, group)
+  return clock
+}
 
 /** The end of the first slice that began in this turn of the event loop, or since waiting work had a slice, for each clock. */
 const ends = new Map<Clock, number>()
@@ -24,7 +41,7 @@ function endInThisTurn(clock: Clock, now: number): number {
   if (end === undefined) {
     end = now + limits.sliceMs
     // If work waits, `runNext` clears it. Otherwise, new work would get a slice in each turn before the waiting work gets one.
-    if (ends.size === 0 && waiting.length === 0) inNextTurn(() => ends.clear())
+    if (ends.size === 0 && waiting.size === 0) inNextTurn(() => ends.clear())
     ends.set(clock, end)
   }
   return end
@@ -34,12 +51,15 @@ function endInThisTurn(clock: Clock, now: number): number {
 export class TimeSlice {
   readonly #now: () => number
   readonly #signal: AbortSignal | undefined
+  readonly #group: string
   #end: number
 
   constructor(clock: Clock, signal?: AbortSignal) {
-    this.#now = 'monotonicMs' in clock ? () => clock.monotonicMs() : () => clock.now()
+    const { name, origin } = groups.get(clock) ?? { name: '', origin: clock }
+    this.#now = 'monotonicMs' in origin ? () => origin.monotonicMs() : () => origin.now()
     this.#signal = signal
-    this.#end = endInThisTurn(clock, this.#now())
+    this.#group = name
+    this.#end = endInThisTurn(origin, this.#now())
   }
 
   /** Whether the event loop should have a turn. Cheap. */
@@ -49,7 +69,7 @@ export class TimeSlice {
 
   /** Gives the event loop a turn, and begins the next slice. Throws the signal's reason if it was aborted. */
   async next(): Promise<void> {
-    await ownTurn()
+    await ownTurn(this.#group)
     this.#signal?.throwIfAborted()
     this.#end = this.#now() + limits.sliceMs
   }
@@ -161,18 +181,25 @@ export function* some<T>(items: readonly T[], test: (item: T) => boolean): Steps
  */
 export const { setImmediate: inNextTurn } = globalThis
 
-const waiting: (() => void)[] = []
+/** The work that waits for a slice, by group. The group that has waited longest is first. */
+const waiting = new Map<string, (() => void)[]>()
 /** The turns of the event loop since waiting work had a slice. */
 let turns = 0
 
 /**
- * Lets timers and sockets run, and then the work that has waited longest. Only one slice runs in several turns of the event
- * loop. If the slices of all work ran in the same turn, a small request would wait for all of them, several times. Node
- * accepts one connection in each turn, so that a slice in each would delay new connections.
+ * Lets timers and sockets run, and then the work that has waited longest in the next group. Only one slice runs in several
+ * turns of the event loop. If the slices of all work ran in the same turn, a small request would wait for all of them,
+ * several times. Node accepts one connection in each turn, so that a slice in each would delay new connections.
  */
-function ownTurn(): Promise<void> {
+function ownTurn(group: string): Promise<void> {
   return new Promise((resolve) => {
-    if (waiting.push(resolve) === 1) inNextTurn(runNext)
+    const queue = waiting.get(group)
+    if (queue !== undefined) {
+      queue.push(resolve)
+      return
+    }
+    if (waiting.size === 0) inNextTurn(runNext)
+    waiting.set(group, [resolve])
   })
 }
 
@@ -184,8 +211,13 @@ function runNext(): void {
   }
   turns = 0
   ends.clear()
-  const resolve = waiting.shift()
-  if (waiting.length > 0) inNextTurn(runNext)
+  const [next] = waiting
+  if (next === undefined) return
+  const [group, queue] = next
+  const resolve = queue.shift()
+  waiting.delete(group)
+  if (queue.length > 0) waiting.set(group, queue)
+  if (waiting.size > 0) inNextTurn(runNext)
   resolve?.()
 }
 

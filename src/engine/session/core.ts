@@ -1,3 +1,4 @@
+import { inGroup } from '../base/cooperative.js'
 import { EngineError, invalid, messageOf } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
@@ -122,7 +123,18 @@ export type SharedCore = Omit<Core, keyof TenantScope>
 /** The same engine for another caller. */
 export function coreFor(core: SharedCore, { tenant, principal }: Caller): Core {
   const tenantKey = sha256(tenant).slice(0, tenantKeyLength)
-  return { ...core, tenant, principal, tenantKey, store: core.storeOf(tenantKey) }
+  const environment = environmentOf(core.environment, tenantKey)
+  return { ...core, tenant, principal, tenantKey, environment, store: core.storeOf(tenantKey) }
+}
+
+/** The environment with the turns of a tenant: its long work does not wait for all that of other tenants. */
+function environmentOf(origin: Environment, tenantKey: string): Environment {
+  const environment: Environment = {
+    wallClockMs: () => origin.wallClockMs(),
+    monotonicMs: () => origin.monotonicMs(),
+    randomFill: (bytes) => origin.randomFill(bytes),
+  }
+  return inGroup(environment, { name: tenantKey, origin })
 }
 
 /** Protects frozen trees from collection while `read` runs. */

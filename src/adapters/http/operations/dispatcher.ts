@@ -1,4 +1,4 @@
-import { present, runInSlices, withSignals } from '../../../engine/ports.js'
+import { present, runInSlices, withSignals, type Clock } from '../../../engine/ports.js'
 import {
   callOperation,
   isStreamOperation,
@@ -83,7 +83,7 @@ export class Dispatcher {
         ? await this.#waitForLock(httpRequest, scope, name, request)
         : await this.#call(httpRequest, scope, name, request, slot)
       slot.dropBody()
-      const json = encoded(io.response, response, isLarge)
+      const json = encoded(io.response, response, { isLarge, clock: slot.clock })
       const httpResponse = jsonResponse(json instanceof Promise ? await json : json, () => slot.release())
       slot.holdResponse(httpResponse.length)
       return httpResponse
@@ -273,7 +273,7 @@ const otherReads: ReadonlySet<CallableOperation> = new Set(['blame', 'listFileLo
 async function unreservedBytes(response: object, slot: Slot): Promise<number> {
   const known = Math.max(slot.reserved, handlerLimits.unreservedBytes)
   if (!mayExceed(response, known)) return 0
-  const bytes = await runInSlices(stringBytes(response), performance)
+  const bytes = await runInSlices(stringBytes(response), slot.clock)
   return bytes > known ? bytes : 0
 }
 
@@ -287,8 +287,12 @@ function afterJob(scope: EngineScope, started: Promise<ImportJob>, dropBody: () 
   started.then((job) => scope.sources.waitForJob(job)).then(dropBody, dropBody)
 }
 
-function encoded(encoder: ResponseEncoder, response: object, isLarge: boolean): Json | Promise<Json> {
+function encoded(
+  encoder: ResponseEncoder,
+  response: object,
+  { isLarge, clock }: { readonly isLarge: boolean; readonly clock: Clock },
+): Json | Promise<Json> {
   return isLarge || encoder.isLong(response)
-    ? runInSlices(encoder.inSteps(response), performance)
+    ? runInSlices(encoder.inSteps(response), clock)
     : encoder.encode(response)
 }

@@ -1,3 +1,4 @@
+import { inGroup, type Clock } from '../../../engine/ports.js'
 import { HttpError } from '../http-error.js'
 import type { HttpLimits } from '../limits.js'
 import { ConcurrencyLimit, type Budget } from './concurrency-limit.js'
@@ -42,6 +43,8 @@ export class Slot {
   readonly room: TenantRoom
   /** The budget for bodies, for the use of this tenant. */
   readonly bodies: Budget
+  /** Measures the work on the request, which takes turns with that of other tenants. */
+  readonly clock: Clock
   readonly #requests: Budget
   /** The share that `#responseBytes` belong to. */
   #reserved: TenantRoom
@@ -54,6 +57,7 @@ export class Slot {
   constructor(shared: Shared, tenant: string) {
     this.#shared = shared
     this.#tenant = tenant
+    this.clock = inGroup({ now: () => performance.now() }, { name: tenant, origin: performance })
     this.room = this.#reserved = this.#roomOf('responses')
     this.bodies = shared.bodies.of(tenant)
     this.#requests = shared.requests.of(tenant)

@@ -1,4 +1,4 @@
-import { TimeSlice, type StoreCommit } from '../../../engine/ports.js'
+import { inGroup, TimeSlice, type StoreCommit } from '../../../engine/ports.js'
 import { levelLimits } from '../limits.js'
 import { encodeCommit } from './commit-frame.js'
 import type { Appended, CommitLog } from './commit-log.js'
@@ -38,7 +38,10 @@ export class GroupCommit {
   #newest: Promise<boolean> | undefined
   #running: Promise<void> | undefined
   #failure: { readonly cause: unknown } | undefined
-  readonly #slice = new TimeSlice(performance)
+  /** In a group of its own, because all tenants wait for the commits. */
+  readonly #slice = new TimeSlice(
+    inGroup({ now: () => performance.now() }, { name: 'commits', origin: performance }),
+  )
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
