@@ -14,7 +14,7 @@ import {
   type PageRequest,
 } from '../base/paging.js'
 import { Shape } from '../base/shape.js'
-import { nextTurn } from '../base/cooperative.js'
+import { nextTurn, TimeSlice } from '../base/cooperative.js'
 import { keys, prefixEnd } from '../storage/keys.js'
 import { getSyncOrAsync } from '../storage/sync-or-async.js'
 import type { StoreCommit } from '../storage/store.js'
@@ -309,7 +309,7 @@ async function start(
   const { live, stored } = begin(core, session, state, event)
   await stored
   // A fast loop of forks would otherwise create sessions faster than a collection processes them.
-  if (core.table.isCollecting) await nextTurn()
+  if (core.table.isCollecting) await new TimeSlice(core.environment).next()
   return live
 }
 
