@@ -46,7 +46,7 @@ const queries: Readonly<Record<string, string>> = {
   readSymlink: `?path=${encodeURIComponent(`${directory}/link0`)}`,
 }
 
-/** GET requests that need what the session of the attack has not, such as a repository, and streams, which have their own limits. */
+/** GET requests for records that this session does not have, such as git commits and jobs. Streams have limits of their own. */
 const others: ReadonlySet<string> = new Set([
   'getCommit',
   'getJob',

@@ -175,7 +175,7 @@ test.each([false, true])(
   },
 )
 
-test('a fork waits for a turn of the event loop only while a collection runs', async () => {
+test('a fork takes turns with other work only while a collection runs', async () => {
   const engine = await openEngine({ storage: memoryStorage({ durable: true }) })
   const base = await engine.sessions.create()
   for (let i = 0; i < 500; i++) await base.fork()

@@ -1,4 +1,4 @@
-/** Long work that leaves the event loop free: it runs in slices of a few milliseconds, with a turn after each. */
+/** Long work that leaves the event loop free: it runs in slices of a few milliseconds, with some turns after each. */
 import { Fault, releaseAll } from './fault.js'
 import { limits } from './limits.js'
 

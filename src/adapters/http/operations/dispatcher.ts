@@ -257,8 +257,8 @@ interface Answer {
 }
 
 /**
- * Whether the request only reads, so that it can be executed again. Any other response does not wait for memory, because
- * the request has taken effect. What it needs beyond its request was reserved before.
+ * Whether the request only reads, so that it can be executed again. A change does not wait for memory after it has taken
+ * effect. Its response is small, or its size was reserved before.
  */
 function isRead(name: CallableOperation, request: object): boolean {
   const { method, capabilities }: Operation = operations[name]

@@ -39,7 +39,7 @@ export class Room {
     })
   }
 
-  /** An amount that was not awaited takes only what the tenant's share leaves, so that it keeps out no other tenant. */
+  /** A response that did not wait takes only the free rest of its tenant's share, so that it keeps out no other tenant. */
   #resize(name: string, before: number, after: number): number {
     const used = this.#tenants.get(name)?.used ?? 0
     const left = Math.floor((this.#limit - (this.#used - used)) / 2) - used
