@@ -446,7 +446,7 @@ async function storedTrees(syncReads: boolean) {
       const put: [string, string][] = []
       const write = (address: string, json: string): undefined => void put.push([`n${address}`, json])
       const flushed: Flushed[] = []
-      await runInSlices(flushTree(root, { write, addressed: flushed }), environment)
+      await runInSlices(flushTree(root, { write, addressed: flushed, files: [] }), environment)
       await store.commit({ put })
       for (const { node, length } of flushed) nodes.add(node, length)
       const json = JSON.stringify(encodeNode(root, () => root.address!))

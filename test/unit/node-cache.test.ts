@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { dirname } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
+import { UnloadedBody } from '../../src/engine/cas/body.js'
 import { NodeCache } from '../../src/engine/tree/node-cache.js'
 import { Dir, noAttributes } from '../../src/engine/tree/node.js'
 import type { Storage } from '../../src/engine/ports.js'
@@ -174,6 +175,32 @@ test('reads that find everything at once leave turns in which nodes are unloaded
   expect(most).toBeLessThan(memoryBudgetBytes)
 })
 
+// Each block of 64 KiB has one byte, so the list of the blocks takes far more memory than the content.
+test('the lists of blocks of sparse files leave memory, after changes and after reads', async () => {
+  const storage = slowStorage()
+  const add = vi.spyOn(NodeCache.prototype, 'add')
+  const engine = await openEngine({ storage, memoryBudgetBytes })
+  const session = await engine.sessions.create()
+  const content = new Uint8Array([1])
+  const segments = Array.from({ length: 4000 }, (_, i) => ({ data: { offset: i * 100_000, content } }))
+  const paths = Array.from({ length: 12 }, (_, i) => `/${i}`)
+  for (const path of paths) await session.files.patchSegments({ mutations: [{ path, segments }] })
+  await nextTurn()
+  expect(loadedBodies(add.mock.calls)).toBeLessThan(paths.length / 2)
+  await engine.close()
+
+  add.mockClear()
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  const { files } = await reopened.sessions.open(session.id)
+  for (const path of paths) {
+    const read = await files.read({ path, offset: 399_900_000, length: 1 })
+    expect([...read]).toEqual([1])
+  }
+  await nextTurn()
+  expect(loadedBodies(add.mock.calls)).toBeLessThan(paths.length / 2)
+  await reopened.close()
+})
+
 test('a diff of two pages that exceed the memory budget together ends', async () => {
   let reads = 0
   const storage = slowStorage(() => {
@@ -206,6 +233,13 @@ test('a bundle with a page that exceeds the memory budget is imported', async ()
   expect((await copy.manifest()).manifestHash).toBe((await session.manifest()).manifestHash)
   await engine.close()
 })
+
+/** The number of files whose blocks are loaded, among those that were counted. At least one was. */
+function loadedBodies(calls: readonly Parameters<NodeCache['add']>[]): number {
+  const bodies = new Set(calls.map(([node]) => node).filter((node) => node instanceof UnloadedBody))
+  expect(bodies.size).toBeGreaterThan(0)
+  return [...bodies].filter(({ body }) => body !== null).length
+}
 
 /** Names of which none ends a page, so that each page has 1,024 of them. */
 function longNames(count: number): string[] {

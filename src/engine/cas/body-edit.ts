@@ -21,6 +21,11 @@ export interface Piece {
   readonly casOffset: number
 }
 
+/** The rough memory of a piece in a body: its extent, its blob, and their block. */
+const pieceBytes = 200
+/** The memory of a number or reference in a list. */
+const itemBytes = 8
+
 /** The body with pieces written over it, in order. The cost of n pieces in one block is O(n log n). */
 export function layOver(body: LoadedBody, pieces: readonly Piece[]): LoadedBody {
   const only = onlyItem(pieces)
@@ -89,9 +94,19 @@ function layOverBlock(body: LoadedBody, { offset, length, blob, casOffset }: Pie
   const at = blockNumber % limits.blocksPerChunk
   while (blocks.length < at) blocks.push(undefined)
   blocks[at] = block
+  const madeBytes = madeBytesOf(body) + pieceBytes + itemBytes * (blocks.length + chunks.length)
   if (isNew)
-    return new BlockBody(chunkNumbers.toSpliced(index, 0, number), chunks.toSpliced(index, 0, blocks))
-  return new BlockBody(chunkNumbers, chunks.with(index, blocks))
+    return new BlockBody(
+      chunkNumbers.toSpliced(index, 0, number),
+      chunks.toSpliced(index, 0, blocks),
+      madeBytes,
+    )
+  return new BlockBody(chunkNumbers, chunks.with(index, blocks), madeBytes)
+}
+
+/** What was made for the body that is changed, and which no tree has counted. */
+function madeBytesOf(body: LoadedBody): number {
+  return body instanceof BlockBody ? body.madeBytes : 0
 }
 
 function bodyOfBlock(block: BlobRef | undefined): BlockBody {
@@ -189,8 +204,10 @@ class BlockEditor {
   readonly #numbers: number[]
   readonly #chunks: (readonly Block[])[]
   readonly #copied = new Set<number>()
+  #madeBytes: number
 
   constructor(body: LoadedBody) {
+    this.#madeBytes = madeBytesOf(body)
     const { chunkNumbers, chunks } = body instanceof BlockBody ? body : bodyOfBlock(body)
     this.#numbers = [...chunkNumbers]
     this.#chunks = [...chunks]
@@ -199,6 +216,7 @@ class BlockEditor {
   /** Writes parts over a block. They must be sorted and must not overlap. */
   lay(blockNumber: number, parts: readonly Piece[]): void {
     this.#set(blockNumber, spliceBlock(this.#get(blockNumber), parts))
+    this.#madeBytes += parts.length * pieceBytes
   }
 
   /** Like {@link forEachBlock}, for a hole, but visits only the blocks that contain data. */
@@ -249,10 +267,11 @@ class BlockEditor {
         while (writable.length > 0 && writable.at(-1) === undefined) writable.pop()
       }
       if (blocks.length === 0) continue
+      if (this.#copied.has(number)) this.#madeBytes += itemBytes * blocks.length
       numbers.push(number)
       chunks.push(blocks)
     }
-    return new BlockBody(numbers, chunks)
+    return new BlockBody(numbers, chunks, this.#madeBytes + itemBytes * 2 * chunks.length)
   }
 
   #writableChunk(number: number): Block[] {

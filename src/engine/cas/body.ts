@@ -16,10 +16,24 @@ export class BlockBody {
   readonly chunkNumbers: readonly number[]
   /** The blocks of each chunk, at the same index: up to 1,024. */
   readonly chunks: readonly (readonly Block[])[]
+  /** The rough size in bytes of what was made for this body, until it is taken. Shared parts are not included. */
+  #madeBytes: number
 
-  constructor(chunkNumbers: readonly number[], chunks: readonly (readonly Block[])[]) {
+  constructor(chunkNumbers: readonly number[], chunks: readonly (readonly Block[])[], madeBytes = 0) {
     this.chunkNumbers = chunkNumbers
     this.chunks = chunks
+    this.#madeBytes = madeBytes
+  }
+
+  get madeBytes(): number {
+    return this.#madeBytes
+  }
+
+  /** Returns `madeBytes` once, so that only the first tree with this body counts them. */
+  takeMadeBytes(): number {
+    const bytes = this.#madeBytes
+    this.#madeBytes = 0
+    return bytes
   }
 }
 

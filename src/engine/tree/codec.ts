@@ -31,7 +31,7 @@ import { Dir, FileNode, Link, LinkedFile, Page, Symlink, type Attributes, type E
 import type { Xattrs } from './xattrs.js'
 
 /** Takes the JSON of a node, and returns the node's address. */
-export type Put = (json: string) => string
+export type Put = (json: string, file?: FileNode) => string
 
 export function encodePage(page: Page, put: Put): EncodedEntry[] {
   const names = present(page.names, 'a loaded page')
@@ -57,7 +57,7 @@ export function encodeNode(node: Entry, put: Put): EncodedNode {
   if (node instanceof Symlink) return ['l', node.ino, node.target, node.mtime]
   const attributes: EncodedAttributes = [node.ino, node.mode, node.mtime, node.ctime, node.birthtime]
   if (node instanceof Dir) return encodeDir(node, attributes)
-  const body = encodeBody(node.body, put)
+  const body = encodeBody(node, put)
   const nlink = node instanceof LinkedFile ? { n: node.nlink } : undefined
   if (node.xattrs === undefined && nlink === undefined) {
     if (node.hash === undefined && node.contentId === undefined) return ['f', ...attributes, node.size, body]
@@ -162,12 +162,13 @@ export function decodeContentInto(dir: Dir, json: string): Page[] {
   return dir.pages
 }
 
-function encodeBody(body: Body, put: Put): EncodedBody {
+function encodeBody(file: FileNode, put: Put): EncodedBody {
+  const { body } = file
   if (body === undefined) return 0
   if (body instanceof BlobRef) return body.hash
   if (body instanceof UnloadedBody) return { address: body.address }
   const blocks = encodeBlocks(body)
-  return hasMoreExtents(body, limits.inlineExtents) ? { address: put(JSON.stringify(blocks)) } : blocks
+  return hasMoreExtents(body, limits.inlineExtents) ? { address: put(JSON.stringify(blocks), file) } : blocks
 }
 
 export function encodeBlocks(body: BlockBody): EncodedBlocks {

@@ -2,7 +2,8 @@ import { present } from '../base/present.js'
 import { sha256 } from '../base/hash.js'
 import type { Steps } from '../base/cooperative.js'
 import { encodeContent, encodePage, type Put } from './codec.js'
-import { Dir, type Page } from './node.js'
+import type { Body } from '../cas/body.js'
+import { Dir, type FileNode, type Page } from './node.js'
 
 /** Hex digits of a node's address: 160 bits of the SHA-256 of its JSON. */
 const addressLength = 40
@@ -12,11 +13,21 @@ export interface FlushSink {
   readonly write: (address: string, json: string) => void
   /** Nodes that got an address. */
   readonly addressed: Flushed[]
+  /** Files whose blocks got an address. */
+  readonly files: FlushedFile[]
 }
 
 /** A node that got an address, and the length of its JSON. */
 export interface Flushed {
   readonly node: Dir | Page
+  readonly length: number
+}
+
+/** A file whose blocks got an address, and the length of their JSON. */
+export interface FlushedFile {
+  readonly file: FileNode
+  readonly body: Body
+  readonly address: string
   readonly length: number
 }
 
@@ -38,10 +49,11 @@ export function* flushTree(root: Dir, sink: FlushSink): Steps<void> {
   }
 }
 
-function* addressNodes(root: Dir, { write, addressed }: FlushSink): Steps<void> {
-  const put: Put = (json) => {
+function* addressNodes(root: Dir, { write, addressed, files }: FlushSink): Steps<void> {
+  const put: Put = (json, file) => {
     const address = sha256(json).slice(0, addressLength)
     write(address, json)
+    if (file !== undefined) files.push({ file, body: file.body, address, length: json.length })
     return address
   }
   // Not recursive, because a tree may be as deep as paths allow.

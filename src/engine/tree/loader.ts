@@ -60,7 +60,9 @@ export class StoreLoader implements NodeLoader {
     const { body } = file
     if (!(body instanceof UnloadedBody) || body.body !== null) return
     this.#load(body.address, (json) => {
-      if (body.body === null) decodeBlocksInto(body, json)
+      if (body.body !== null) return
+      decodeBlocksInto(body, json)
+      this.#nodes.add(body, json.length)
     })
   }
 

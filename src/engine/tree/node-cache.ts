@@ -1,4 +1,5 @@
 import { inNextTurn } from '../base/cooperative.js'
+import { UnloadedBody } from '../cas/body.js'
 import type { Dir, Page } from './node.js'
 
 /** The rough memory of a loaded node: bytes for each character of its JSON, and bytes for the node itself. */
@@ -7,7 +8,7 @@ const entryBytes = 200
 
 /** `number` counts the loaded nodes, from 0. */
 interface LoadedNode {
-  readonly node: Dir | Page
+  readonly node: Dir | Page | UnloadedBody
   readonly bytes: number
   readonly number: number
 }
@@ -40,7 +41,7 @@ export class NodeCache {
    * Call this with each node that has an address and a loaded content. `length` is that of the node's JSON in
    * the store.
    */
-  add(node: Dir | Page, length: number): void {
+  add(node: Dir | Page | UnloadedBody, length: number): void {
     if (this.#budgetBytes === Number.POSITIVE_INFINITY) return
     const bytes = length * bytesPerCharacter + entryBytes
     this.#loaded.add({ node, bytes, number: this.#count++ })
@@ -90,8 +91,9 @@ export class NodeCache {
   }
 }
 
-function unload(node: Dir | Page): void {
-  if ('pages' in node) node.pages = null
+function unload(node: Dir | Page | UnloadedBody): void {
+  if (node instanceof UnloadedBody) node.body = null
+  else if ('pages' in node) node.pages = null
   else {
     node.names = null
     node.nodes = []

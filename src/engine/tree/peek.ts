@@ -28,6 +28,8 @@ export async function peekBody(file: FileNode, loader: NodeLoader): Promise<Load
   if (file.body.body !== null) return file.body.body
   const body = new UnloadedBody(file.body.address)
   const copy = new FileNode(file, file.size, body)
-  await whenLoaded(() => loader.loadBody(copy))
-  return present(body.body, 'a loaded body')
+  return whenLoaded(() => {
+    loader.loadBody(copy)
+    return present(body.body, 'a loaded body')
+  })
 }

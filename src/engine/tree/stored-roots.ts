@@ -5,7 +5,8 @@ import { runInSlices } from '../base/cooperative.js'
 import { keys } from '../storage/keys.js'
 import type { Store } from '../storage/store.js'
 import type { EncodedNode } from './encoded.js'
-import { flushTree, type Flushed } from './flush.js'
+import { BlockBody, UnloadedBody } from '../cas/body.js'
+import { flushTree, type Flushed, type FlushedFile } from './flush.js'
 import type { Dir } from './node.js'
 import type { NodeCache } from './node-cache.js'
 import { RootStore } from './roots.js'
@@ -62,6 +63,7 @@ export class StoredRoots extends RootStore {
   async #flush(root: Dir, wrote: ((size: number) => void) | undefined): Promise<{ stored: Promise<void> }> {
     const failures = this.#failures
     const flushed: Flushed[] = []
+    const files: FlushedFile[] = []
     const nodes: [string, string][] = []
     await runInSlices(
       flushTree(root, {
@@ -69,6 +71,7 @@ export class StoredRoots extends RootStore {
           nodes.push([keys.node(address), json])
         },
         addressed: flushed,
+        files,
       }),
       this.#environment,
     )
@@ -76,6 +79,7 @@ export class StoredRoots extends RootStore {
     const stored = this.#commit(nodes, failures)
       .then(() => {
         for (const { node, length } of flushed) this.#nodes.add(node, length)
+        for (const one of files) this.#letUnload(one)
       })
       .catch((error: unknown) => {
         this.#failures++
@@ -83,6 +87,15 @@ export class StoredRoots extends RootStore {
         throw error
       })
     return { stored }
+  }
+
+  /** Lets the stored blocks of a file leave memory. Later flushes do not write them again. */
+  #letUnload({ file, body, address, length }: FlushedFile): void {
+    if (file.body !== body || !(body instanceof BlockBody)) return
+    const stored = new UnloadedBody(address)
+    stored.body = body
+    file.body = stored
+    this.#nodes.add(stored, length)
   }
 
   /** Passes all nodes to the store synchronously. */

@@ -1,6 +1,7 @@
 import { itemAt, present } from '../base/present.js'
 import { EngineError } from '../base/errors.js'
 import { joinPath, type PathNames } from '../base/path.js'
+import { BlockBody } from '../cas/body.js'
 import { findLinked, forEachLink, isLinked, resolveEntry } from './links.js'
 import {
   attributesOf,
@@ -88,7 +89,7 @@ export class Tree {
   put(names: PathNames, node: Node, at: number): void {
     const { parent, name } = this.#writableParent(names, heightOf(node))
     if (setName(parent, name, node, this.#owner, this.loader)) touch(parent, at)
-    this.#owner.bytes += fileBytes
+    this.#owner.bytes += fileBytes + (node instanceof FileNode ? madeBytesOf(node) : 0)
   }
 
   /**
@@ -103,6 +104,7 @@ export class Tree {
 
   #putLinked(file: LinkedFile): void {
     setName(this.#writableLinks(), linkKey(file.ino), file, this.#owner, this.loader)
+    this.#owner.bytes += fileBytes + madeBytesOf(file)
   }
 
   /** Gives the file at `from` another name. The parent of the new name must exist. */
@@ -237,6 +239,11 @@ const nothingBelow = { height: 0, linked: false }
 function mark(dir: Dir, height: number, linked: boolean): void {
   if (dir.height < height) dir.height = height
   if (linked) dir.linked = true
+}
+
+/** The memory of the blocks that were made for a file. */
+function madeBytesOf({ body }: FileNode): number {
+  return body instanceof BlockBody ? body.takeMadeBytes() : 0
 }
 
 function heightOf(entry: Entry): number {

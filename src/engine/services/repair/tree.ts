@@ -142,14 +142,15 @@ export class TreeMender {
   }
 
   async #hasContent(file: FileNode): Promise<boolean> {
-    if (file.body instanceof UnloadedBody) {
-      const isLoaded = await this.#try(() => {
+    let { body } = file
+    if (body instanceof UnloadedBody) {
+      const unloaded = body
+      body = await this.#try(() => {
         this.loader.loadBody(file)
-        return true
+        return present(unloaded.body, 'a loaded body')
       })
-      if (isLoaded === undefined) return false
+      if (body === undefined) return false
     }
-    const body = file.body instanceof UnloadedBody ? present(file.body.body, 'a loaded body') : file.body
     let isWhole = true
     bodyReferences(body, {
       node: () => undefined,
