@@ -58,6 +58,60 @@ test('listings yield to the event loop while they search', async () => {
   expect(await turnsOf(list)).toBeGreaterThanOrEqual(100)
 })
 
+test('a list of file locks yields to the event loop', async () => {
+  const session = await slowSession()
+  const count = 200
+  for (let i = 0; i < count; i++) await session.fileLocks.lock({ path: `/${i}`, timeoutSeconds: 60 })
+  const list = async (): Promise<void> => {
+    expect((await session.fileLocks.list()).locks).toHaveLength(count)
+  }
+  expect(await turnsOf(list)).toBeGreaterThanOrEqual(count)
+})
+
+test('a list of the jobs of a source yields to the event loop', async () => {
+  const engine = await openEngine({ environment: slowEnvironment() })
+  const { sourceId } = await engine.sources.create({ displayName: 'a', uploadedSnapshot: {} })
+  const count = 20
+  const content = new Uint8Array(1024)
+  for (let i = 0; i < count; i++)
+    await engine.sources.waitForJob(
+      await engine.sources.startImport(sourceId, { uploadedSnapshot: { content } }),
+    )
+  const list = async (): Promise<void> => {
+    expect((await engine.sources.listJobs({ sourceId })).jobs).toHaveLength(count)
+  }
+  expect(await turnsOf(list)).toBeGreaterThanOrEqual(count)
+})
+
+/** A session with conflicts of as many files. */
+async function conflictSession(count: number): Promise<Session> {
+  const session = await slowSession()
+  const write = (one: Session, content: string): Promise<unknown> =>
+    one.files.batch(Array.from({ length: count }, (_, i) => ({ write: { path: `/${i}`, content } })))
+  await write(session, 'base')
+  const fork = await session.fork()
+  await write(session, 'ours')
+  await write(fork, 'theirs')
+  await session.merge(fork)
+  return session
+}
+
+test('a list of conflicts yields to the event loop', async () => {
+  const count = 100
+  const session = await conflictSession(count)
+  const list = async (): Promise<void> => {
+    expect((await session.conflicts.list()).conflicts).toHaveLength(count)
+  }
+  expect(await turnsOf(list)).toBeGreaterThanOrEqual(count)
+})
+
+test('the resolution of conflicts yields to the event loop', async () => {
+  const count = 100
+  const session = await conflictSession(count)
+  const turns = await turnsOf(() => session.conflicts.resolveAll({ use: 'theirs' }))
+  expect(turns).toBeGreaterThanOrEqual(20 * count)
+})
+
 test('the cache yields to the event loop while it reads, writes or expires many entries', async () => {
   const environment = slowEnvironment()
   const session = await slowSession(memoryStorage({ durable: true }), environment)

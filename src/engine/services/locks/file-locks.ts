@@ -2,6 +2,8 @@ import { EngineError, invalid } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { given, parseText, shown, kindOf } from '../../base/input.js'
 import { Shape } from '../../base/shape.js'
+import { sortedInSlices } from '../../base/sorted.js'
+import { TimeSlice } from '../../base/cooperative.js'
 import { limits } from '../../base/limits.js'
 import { compareUtf8 } from '../../base/order.js'
 import { parsePath } from '../../base/path.js'
@@ -136,15 +138,16 @@ export class FileLocks {
   ): Promise<{ locks: FileLock[] }> {
     const { byPath } = await whenLoaded(() => this.#indexes.get(core, live))
     const now = core.environment.monotonicMs()
-    const found: { readonly order: string; readonly lock: FileLock }[] = []
-    for (const [path, { lockId, ownerId, expiresAt }] of byPath) {
+    const slice = new TimeSlice(core.environment)
+    const held = [...byPath]
+    const found: FileLock[] = []
+    for (const [path, { lockId, ownerId, expiresAt }] of held) {
+      if (slice.over) await slice.next()
       if (expiresAt <= now || !path.startsWith(pathPrefix)) continue
       const remainingTtlSeconds = Math.ceil((expiresAt - now) / 1000)
-      const lock = { lockId: showIds ? lockId : '', path, ownerId, remainingTtlSeconds }
-      found.push({ order: pathOrder(path), lock })
+      found.push({ lockId: showIds ? lockId : '', path, ownerId, remainingTtlSeconds })
     }
-    found.sort((a, b) => compareUtf8(a.order, b.order))
-    return { locks: found.map(({ lock }) => lock) }
+    return { locks: await sortedInSlices(found, (a, b) => comparePaths(a.path, b.path), slice) }
   }
 
   unlock(core: Core, live: LiveSession, { path, lockId }: FileLockReference): Promise<void> {
@@ -295,9 +298,12 @@ export function parseFileLockList(request: { readonly pathPrefix?: string }): st
   return parsePrefix(listShape.read(request).pathPrefix ?? '')
 }
 
-/**
- * A sort key in which `/` comes before every other character, so that a directory comes before its entries.
- */
-function pathOrder(path: string): string {
-  return path.replaceAll('/', '\0')
+/** Compares as if `/` came before every other character, so that a directory comes before its entries. */
+function comparePaths(a: string, b: string): number {
+  const length = Math.min(a.length, b.length)
+  let at = 0
+  while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++
+  if (at === length) return a.length - b.length
+  if (a[at] === '/') return -1
+  return b[at] === '/' ? 1 : compareUtf8(a.charAt(at), b.charAt(at))
 }

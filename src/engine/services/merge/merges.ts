@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../base/cooperative.js'
 import { EngineError } from '../../base/errors.js'
 import { whenLoaded } from '../../base/fault.js'
 import { compareUtf8 } from '../../base/order.js'
@@ -221,7 +222,9 @@ export class Merges {
     const conflicts: MergeConflict[] = []
     if (open === undefined) return { conflicts, nextPageToken: '' }
     using _ = core.pins.pin({ roots: Object.values(open.trees) as Dir[] })
+    const slice = new TimeSlice(core.environment)
     for (const conflict of open.record.conflicts) {
+      if (slice.over) await slice.next()
       if (after !== undefined && compareUtf8(conflict.path, after) <= 0) continue
       if (conflicts.length === pageSize)
         return {

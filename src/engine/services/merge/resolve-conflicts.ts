@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../base/cooperative.js'
 import { whenLoaded } from '../../base/fault.js'
 import type { Core } from '../../session/core.js'
 import { visitPaths } from '../../tree/cursor.js'
@@ -30,8 +31,15 @@ export async function resolutionOf(
   // Directories come first, because other conflicts have files in them. Moved files come last, because they may go back into
   // directories that the others make room for.
   const byRank: ConflictRecord[][] = [[], [], []]
-  for (const conflict of resolution.conflicts) byRank[await nodes.rankOf(conflict)]?.push(conflict)
-  for (const conflict of byRank.flat()) await nodes.resolve(conflict)
+  const slice = new TimeSlice(core.environment)
+  for (const conflict of resolution.conflicts) {
+    byRank[await nodes.rankOf(conflict)]?.push(conflict)
+    if (slice.over) await slice.next()
+  }
+  for (const conflict of byRank.flat()) {
+    await nodes.resolve(conflict)
+    if (slice.over) await slice.next()
+  }
   return nodes
 }
 

@@ -1,3 +1,4 @@
+import { TimeSlice } from '../../base/cooperative.js'
 import {
   encodePageToken,
   pageNames,
@@ -31,7 +32,7 @@ export const jobListShape = new Shape<JobListRequest>({ sourceId: true, ...pageN
  * stored.
  */
 export async function listJobs(
-  { store, tenantKey }: Core,
+  { store, tenantKey, environment }: Core,
   { sourceId, pageSize: size, pageToken }: JobListRequest,
   current: (stored: ImportJob) => ImportJob,
 ): Promise<JobPage> {
@@ -40,7 +41,12 @@ export async function listJobs(
   const before = parsePageToken('jobs', pageToken)
   const lt = before === undefined ? prefixEnd(gte) : `${gte}${before}`
   const found = await store.scan({ gte, lt, limit: pageSize + 1, reverse: true })
-  const jobs = found.slice(0, pageSize).map(([, json]) => current(importJobKind.parse(json)))
+  const slice = new TimeSlice(environment)
+  const jobs: ImportJob[] = []
+  for (const [, json] of found.slice(0, pageSize)) {
+    jobs.push(current(importJobKind.parse(json)))
+    if (slice.over) await slice.next()
+  }
   const last = found.length > pageSize ? jobs.at(-1) : undefined
   return { jobs, nextPageToken: last === undefined ? '' : encodePageToken('jobs', last.jobId) }
 }
