@@ -7,10 +7,14 @@ import { Decoder } from '../../src/adapters/http/operations/decode.js'
 import { HttpError } from '../../src/adapters/http/http-error.js'
 import { jsonLimits } from '../../src/adapters/http/limits.js'
 import { schemas } from '../../src/engine/contract.js'
+import { inGroup } from '../../src/engine/ports.js'
 import { isLong, runs, seed } from '../support/seed.js'
 import { openServer, refusalIn } from '../support/http-server.js'
 
 const { applyBatch, patchSegments, createSession } = schemas
+
+/** The sender of a body that no other tenant disturbs. */
+const alone = { tenant: 'a', clock: performance }
 
 /** The native value, decoded independently; or the error. */
 function expected(schema: z.ZodType, body: Buffer): unknown {
@@ -24,7 +28,7 @@ function expected(schema: z.ZodType, body: Buffer): unknown {
 
 async function given(schema: z.ZodType<object>, body: Buffer): Promise<unknown> {
   try {
-    return await new Decoder().decode(schema, body, { sessionId: 's' })
+    return await new Decoder().decode(schema, body, { sessionId: 's' }, alone)
   } catch (error) {
     if (error instanceof HttpError && error.code === 3) return 'refused'
     throw error
@@ -295,9 +299,14 @@ describe('a large body', () => {
   ])('names the invalid field: %s', async (field, operations) => {
     await expect(
       (async () =>
-        new Decoder().decode(applyBatch.request, Buffer.from(JSON.stringify({ operations })), {
-          sessionId: 's',
-        }))(),
+        new Decoder().decode(
+          applyBatch.request,
+          Buffer.from(JSON.stringify({ operations })),
+          {
+            sessionId: 's',
+          },
+          alone,
+        ))(),
     ).rejects.toMatchObject({ reason: 'INVALID_ARGUMENT', metadata: { field } })
   })
 
@@ -317,7 +326,7 @@ describe('a large body', () => {
   ])('rejects too many %s with its limit', async (_what, limit, repeated) => {
     const body = (count: number): Buffer => Buffer.from(`{"operations":[],"u":[${repeated(count)}1]}`)
     const decode = async (count: number): Promise<unknown> =>
-      new Decoder().decode(applyBatch.request, body(count), { sessionId: 's' })
+      new Decoder().decode(applyBatch.request, body(count), { sessionId: 's' }, alone)
     expect(await decode(Number(limit))).toEqual({ operations: [], sessionId: 's' })
     await expect(decode(Number(limit) + 2)).rejects.toMatchObject({
       reason: 'TOO_LARGE',
@@ -333,6 +342,23 @@ describe('a large body', () => {
     const body = Buffer.from(JSON.stringify({ mutations: [{ path: '/a', segments }] }))
     const decoded = (await given(patchSegments.request, body)) as { mutations: { segments: unknown[] }[] }
     expect(decoded.mutations[0]!.segments).toHaveLength(100_000)
+  })
+
+  test('decodes the body of a tenant before the earlier ones of another tenant', async () => {
+    const decoder = new Decoder()
+    const operations = Array.from({ length: 1000 }, (_, at) => ({
+      write: { path: `/f${at}`, content: 'QUJD'.repeat(500) },
+    }))
+    const body = Buffer.from(JSON.stringify({ operations }))
+    const order: string[] = []
+    const decode = async (tenant: string): Promise<void> => {
+      const clock = inGroup({ now: () => performance.now() }, { name: tenant, origin: performance })
+      await decoder.decode(applyBatch.request, body, { sessionId: 's' }, { tenant, clock })
+      order.push(tenant)
+    }
+    await Promise.all([...Array.from({ length: 10 }, () => 'a'), 'b'].map(decode))
+    expect(order).toHaveLength(11)
+    expect(order.indexOf('b')).toBeLessThan(5)
   })
 
   test('does not block other requests', async () => {

@@ -1,7 +1,7 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import * as z from 'zod'
 import { issueText } from '../../../engine/contract.js'
-import { itemAt, runInSlices, type Steps } from '../../../engine/ports.js'
+import { itemAt, KeyedMutex, runInSlices, type Clock, type Steps } from '../../../engine/ports.js'
 import { invalidField, type HttpError } from '../http-error.js'
 import { jsonLimits } from '../limits.js'
 import { checkBounds } from './json-bounds.js'
@@ -9,27 +9,38 @@ import { checkBounds } from './json-bounds.js'
 /**
  * Decodes requests. A request is a JSON body in UTF-8, and `parameters` override its fields.
  *
- * Large bodies are decoded in slices, one body after the other in order of arrival. So many large bodies
- * block the event loop no longer than a single one.
+ * Large bodies are decoded in slices, those of one tenant one after the other in order of arrival. So many large bodies
+ * block the event loop no longer than one of each tenant, and a tenant does not wait for all bodies of another.
  *
  * @throws HttpError `INVALID_ARGUMENT` with the first field that has the wrong type, `TOO_LARGE`
  */
 export class Decoder {
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #turns = new KeyedMutex()
 
-  decode(schema: z.ZodType<object>, body: Uint8Array, parameters: object): object | Promise<object> {
+  decode(
+    schema: z.ZodType<object>,
+    body: Uint8Array,
+    parameters: object,
+    { tenant, clock }: Sender,
+  ): object | Promise<object> {
     if (body.byteLength === 0) return decodeValue(schema, parameters)
     const json = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     if (json.length <= jsonLimits.atOnceBytes) {
       return decodeValue(schema, Object.assign(parseBody(json), parameters))
     }
-    const decoded = this.#last.then(() => runInSlices(decodeLarge(schema, json, parameters), performance))
-    this.#last = decoded.catch(() => undefined)
-    return decoded
+    return this.#turns.run(tenant, () => runInSlices(decodeLarge(schema, json, parameters), clock))
   }
 }
 
+/** The tenant that sent a request, and the clock of its work. */
+interface Sender {
+  readonly tenant: string
+  readonly clock: Clock
+}
+
 function* decodeLarge(schema: z.ZodType<object>, json: Buffer, parameters: object): Steps<object> {
+  // Bodies of several tenants may begin in the same turn.
+  yield
   checkBody(json)
   yield
   const wire = parseObject(json)

@@ -106,6 +106,7 @@ export class Dispatcher {
       parameters,
       noBytes,
       parametersOf(match, readQuery(query)),
+      slot,
     )) as ContentParameters<typeof name>
     if (name === 'readContent') return send(httpRequest, scope, read as ContentParameters<typeof name>, slot)
     const { stalledUploadMs: stalledMs } = this.#limits
@@ -122,10 +123,10 @@ export class Dispatcher {
   ): object | Promise<object> {
     const parameters = parametersOf(match, io.readQuery(query))
     if (io.bodyBytes === 0 || !httpRequest.hasBody)
-      return this.#decoder.decode(io.request, noBytes, parameters)
+      return this.#decoder.decode(io.request, noBytes, parameters, slot)
     return readBody(httpRequest, io.bodyBytes, slot.bodies).then((body) => {
       slot.holdBody(body.byteLength)
-      return this.#decoder.decode(io.request, body, parameters)
+      return this.#decoder.decode(io.request, body, parameters, slot)
     })
   }
 

@@ -38,7 +38,7 @@ export function createShared(limits: HttpLimits): Shared {
  */
 export class Slot {
   readonly #shared: Shared
-  readonly #tenant: string
+  readonly tenant: string
   /** The budget for responses, for the use of this tenant. */
   readonly room: TenantRoom
   /** The budget for bodies, for the use of this tenant. */
@@ -56,7 +56,7 @@ export class Slot {
   /** @throws HttpError `QUOTA` if there are too many requests. */
   constructor(shared: Shared, tenant: string) {
     this.#shared = shared
-    this.#tenant = tenant
+    this.tenant = tenant
     this.clock = inGroup({ now: () => performance.now() }, { name: tenant, origin: performance })
     this.room = this.#reserved = this.#roomOf('responses')
     this.bodies = shared.bodies.of(tenant)
@@ -139,6 +139,6 @@ export class Slot {
   }
 
   #roomOf(share: Share): TenantRoom {
-    return this.#shared.responses.of(`${share} ${this.#tenant}`)
+    return this.#shared.responses.of(`${share} ${this.tenant}`)
   }
 }
