@@ -43,7 +43,7 @@ export class Slot {
   readonly room: TenantRoom
   /** The budget for bodies, for the use of this tenant. */
   readonly bodies: Budget
-  /** Measures the work on the request, which takes turns with that of other tenants. */
+  /** Measures the work on the request, which takes turns with that of other tenants and with the work of the engine. */
   readonly clock: Clock
   readonly #requests: Budget
   /** The share that `#responseBytes` belong to. */
@@ -57,7 +57,10 @@ export class Slot {
   constructor(shared: Shared, tenant: string) {
     this.#shared = shared
     this.tenant = tenant
-    this.clock = inGroup({ now: () => performance.now() }, { name: tenant, origin: performance })
+    this.clock = inGroup(
+      { now: () => performance.now() },
+      { name: `requests ${tenant}`, origin: performance },
+    )
     this.room = this.#reserved = this.#roomOf('responses')
     this.bodies = shared.bodies.of(tenant)
     this.#requests = shared.requests.of(tenant)
