@@ -130,6 +130,26 @@ describe.skipIf(!hasPostgres)('engines on one schema', () => {
     await write(session, '/a', 'two')
   })
 
+  test('a flush and an undo wait for a write that was called before a subscription', async () => {
+    const { a, steps } = await both({ '/a': 'one' })
+    const held = steps.hold('commit', ({ events }) => events !== undefined)
+    let isStored = false
+    const writing = write(a, '/a', 'two')
+    const subscription = a.bus.subscribe({ topicPatterns: ['x'] })
+    await subscription.opened
+    const flushed = a.flush().then(() => isStored)
+    const undone = a.undo()
+    undone.catch(() => undefined)
+    await steps.quiet()
+    isStored = true
+    held.release()
+    expect(await flushed).toBe(true)
+    await writing
+    expect((await undone).count).toBe(1)
+    expect(await read(a, '/a')).toBe('one')
+    await subscription.return()
+  })
+
   test('edits of one large file are all applied, even if its size and its time stay the same', async () => {
     const [ahead, exact] = [clocks(60_000), clocks(0)]
     const lines = `${'x\n'.repeat(2 ** 19)}aaa\nbbb\n`

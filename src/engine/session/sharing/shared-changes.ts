@@ -26,16 +26,19 @@ export function changeShared<T>(live: LiveSession, plan: () => Promise<T>): Prom
       result = value
     }),
   )
+  const before = live.acknowledged
   runOnce(shared, change)
-  setNewest(live, change)
+  // A change without commits may end before those that were called before it.
+  setNewest(live, [before, change.done])
   return change.done.then(() => result as T)
 }
 
-/** Lets callers that wait for the newest change wait for all of its runs. */
-function setNewest(live: LiveSession, { done }: Change): void {
-  live.acknowledged = done.catch((error: unknown) => {
+/** Lets callers that wait for the newest change wait for all runs of these changes. */
+function setNewest(live: LiveSession, changes: readonly Promise<void>[]): void {
+  live.acknowledged = Promise.allSettled(changes).then((fates) => {
     // The session stays in memory without a change that was not stored.
-    if (live.discarded !== undefined) throw error
+    if (live.discarded === undefined) return
+    for (const fate of fates) if (fate.status === 'rejected') throw fate.reason
   })
   live.acknowledged.catch(ignore)
 }
@@ -150,7 +153,7 @@ function adopt(core: Core, live: LiveSession, shared: SharedSession, newer: Newe
 async function runAgain(live: LiveSession, shared: SharedSession): Promise<void> {
   const lost = [...shared.inFlight].filter(mustRunAgain())
   for (const change of lost) shared.inFlight.delete(change)
-  let newest: Change | undefined
+  const again: Promise<void>[] = []
   for (const change of lost) {
     if (change.runs >= limits.sharedChangeRuns) {
       change.reject(new Overtaken(live.id))
@@ -159,7 +162,7 @@ async function runAgain(live: LiveSession, shared: SharedSession): Promise<void>
     try {
       // A read may wait for the commit of the change before, so `acknowledged` is that commit meanwhile.
       await whenLoaded(() => runOnce(shared, change))
-      newest = change
+      again.push(change.done)
     } catch (error) {
       if (error instanceof Overtaken) {
         // That commit was lost too, so all of them run again.
@@ -168,7 +171,7 @@ async function runAgain(live: LiveSession, shared: SharedSession): Promise<void>
       } else change.reject(error)
     }
   }
-  if (newest !== undefined) setNewest(live, newest)
+  if (again.length > 0) setNewest(live, again)
 }
 
 /** A change without commits was planned on the state of the one before it. */
