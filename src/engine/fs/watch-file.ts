@@ -1,9 +1,10 @@
 import { EventEmitter } from 'node:events'
+import { UnloadedBody, type LoadedBody } from '../cas/body.js'
 import { follow } from '../session/history/feed.js'
 import type { LiveSession } from '../session/table/live.js'
 import { findNode } from '../session/reads/lookup.js'
 import { describeNode } from '../tree/describe.js'
-import { FileNode } from '../tree/node.js'
+import { FileNode, type Node } from '../tree/node.js'
 import { typeError } from './argument-errors.js'
 import { read, type Context } from './calls.js'
 import { runLater } from './drivers.js'
@@ -16,7 +17,7 @@ type AnyStats = Stats | BigIntStats
 /** The stats of the path's target and, for a file, its content. */
 interface Seen {
   readonly stats: AnyStats
-  readonly body: unknown
+  readonly body: LoadedBody
 }
 
 type Listener = (current: AnyStats, previous: AnyStats) => void
@@ -96,8 +97,7 @@ export class StatWatcher extends EventEmitter {
     this.#looking = true
     const call = read({ syscall: 'stat', path: this.#path }, (live) => {
       const node = findNode(live, this.#path, true)
-      const body = node instanceof FileNode ? node.body : undefined
-      return { stats: newStats(describeNode(node), this.#bigint), body }
+      return { stats: newStats(describeNode(node), this.#bigint), body: bodyInMemory(node) }
     })
     settle(
       runLater(this.#context, call),
@@ -125,7 +125,15 @@ const compared = ['ino', 'mode', 'size', 'mtimeMs', 'ctimeMs', 'birthtimeMs'] as
 
 /** Two writes in the same millisecond may leave equal stats. Their bodies still differ. */
 function differ(a: Seen, b: Seen): boolean {
-  return a.body !== b.body || compared.some((name) => a.stats[name] !== b.stats[name])
+  const isOther = a.body !== undefined && b.body !== undefined && a.body !== b.body
+  return isOther || compared.some((name) => a.stats[name] !== b.stats[name])
+}
+
+/** The body of a file. Undefined if it is empty or not loaded: a file is not loaded only to compare it. */
+function bodyInMemory(node: Node): LoadedBody {
+  if (!(node instanceof FileNode)) return undefined
+  // A large body stays the same object while it is in memory, although storing it wraps it.
+  return node.body instanceof UnloadedBody ? (node.body.body ?? undefined) : node.body
 }
 
 /** The files that one `session.fs` watches with `watchFile`. All listeners of a path share one watcher. */

@@ -4,9 +4,11 @@ import type * as nodeFs from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { limits } from '../../../src/engine/base/limits.js'
 import { memoryStorage, openEngine, type Engine, type Session, type SessionFs } from '../../../src/index.js'
 import { FailingStorage } from '../../support/failing-storage.js'
 import { Sides } from '../../support/fs-sides.js'
+import { lowerBound } from '../../support/lower-bound.js'
 import { isNewerCall } from '../../support/newer-node.js'
 
 test('the type is assignable to the type of node:fs', () => {
@@ -314,6 +316,29 @@ describe('a session', () => {
     while (sizes.at(-1) !== 6) await setImmediate()
     view.unwatchFile('/file')
     await failing.close()
+  })
+
+  test('reports no change of a watched file that only left or entered memory', async () => {
+    lowerBound(limits, 'eventsPerSnapshot', 1)
+    lowerBound(limits, 'eventsPerSnapshotMax', 1)
+    const storage = memoryStorage({ durable: true })
+    const durable = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
+    const watched = await durable.sessions.create()
+    const segments = Array.from({ length: 4000 }, (_, i) => ({ data: { offset: i * 100_000, content: 'x' } }))
+    await watched.files.patchSegments({ mutations: [{ path: '/file', segments }] })
+    const view = watched.fs
+    let changes = 0
+    view.watchFile('/file', () => changes++)
+    for (let i = 0; i < 20; i++) {
+      await view.promises.writeFile('/other', `${i}`)
+      await watched.files.read({ path: '/file', length: 1 })
+      await setImmediate()
+    }
+    expect(changes).toBe(0)
+    await view.promises.appendFile('/file', 'y')
+    while (changes === 0) await setImmediate()
+    view.unwatchFile('/file')
+    await durable.close()
   })
 
   test('reports only the last of several quick changes to a watched file', async () => {
