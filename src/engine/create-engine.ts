@@ -5,6 +5,7 @@ import type { Environment } from './base/environment.js'
 import { BlankBaseline } from './session/baselines.js'
 import { MemoryGitObjects } from './services/sources/git-objects.js'
 import { EngineError, invalid, sharedStore } from './base/errors.js'
+import { KeyedMutex } from './base/keyed-mutex.js'
 import { IdSource } from './base/ids.js'
 import { limits } from './base/limits.js'
 import { logTo, type LogEntry } from './base/log.js'
@@ -194,6 +195,7 @@ export async function createEngine(parts: EngineParts): Promise<Engine> {
     loader,
     contentIds: new ContentIds(content, loader),
     tags,
+    replays: new KeyedMutex(),
     searches: new GrepCache(),
     roots: durable ? new StoredRoots(store, { environment, nodes }) : new MemoryRoots(ids),
     maxFileBytes,

@@ -13,7 +13,46 @@ import {
   type Storage,
 } from '../../src/index.js'
 import { fixedEnvironment, type FixedEnvironment } from '../../src/testing.js'
+import { SteppedStorage } from '../support/stepped-storage.js'
 import { storages } from '../support/storages.js'
+
+test('a tenant computes one earlier state at a time, while others compute theirs', async () => {
+  const steps = new SteppedStorage(memoryStorage({ durable: true }))
+  const engine = await openEngine({ storage: steps })
+  const of = async (tenant: string): Promise<Session> => {
+    const session = await engine.as({ tenant, principal: 'p' }).sessions.create()
+    for (const path of ['/a', '/b', '/c']) await session.files.write({ path, content: path })
+    return session
+  }
+  const stateOf = async (session: Session, path: string): Promise<readonly string[]> => {
+    const { events } = await session.events.list()
+    const { eventId } = events.find(({ details }) => details['path'] === path)!
+    using view = await session.at({ eventId })
+    return view.fs.promises.readdir('/')
+  }
+  const [one, other] = [await of('one'), await of('other')]
+  const ofOne = (id: string): boolean => id === one.id
+  const { events } = await one.events.list()
+  const [, first, second] = events.map(({ eventId }) => eventId)
+  const held = steps.hold('events', ofOne)
+  const reading = one.at({ eventId: first! })
+  await held.reached
+  let isReached = false
+  const next = steps.hold('events', ofOne)
+  const arriving = next.reached.then(() => (isReached = true))
+  next.release()
+  const waiting = one.at({ eventId: second! })
+  expect(await stateOf(other, '/b')).toEqual(['a', 'b'])
+  await steps.quiet()
+  expect(isReached).toBe(false)
+  held.release()
+  using a = await reading
+  await arriving
+  using b = await waiting
+  expect(a.fs.readdirSync('/')).toEqual(['a'])
+  expect(b.fs.readdirSync('/')).toEqual(['a', 'b'])
+  await engine.close()
+})
 
 describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) => {
   let directory: string

@@ -2,6 +2,7 @@ import { inGroup } from '../base/cooperative.js'
 import { EngineError, invalid, messageOf } from '../base/errors.js'
 import type { Environment } from '../base/environment.js'
 import { sha256 } from '../base/hash.js'
+import type { KeyedMutex } from '../base/keyed-mutex.js'
 import type { Log } from '../base/log.js'
 import { given, shown } from '../base/input.js'
 import type { IdSource } from '../base/ids.js'
@@ -91,6 +92,8 @@ export interface EngineContext {
   readonly pins: Pins
   /** Sessions by their tags. Absent if other engines may add sessions too. */
   readonly tags: TagIndex | undefined
+  /** The turns in which tenants compute earlier states, and those of sessions that enter memory. */
+  readonly replays: KeyedMutex
   /** Results of earlier searches. */
   readonly searches: GrepCache
   /** Work that `close()` waits for. */

@@ -259,37 +259,70 @@ interface History {
 /**
  * The state after event `seq`. It is computed in two linear passes without recursion. The first pass goes
  * back from the wanted state to a snapshot, through the sessions that it was forked from. The second pass
- * applies the events forward.
+ * applies the events forward. A tenant computes one state at a time, because the events may take much memory.
  */
 export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.pins.whileReading(readState(core, sessionId, seq, storedEvents))
+  return core.pins.whileReading(readState(core, sessionId, seq))
 }
 
 /** Like {@link stateAt}, for a state whose events are known to be stored. It waits for no change of the session. */
 export function storedStateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.pins.whileReading(readState(core, sessionId, seq, () => Promise.resolve()))
+  return core.pins.whileReading(
+    core.replays.run(core.tenantKey, async () => replayed(core, await readHistories(core, sessionId, seq))),
+  )
 }
 
-async function readState(
+async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
+  const waited = new Set<string>()
+  for (let id = sessionId; ;) {
+    // Not during the turn, because the change that this waits for may need a turn too.
+    await storedEvents(core, id)
+    waited.add(id)
+    const found = await core.replays.run(core.tenantKey, async () => {
+      const histories = await readHistories(core, sessionId, seq, waited)
+      return typeof histories === 'string' ? histories : replayed(core, histories)
+    })
+    if (typeof found !== 'string') return found
+    id = found
+  }
+}
+
+/** The histories that lead to a state, the newest first, and the tree that the oldest one starts from. */
+interface Histories {
+  readonly histories: readonly History[]
+  readonly start: Dir
+}
+
+function readHistories(core: Core, sessionId: string, seq: number): Promise<Histories>
+/** With `waited`: the id of a session whose changes must be stored first, unless it is one of these. */
+function readHistories(
   core: Core,
   sessionId: string,
   seq: number,
-  whenStored: typeof storedEvents,
-): Promise<State> {
+  waited: ReadonlySet<string>,
+): Promise<Histories | string>
+async function readHistories(
+  core: Core,
+  sessionId: string,
+  seq: number,
+  waited?: ReadonlySet<string>,
+): Promise<Histories | string> {
   const histories: History[] = []
-  let start: Dir | undefined
-  for (let at: readonly [string, number] = [sessionId, seq]; start === undefined;) {
-    await whenStored(core, at[0])
-    const history = await readHistory(core, at[0], at[1])
+  for (let at: readonly [string, number] = [sessionId, seq]; ;) {
+    const [id] = at
+    if (waited?.has(id) === false && (core.table.live.has(id) || core.table.draining.has(id))) return id
+    const history = await readHistory(core, ...at)
     histories.push(history)
     const { snapshot, record } = history
-    if (snapshot !== undefined) start = core.roots.load(snapshot.root)
-    else if (record.base === undefined) start = core.roots.load(startOf(record))
-    else {
-      at = record.base
-      start = knownRoot(core, ...at)
-    }
+    if (snapshot !== undefined) return { histories, start: core.roots.load(snapshot.root) }
+    if (record.base === undefined) return { histories, start: core.roots.load(startOf(record)) }
+    at = record.base
+    const start = knownRoot(core, ...at)
+    if (start !== undefined) return { histories, start }
   }
+}
+
+async function replayed(core: Core, { histories, start }: Histories): Promise<State> {
   // The session in memory that has this tree may change during the replay.
   using _ = core.pins.pin({ roots: [start] })
   const tree = new Tree(start, core.loader)
