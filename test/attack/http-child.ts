@@ -4,10 +4,10 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openEngine } from '../../src/index.js'
+import { openEngine, type EngineOptions } from '../../src/index.js'
 import { createHttpHandler, serve, staticTokens } from '../../src/adapters/http/index.js'
 import { levelStorage } from '../../src/adapters/level/index.js'
-import { fillSession } from './full-session.js'
+import { fillEngine } from './full-session.js'
 import { otherToken, token, type Figures, type Started, type TargetOptions } from './http-target.js'
 
 /** The remote ports of open connections. */
@@ -23,10 +23,9 @@ async function start({
   limits = {},
   server = {},
   files = {},
-  isFull = false,
+  fullShare = 0,
 }: TargetOptions): Promise<Started> {
-  const storage = isFull ? levelStorage(join(directory(), 'data'), { durability: 'relaxed' }) : undefined
-  const engine = await openEngine(storage && { storage })
+  const engine = await openEngine(fullShare > 0 ? fullOptions() : {})
   const caller = { tenant: 'local', principal: 'local' }
   const other = { tenant: 'other', principal: 'other' }
   const session = await engine.as(caller).sessions.create()
@@ -34,12 +33,19 @@ async function start({
     write: { path, content: new Uint8Array(size).fill(0x78) },
   }))
   await session.files.batch(writes)
-  if (isFull) await fillSession(session)
+  const full = fullShare > 0 ? await fillEngine(engine.as(caller), session, fullShare) : undefined
   const { id: otherSessionId } = await engine.as(other).sessions.create({ files: { '/a': 'a' } })
   const authenticate = staticTokens({ [token]: caller, [otherToken]: other })
   const handler = createHttpHandler(engine, { authenticate, limits })
   const { port } = await serve(handler, server)
-  return { port, sessionId: session.id, otherSessionId }
+  return { port, sessionId: session.id, otherSessionId, full }
+}
+
+function fullOptions(): EngineOptions {
+  return {
+    storage: levelStorage(join(directory(), 'data'), { durability: 'relaxed' }),
+    secrets: { masterKey: new Uint8Array(32) },
+  }
 }
 
 /** A directory that exists as long as this process. */
@@ -60,8 +66,9 @@ function figures(): Figures {
   }
 }
 
-process.on('message', (message: TargetOptions | 'figures') => {
+process.on('message', (message: TargetOptions | 'figures' | 'ports') => {
   if (message === 'figures') process.send!(figures())
+  else if (message === 'ports') process.send!([...open])
   else
     start(message).then(
       (started) => process.send!(started),

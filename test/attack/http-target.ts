@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { HttpLimits, ServeOptions } from '../../src/adapters/http/index.js'
 import { compiledAttacks } from './compiled-attacks.js'
+import type { FullIds } from './full-session.js'
 
 export const token = 'the-token'
 /** The token of another tenant. */
@@ -15,8 +16,11 @@ export interface TargetOptions {
   readonly server?: ServeOptions
   /** The sizes of files in the session, by path. */
   readonly files?: Readonly<Record<string, number>>
-  /** Whether the session has large contents, long names and large records. The store is then one on disk. */
-  readonly isFull?: boolean
+  /**
+   * Above 0, the session has large contents, long names and large records: this share of as many as it may have. The store is
+   * then one on disk.
+   */
+  readonly fullShare?: number
 }
 
 export interface Started {
@@ -24,6 +28,8 @@ export interface Started {
   readonly sessionId: string
   /** A session of the other tenant. */
   readonly otherSessionId: string
+  /** Only with `fullShare`. */
+  readonly full?: FullIds | undefined
 }
 
 export interface Figures {
@@ -69,7 +75,7 @@ export class HttpTarget implements AsyncDisposable {
   /** Destroys all connections, and waits until the server has noticed. */
   async closeAll(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
-    while ((await this.figures()).ports.length > 0) await pause(50)
+    while ((await asked<readonly number[]>(this.#process, 'ports')).length > 0) await pause(20)
   }
 
   /** The response status of a plain request; 0 if there is no response. */
@@ -112,7 +118,7 @@ export function head(method: string, path: string, ...headers: readonly string[]
 }
 
 /** Sends one message at a time, because answers carry no ids. */
-async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures'): Promise<T> {
+async function asked<T>(child: ChildProcess, message: TargetOptions | 'figures' | 'ports'): Promise<T> {
   const before = questions.get(child) ?? Promise.resolve()
   const answer = before.then(async () => {
     child.send(message)

@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { present } from '../../src/engine/base/present.js'
 import { operations, type Operation } from '../../src/engine/contract.js'
 import type { AttackOptions, AttackResult } from './attacks.js'
 import { content, directory } from './full-session.js'
-import { head, HttpTarget, otherToken } from './http-target.js'
+import { head, HttpTarget, otherToken, type Started } from './http-target.js'
 
 /** The live memory that the requests of one tenant may take, with the default limits. */
 const allowedBytes = 700 * 2 ** 20
@@ -39,36 +40,37 @@ const bodies: Readonly<Record<string, Requested>> = {
   batchGetCache: { keys: [content.key] },
   compareAndSetCacheEntry: { key: content.key, newValue: '' },
   undo: { dryRun: true },
+  resolveConflicts: { use: 'theirs' },
 }
+
+/** Changes that have an effect only once. */
+const once: ReadonlySet<string> = new Set(['resolveConflicts'])
+/** Requests to the session with an open merge. */
+const toConflicted: ReadonlySet<string> = new Set(['listConflicts', 'readConflict', 'resolveConflicts'])
 
 const queries: Readonly<Record<string, string>> = {
   listPathHistory: `?path=${encodeURIComponent(content.file)}&pageSize=10000`,
+  readConflict: `?path=${encodeURIComponent(`${directory}/0`)}`,
   readSymlink: `?path=${encodeURIComponent(`${directory}/link0`)}`,
 }
 
-/** GET requests for records that this session does not have, such as git commits and jobs. Streams have limits of their own. */
-const others: ReadonlySet<string> = new Set([
-  'getCommit',
-  'getJob',
-  'getSecret',
-  'getSource',
-  'getUsage',
-  'listJobs',
-  'readCommitFile',
-  'readConflict',
-])
+/** GET requests for records that this engine does not have. Streams have limits of their own. */
+const others: ReadonlySet<string> = new Set(['getCommit', 'getUsage', 'readCommitFile'])
+
+/** The short form has fewer records. */
+const shortShare = 0.05
 
 /** Sends each kind of read many times at once and reads no response. The other tenant must still be answered. */
 export async function noisyTenant({ n, onProgress }: AttackOptions): Promise<AttackResult> {
-  await using target = await HttpTarget.start({ isFull: true })
+  await using target = await HttpTarget.start({ fullShare: n < requestsPerLook ? shortShare : 1 })
   const base = (await target.figures()).liveBytes
   const failures: string[] = []
   let [peak, slowest, count] = [0, 0, 0]
   for (const [name, operation] of Object.entries<Operation>(operations)) {
-    const request = requestOf(target.started.sessionId, name, operation)
+    const request = requestOf(target.started, name, operation)
     if (request === undefined) continue
     count++
-    const status = await target.answer(request)
+    const status = once.has(name) ? 200 : await target.answer(request)
     if (status !== 200) failures.push(`${name}: status ${status}`)
     const sending = Promise.all(Array.from({ length: n }, async () => (await target.open()).write(request)))
     let [most, worst] = [0, 0]
@@ -95,17 +97,21 @@ export async function noisyTenant({ n, onProgress }: AttackOptions): Promise<Att
 
 /** The bytes of a request, or undefined for operations that are no part of the attack. */
 function requestOf(
-  sessionId: string,
+  { sessionId, full }: Started,
   name: string,
   { method, path, query = [], stream }: Operation,
 ): string | undefined {
-  if (stream === true || others.has(name)) return undefined
-  const url = path.replace('{sessionId}', sessionId).replace('{key}', content.key)
+  const body = bodies[name]
+  if (stream === true || others.has(name) || (method !== 'GET' && body === undefined)) return undefined
+  const ids: Readonly<Record<string, string | undefined>> = {
+    sessionId: toConflicted.has(name) ? full?.conflictedSessionId : sessionId,
+    key: content.key,
+    ...full,
+  }
+  const url = path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => present(ids[parameter], parameter))
   if (method === 'GET')
     return head('GET', url + (queries[name] ?? (query.includes('pageSize') ? '?pageSize=10000' : '')))
-  if (bodies[name] === undefined) return undefined
-  const body = JSON.stringify(bodies[name])
-  return (
-    head(method, url, 'content-type: application/json', `content-length: ${Buffer.byteLength(body)}`) + body
-  )
+  const json = JSON.stringify(body)
+  const length = `content-length: ${Buffer.byteLength(json)}`
+  return head(method, url, 'content-type: application/json', length) + json
 }
