@@ -201,6 +201,28 @@ test('the lists of blocks of sparse files leave memory, after changes and after 
   await reopened.close()
 })
 
+test('the manifest of a hard-linked file with blocks that exceed the memory budget ends', async () => {
+  const content = new Uint8Array([1])
+  const segments = Array.from({ length: 6000 }, (_, i) => ({ data: { offset: i * 20_000, content } }))
+  const mutations = ['/a', '/b'].map((path) => ({ path, segments }))
+  const storage = memoryStorage({ durable: true })
+  const engine = await openEngine({ storage })
+  const copies = await engine.sessions.create()
+  await copies.files.patchSegments({ mutations })
+  const { manifestHash } = await copies.manifest()
+  const session = await engine.sessions.create()
+  await session.files.patchSegments({ mutations: mutations.slice(0, 1) })
+  await session.files.link({ srcPath: '/a', dstPath: '/b' })
+  await session.checkpoint()
+  await engine.collect()
+  await engine.close()
+
+  const reopened = await openEngine({ storage, memoryBudgetBytes })
+  const again = await reopened.sessions.open(session.id)
+  expect((await again.manifest()).manifestHash).toBe(manifestHash)
+  await reopened.close()
+})
+
 test('a diff of two pages that exceed the memory budget together ends', async () => {
   let reads = 0
   const storage = slowStorage(() => {

@@ -4,7 +4,7 @@ import { sha256 } from '../base/hash.js'
 import { loaded, type Steps } from '../base/cooperative.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
-import { Dir, FileNode, Link, type Entry, type Page } from './node.js'
+import { Dir, FileNode, Link, type Entry, type Node, type Page } from './node.js'
 import type { NodeLoader } from './node-loader.js'
 import { hashXattrs } from './xattrs.js'
 
@@ -107,9 +107,12 @@ class TreeHash {
    * same in every tree.
    */
   *#hashPage(page: Page, { names, nodes }: Content): Steps<string> {
+    // The hashes of files are memoised in their nodes, and the table of links may be unloaded meanwhile.
+    const targets: Node[] = []
     for (const entry of nodes) {
       const node =
         entry instanceof Link ? yield* loaded(() => resolveEntry(entry, this.#root, this.#loader)) : entry
+      targets.push(node)
       if (!(node instanceof FileNode) || node.size < limits.ownStepBytes) continue
       yield* loaded(() => this.#ids.contentId(node))
       yield undefined
@@ -117,7 +120,7 @@ class TreeHash {
     const hash = yield* loaded(() => {
       let lines = ''
       for (const [index, name] of names.entries())
-        lines += `${this.#describe(itemAt(nodes, index))} ${name}\0`
+        lines += `${this.#describe(itemAt(targets, index))} ${name}\0`
       return sha256(lines)
     })
     if (nodes.some(isLinked)) this.#hashes.set(page.address ?? page, hash)
@@ -125,8 +128,7 @@ class TreeHash {
     return hash
   }
 
-  #describe(entry: Entry): string {
-    const node = resolveEntry(entry, this.#root, this.#loader)
+  #describe(node: Node): string {
     if (node instanceof Dir) return `dir ${this.#known(node)}`
     if (!(node instanceof FileNode)) return `link ${sha256(node.target)}`
     const facts = `${node.mode.toString(8)} ${this.#ids.contentId(node)}`
