@@ -2,8 +2,9 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { postgresStorage } from '../../src/adapters/postgres/index.js'
+import { StagedBlobs } from '../../src/engine/cas/staging.js'
 import { linkKey } from '../../src/engine/tree/node.js'
 import { endsPage } from '../../src/engine/tree/page.js'
 import {
@@ -442,4 +443,41 @@ describe.skipIf(!hasPostgres)('large batches of two engines on one schema', () =
     expect(await filesOf(b)).toEqual(await filesOf(a))
     for (const engine of engines) await engine.close()
   })
+})
+
+test('blocks with many extents are rewritten in turns, although their list leaves memory meanwhile', async () => {
+  const blocks = 60
+  const perBlock = 100
+  lowerBound(limits, 'extentsPerBlock', perBlock)
+  lowerBound(limits, 'sliceMs', 0)
+  const content = new Uint8Array([1])
+  const bytesAt = (at: number): SegmentChunk[] =>
+    Array.from({ length: blocks }, (_, i) => ({ data: { offset: i * limits.blockBytes + at, content } }))
+  const storage = memoryStorage({ durable: true })
+  const engine = await openEngine({ storage })
+  const { id, files } = await engine.sessions.create()
+  const segments = Array.from({ length: perBlock }, (_, i) => bytesAt(i * 100)).flat()
+  await files.patchSegments({ mutations: [{ path: '/f', segments }] })
+  await engine.collect()
+  await engine.close()
+
+  const reopened = await openEngine({ storage, memoryBudgetBytes: 2 ** 20 })
+  const session = await reopened.sessions.open(id)
+  const { calls } = vi.spyOn(StagedBlobs.prototype, 'merged').mock
+  let [most, before] = [0, 0]
+  const look = (): void => {
+    most = Math.max(most, calls.length - before)
+    before = calls.length
+  }
+  let timer = setImmediate(function next() {
+    look()
+    timer = setImmediate(next)
+  })
+  await session.files.patchSegments({ mutations: [{ path: '/f', segments: bytesAt(50) }] })
+  clearImmediate(timer)
+  look()
+  vi.restoreAllMocks()
+  expect(most).toBeGreaterThan(0)
+  expect(most).toBeLessThan(blocks / 2)
+  await reopened.close()
 })

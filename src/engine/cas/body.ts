@@ -167,13 +167,42 @@ export function sameExtents(a: readonly Extent[], b: readonly Extent[]): boolean
     a.every((extent, i) => {
       const other = b[i]
       return (
-        extent.blob === other?.blob &&
+        other !== undefined &&
+        sameBlob(extent.blob, other.blob) &&
         extent.offset === other.offset &&
         extent.length === other.length &&
         extent.casOffset === other.casOffset
       )
     })
   )
+}
+
+/** A body that leaves memory and is loaded again has other handles of its blobs. */
+function sameBlob(a: BlobRef, b: BlobRef): boolean {
+  return a === b || (a.knownHash !== undefined && a.knownHash === b.knownHash)
+}
+
+/** Whether both bodies contain the same ranges of the same blobs. */
+export function sameBody(a: LoadedBody, b: LoadedBody): boolean {
+  if (a === b) return true
+  if (a instanceof BlobRef && b instanceof BlobRef) return sameBlob(a, b)
+  if (!(a instanceof BlockBody && b instanceof BlockBody)) return false
+  return (
+    a.chunks.length === b.chunks.length &&
+    a.chunkNumbers.every((number, i) => number === b.chunkNumbers[i]) &&
+    a.chunks.every((blocks, i) => sameBlocks(blocks, itemAt(b.chunks, i)))
+  )
+}
+
+function sameBlocks(a: readonly Block[], b: readonly Block[]): boolean {
+  return a === b || (a.length === b.length && a.every((block, i) => sameBlock(block, b[i])))
+}
+
+function sameBlock(a: Block, b: Block): boolean {
+  if (a === b) return true
+  if (a instanceof BlobRef && b instanceof BlobRef) return sameBlob(a, b)
+  if (!(a instanceof ExtentBlock && b instanceof ExtentBlock)) return false
+  return a.count === b.count && sameExtents(a.extents, b.extents)
 }
 
 /** Whether a body has more extents than `limit`. */

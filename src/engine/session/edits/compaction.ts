@@ -4,7 +4,7 @@ import { limits } from '../../base/limits.js'
 import { onlyItem } from '../../base/present.js'
 import type { BlobRef } from '../../cas/blob.js'
 import { isInOneBlock, layOverInSteps, truncate } from '../../cas/body-edit.js'
-import { blockAt, ExtentBlock, type Block, type LoadedBody } from '../../cas/body.js'
+import { blockAt, ExtentBlock, sameBody, type Block, type LoadedBody } from '../../cas/body.js'
 import { StagedBlobs } from '../../cas/staging.js'
 import type { FileNode } from '../../tree/node.js'
 import { pieceOf } from '../apply.js'
@@ -59,7 +59,7 @@ export class Compaction {
     const body = this.#core.contentIds.body(file)
     const { size } = file
     const last = this.#last
-    if (last !== undefined && last.body === body && last.size === size) {
+    if (last !== undefined && last.size === size && sameBody(last.body, body)) {
       admitAhead(this.#core, state, last.rewritten)
       last.rewritten.blobs()
       return { ...last.patch, blobs: [...last.patch.blobs, ...last.rewritten.toCommit()] }
