@@ -7,8 +7,10 @@ import {
   blockAt,
   BlockBody,
   hasMoreExtents,
+  isSameNode,
   listExtents,
   sameExtents,
+  UnloadedBody,
   type LoadedBody,
 } from '../../src/engine/cas/body.js'
 import { runs, seed } from '../support/seed.js'
@@ -375,5 +377,25 @@ describe('a patch of a file with many extents', () => {
     // After the cut, few enough are left.
     const few = patchOf(30, pieceAt(1, 'y'))
     expect(compacted(file, few).pieces).toEqual(few.pieces)
+  })
+})
+
+describe('two bodies', () => {
+  const blocks = new BlockBody([0], [[BlobRef.of(Buffer.from('a'))]])
+  const other = new BlockBody([0], [[BlobRef.of(Buffer.from('b'))]])
+  const stored = (address: string, body: BlockBody | null): UnloadedBody =>
+    Object.assign(new UnloadedBody(address), { body })
+
+  test.each([
+    ['the same stored node, of which one is loaded', stored('1', blocks), stored('1', null), true],
+    ['one that was stored meanwhile', blocks, stored('1', blocks), true],
+    ['nothing', undefined, undefined, true],
+    ['different stored nodes', stored('1', null), stored('2', null), false],
+    ['one in memory and one that is not loaded', blocks, stored('1', null), false],
+    ['nothing and one that is not loaded', undefined, stored('1', null), false],
+    ['different blocks', blocks, other, false],
+  ])('are compared without loading them: %s', (_what, a, b, expected) => {
+    expect(isSameNode(a, b)).toBe(expected)
+    expect(isSameNode(b, a)).toBe(expected)
   })
 })

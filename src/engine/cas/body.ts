@@ -182,6 +182,18 @@ function sameBlob(a: BlobRef, b: BlobRef): boolean {
   return a === b || (a.knownHash !== undefined && a.knownHash === b.knownHash)
 }
 
+/** Whether two bodies are the same object or stored node. Neither is loaded for that, so others may be the same too. */
+export function isSameNode(a: Body, b: Body): boolean {
+  if (a === b) return true
+  if (a instanceof UnloadedBody && b instanceof UnloadedBody) return a.address === b.address
+  return inMemory(a) === inMemory(b)
+}
+
+/** A body in memory is wrapped once it is stored. */
+function inMemory(body: Body): LoadedBody | null {
+  return body instanceof UnloadedBody ? body.body : body
+}
+
 /** Whether both bodies contain the same ranges of the same blobs. */
 export function sameBody(a: LoadedBody, b: LoadedBody): boolean {
   if (a === b) return true

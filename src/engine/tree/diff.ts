@@ -1,6 +1,7 @@
 import { present } from '../base/present.js'
 import { compareUtf8 } from '../base/order.js'
 import { loaded } from '../base/cooperative.js'
+import { isSameNode } from '../cas/body.js'
 import type { ContentIds } from './content-id.js'
 import { isLinked, resolveEntry } from './links.js'
 import { Dir, FileNode, Link, Symlink, type Entry, type Node, type Page } from './node.js'
@@ -114,7 +115,7 @@ export class TreeDiff {
 
   #sameContent(a: FileNode, b: FileNode): boolean {
     if (a.size !== b.size) return false
-    return a.body === b.body || this.#ids.contentId(a) === this.#ids.contentId(b)
+    return isSameNode(a.body, b.body) || this.#ids.contentId(a) === this.#ids.contentId(b)
   }
 }
 

@@ -1,6 +1,7 @@
 import { whenLoaded } from '../../base/fault.js'
 import { EngineError } from '../../base/errors.js'
 import { limits } from '../../base/limits.js'
+import { isSameNode } from '../../cas/body.js'
 import type { Core } from '../../session/core.js'
 import { treeChanges } from '../../session/tree-changes.js'
 import { Dir, FileNode, Symlink, type Node } from '../../tree/node.js'
@@ -62,7 +63,7 @@ export async function sameNode(core: Core, a: Node | undefined, b: Node | undefi
 
 export async function sameContent(core: Core, a: FileNode, b: FileNode): Promise<boolean> {
   if (a.size !== b.size) return false
-  if (a.size === 0 || a.body === b.body) return true
+  if (a.size === 0 || isSameNode(a.body, b.body)) return true
   return (await contentIdOf(core, a)) === (await contentIdOf(core, b))
 }
 

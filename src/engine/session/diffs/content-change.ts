@@ -1,6 +1,7 @@
 import { runInSlices, type Steps } from '../../base/cooperative.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
+import { isSameNode } from '../../cas/body.js'
 import { diffLines, type LineChange } from '../../text/line-diff.js'
 import { byteTextOf, hasManyLines, isBinary } from '../../text/byte-text.js'
 import { LineTable, splitLines } from '../../text/lines.js'
@@ -62,7 +63,7 @@ export class ContentComparison {
     if (!(before instanceof FileNode) || !(after instanceof FileNode)) return false
     if (before.size !== after.size) return false
     const { contentIds } = this.#core
-    if (before.body === after.body) return true
+    if (isSameNode(before.body, after.body)) return true
     const id = await whenLoaded(() => contentIds.contentId(before))
     return id === (await whenLoaded(() => contentIds.contentId(after)))
   }
