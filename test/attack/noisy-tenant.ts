@@ -70,7 +70,7 @@ export async function noisyTenant({ n, onProgress }: AttackOptions): Promise<Att
     const request = requestOf(target.started, name, operation)
     if (request === undefined) continue
     count++
-    const status = once.has(name) ? 200 : await target.answer(request)
+    const status = once.has(name) ? 200 : await answerTo(target, request)
     if (status !== 200) failures.push(`${name}: status ${status}`)
     const sending = Promise.all(Array.from({ length: n }, async () => (await target.open()).write(request)))
     let [most, worst] = [0, 0]
@@ -92,6 +92,14 @@ export async function noisyTenant({ n, onProgress }: AttackOptions): Promise<Att
   return {
     line: `${count} operations, ${n} unread responses of each, ${Math.round(peak / 2 ** 20)} MiB more at most, the other tenant waited ${Math.round(slowest)} ms at most; failed: ${failures.join(', ') || 'none'}`,
     failed: failures.length > 0,
+  }
+}
+
+/** Requests of earlier operations may still be executed, although their clients are gone. A tenant must then wait for itself. */
+async function answerTo(target: HttpTarget, request: string): Promise<number> {
+  for (;;) {
+    const status = await target.answer(request)
+    if (status !== 504) return status
   }
 }
 
