@@ -54,6 +54,65 @@ test('a tenant computes one earlier state at a time, while others compute theirs
   await engine.close()
 })
 
+/** A session after `count` forks, each of the one before, which then changed. The last one has `/f`, then `/g`. */
+async function afterForks(engine: Engine, count: number): Promise<Session> {
+  let session = await engine.sessions.create()
+  for (let index = 0; index < count; index++) {
+    const fork = await session.fork()
+    await session.files.write({ path: `/later-${index}`, content: '' })
+    session = fork
+    await session.files.write({ path: `/${index}`, content: '' })
+  }
+  await session.files.write({ path: '/f', content: '' })
+  await session.files.write({ path: '/g', content: '' })
+  return session
+}
+
+test('an earlier state of a fork reads the events of each session that it was forked from once', async () => {
+  const inner = memoryStorage({ durable: true })
+  let reads = 0
+  const open = async (): ReturnType<Storage['open']> => {
+    const store = await inner.open()
+    const events = store.events.bind(store)
+    return Object.assign(store, {
+      events: (...args: Parameters<typeof events>) => {
+        reads++
+        return events(...args)
+      },
+    })
+  }
+  const engine = await openEngine({ storage: { open } })
+  const forks = 20
+  const session = await afterForks(engine, forks)
+  const { events } = await session.events.list()
+  reads = 0
+  using view = await session.at({ eventId: events.at(-2)!.eventId })
+  expect(view.fs.readdirSync('/')).toHaveLength(forks + 1)
+  expect(reads).toBeLessThan(2 * forks)
+  await engine.close()
+})
+
+test('the read of an earlier state gives the event loop turns between the sessions that it was forked from', async () => {
+  const fixed = fixedEnvironment()
+  let now = 0
+  const environment = { ...fixed, monotonicMs: () => now++ }
+  const engine = await openEngine({ storage: memoryStorage({ durable: true }), environment })
+  const session = await afterForks(engine, 100)
+  const { events } = await session.events.list()
+  let isDone = false
+  let turns = 0
+  const count = (): void => {
+    turns++
+    if (!isDone) setImmediate(count)
+  }
+  setImmediate(count)
+  using view = await session.at({ eventId: events.at(-2)!.eventId })
+  isDone = true
+  expect(turns).toBeGreaterThan(10)
+  expect(view.fs.existsSync('/g')).toBe(false)
+  await engine.close()
+})
+
 describe.each(storages)('earlier states on %s', (_name, makeStorage, lasting) => {
   let directory: string
   let storage: Storage

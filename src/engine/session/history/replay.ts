@@ -3,7 +3,7 @@ import { assert, EngineError, eventMissing } from '../../base/errors.js'
 import { isId } from '../../base/ids.js'
 import { whenLoaded } from '../../base/fault.js'
 import { limits } from '../../base/limits.js'
-import { nextTurn } from '../../base/cooperative.js'
+import { nextTurn, TimeSlice } from '../../base/cooperative.js'
 import { keys, prefixEnd } from '../../storage/keys.js'
 import { getSyncOrAsync } from '../../storage/sync-or-async.js'
 import type { StoredEvent } from '../../storage/store.js'
@@ -308,15 +308,17 @@ async function readHistories(
   waited?: ReadonlySet<string>,
 ): Promise<Histories | string> {
   const histories: History[] = []
+  const slice = new TimeSlice(core.environment)
   for (let at: readonly [string, number] = [sessionId, seq]; ;) {
     const [id] = at
-    if (waited?.has(id) === false && (core.table.live.has(id) || core.table.draining.has(id))) return id
+    if (waited?.has(id) === false && hasUnstored(core, id)) return id
     const history = await readHistory(core, ...at)
     histories.push(history)
     const { snapshot, record } = history
     if (snapshot !== undefined) return { histories, start: core.roots.load(snapshot.root) }
     if (record.base === undefined) return { histories, start: core.roots.load(startOf(record)) }
     at = record.base
+    if (slice.over) await slice.next()
     const start = knownRoot(core, ...at)
     if (start !== undefined) return { histories, start }
   }
@@ -423,6 +425,13 @@ async function readHistory(core: Core, sessionId: string, seq: number): Promise<
 async function storedEvents(core: Core, sessionId: string): Promise<void> {
   await core.table.live.get(sessionId)?.acknowledged.catch(() => undefined)
   await core.table.draining.get(sessionId)
+}
+
+/** Whether {@link storedEvents} has something to wait for. */
+function hasUnstored(core: Core, sessionId: string): boolean {
+  const live = core.table.live.get(sessionId)
+  if (live !== undefined && (live.pending > 0 || live.shared?.isBusy === true)) return true
+  return core.table.draining.has(sessionId)
 }
 
 function restoreTarget(event: StoredEvent): number | undefined {
