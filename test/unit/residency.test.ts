@@ -2,6 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { limits } from '../../src/engine/base/limits.js'
 import type { Core } from '../../src/engine/session/core.js'
+import { SharedSession } from '../../src/engine/session/sharing/shared-session.js'
+import { Sharing } from '../../src/engine/session/sharing/sharing.js'
 import { evictWhenDue } from '../../src/engine/session/table/eviction.js'
 import type { LiveSession } from '../../src/engine/session/table/live.js'
 import { CheckpointIndex } from '../../src/engine/session/table/live.js'
@@ -118,6 +120,32 @@ describe('the eviction of idle sessions', () => {
 })
 
 describe('an evicted session', () => {
+  test('comes back when an operation that still uses it compares it with a shared store', async () => {
+    const seen = { head: 'head', stored: {} as SharedSession['stored'], readAt: 0, nextHead: () => '' }
+    const shared = new SharedSession('a', seen)
+    const live = Object.assign(sessionOf('a'), { shared })
+    const table = new Map<string, LiveSession>()
+    const residency = new Residency(table, 100)
+    residency.enter(live)
+    residency.evict(live)
+    let looks = 0
+    const values = (): Iterable<LiveSession> => {
+      if (++looks > 10) throw new Error('the looks do not end')
+      return table.values()
+    }
+    const core = {
+      environment: { monotonicMs: () => 10 },
+      table: { live: { values }, inUse: new Map(), residency },
+      store: { shared: { heads: () => Promise.resolve(new Map([['a', 'head']])) } },
+    } as unknown as Core
+    const [store, parts] = [{ engineId: 'e' }, {}] as unknown as [
+      ConstructorParameters<typeof Sharing>[1],
+      ConstructorParameters<typeof Sharing>[2],
+    ]
+    await new Sharing({ freshnessMs: 1 }, store, parts).freshen(core, live)
+    expect([looks, shared.readAt, table.get('a')]).toEqual([1, 10, live])
+  })
+
   test('comes back as the same object for its tenant', () => {
     const live = sessionOf('a')
     const residency = residencyOf(100, live)

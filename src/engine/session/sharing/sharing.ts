@@ -140,6 +140,8 @@ export class Sharing implements StoreSharing {
     if (shared === undefined) return
     while (live.discarded === undefined && (shared.catchingUp !== undefined || shared.readAt < since)) {
       shared.isUsed = true
+      // A look reads only the heads of sessions in memory. This one may have been evicted before or during the last look.
+      live.revive?.()
       if (shared.catchingUp === undefined) await this.#look(core)
       await shared.catchingUp
     }
