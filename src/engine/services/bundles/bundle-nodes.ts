@@ -240,10 +240,9 @@ class StoredNodes implements NodeVault {
     return (await peekBody(new FileNode(noAttributes, 0, stored), this.#core.loader)) as BlockBody
   }
 
-  bodyOf(address: string, body: BlockBody): UnloadedBody {
-    const stored = new UnloadedBody(this.#storedAddress(address))
-    stored.body = body
-    return stored
+  bodyOf(address: string): UnloadedBody {
+    // The files of a page may have many large bodies.
+    return new UnloadedBody(this.#storedAddress(address))
   }
 
   keepPage(page: Page): Page {
