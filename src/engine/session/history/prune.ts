@@ -12,7 +12,7 @@ import type { Core } from '../core.js'
 import type { Baseline } from '../../records/baseline.js'
 import type { EventBody } from '../../records/event.js'
 import { branchingTargets, type Restore } from './branchings.js'
-import { stateAt } from './replay.js'
+import { collectionTurns, stateAt } from './replay.js'
 import { countEffects, nextReadCount } from './stored-events.js'
 import { snapshotKind, type SnapshotRecord } from '../../records/snapshot.js'
 import { lineageKind, type LineageRecord } from '../../records/lineage.js'
@@ -234,7 +234,7 @@ async function keepStep(
   let root: Dir | undefined
   for (const seq of states) {
     try {
-      root = (await stateAt(core, sessionId, seq)).root
+      root = (await stateAt(core, sessionId, seq, collectionTurns)).root
       break
     } catch (error) {
       // A collection pruned it.
@@ -255,7 +255,7 @@ async function keepStep(
 /** Stores the state after an event as a snapshot. Seq 0 is the state that the session started from. */
 export async function storeState(core: Core, sessionId: string, seq: number): Promise<void> {
   using _ = core.pins.pin({ writesSince: 'now' })
-  const { at, chain, root } = await stateAt(core, sessionId, seq)
+  const { at, chain, root } = await stateAt(core, sessionId, seq, collectionTurns)
   const snapshot: SnapshotRecord = { seq, at, chain, root: await core.roots.save(root) }
   await core.store.commit({ put: [[keys.snapshot(sessionId, seq), snapshot]] })
 }

@@ -259,11 +259,20 @@ interface History {
 /**
  * The state after event `seq`. It is computed in two linear passes without recursion. The first pass goes
  * back from the wanted state to a snapshot, through the sessions that it was forked from. The second pass
- * applies the events forward. A tenant computes one state at a time, because the events may take much memory.
+ * applies the events forward. A tenant computes one state at a time, because the events may take much memory. A
+ * collection has turns of its own.
  */
-export function stateAt(core: Core, sessionId: string, seq: number): Promise<State> {
-  return core.pins.whileReading(readState(core, sessionId, seq))
+export function stateAt(
+  core: Core,
+  sessionId: string,
+  seq: number,
+  turns: string = core.tenantKey,
+): Promise<State> {
+  return core.pins.whileReading(readState(core, sessionId, seq, turns))
 }
+
+/** The turns of collections, so that tenants do not wait for the many states that a collection may need. */
+export const collectionTurns = 'collection'
 
 /** Like {@link stateAt}, for a state whose events are known to be stored. It waits for no change of the session. */
 export function storedStateAt(core: Core, sessionId: string, seq: number): Promise<State> {
@@ -272,13 +281,13 @@ export function storedStateAt(core: Core, sessionId: string, seq: number): Promi
   )
 }
 
-async function readState(core: Core, sessionId: string, seq: number): Promise<State> {
+async function readState(core: Core, sessionId: string, seq: number, turns: string): Promise<State> {
   const waited = new Set<string>()
   for (let id = sessionId; ;) {
     // Not during the turn, because the change that this waits for may need a turn too.
     await storedEvents(core, id)
     waited.add(id)
-    const found = await core.replays.run(core.tenantKey, async () => {
+    const found = await core.replays.run(turns, async () => {
       const histories = await readHistories(core, sessionId, seq, waited)
       return typeof histories === 'string' ? histories : replayed(core, histories)
     })
