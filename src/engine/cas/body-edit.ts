@@ -104,7 +104,7 @@ function layOverBlock(body: LoadedBody, { offset, length, blob, casOffset }: Pie
   return new BlockBody(chunkNumbers, chunks.with(index, blocks), madeBytes)
 }
 
-/** What was made for the body that is changed, and which no tree has counted. */
+/** The bytes that are new in a body, and that no tree has counted. */
 function madeBytesOf(body: LoadedBody): number {
   return body instanceof BlockBody ? body.madeBytes : 0
 }

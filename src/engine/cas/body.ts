@@ -16,7 +16,7 @@ export class BlockBody {
   readonly chunkNumbers: readonly number[]
   /** The blocks of each chunk, at the same index: up to 1,024. */
   readonly chunks: readonly (readonly Block[])[]
-  /** The rough size in bytes of what was made for this body, until it is taken. Shared parts are not included. */
+  /** The rough size in bytes of the lists and pieces that are new in this body. 0 once a tree has counted them. */
   #madeBytes: number
 
   constructor(chunkNumbers: readonly number[], chunks: readonly (readonly Block[])[], madeBytes = 0) {
